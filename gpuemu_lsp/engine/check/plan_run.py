@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.guessed_launch import claim_on_guessed_launch, not_checked
+from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.execution import Event, Outcome
@@ -214,10 +215,18 @@ class PlanRun:
     def examine(
         self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None, attribute: bool = True
     ) -> Iterator[Finding]:
-        """Yield everything a launch shows, including what was reported before; nothing is counted or stored.
+        """Return everything a launch shows, including what was reported before; nothing is counted or stored.
 
         Without ``attribute`` consequences are findings of their own, which takes fewer launches.
         """
+        found = self._examined(case, case_id, outcome, expected, attribute)
+        if self.plan.read_launch is None:
+            return found
+        return filter(None, (claim_on_read_launch(finding, None, self.plan, case) for finding in found))
+
+    def _examined(
+        self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None, attribute: bool
+    ) -> Iterator[Finding]:
         self.snapshots = {}
         guessed = self.plan.inferred and self.judge.reference is None
         found = list(self._events(case, case_id, outcome, guessed))
@@ -249,7 +258,9 @@ class PlanRun:
         self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None
     ) -> tuple[Mismatch, ...]:
         stored_id = case_id if self.store.replayed(case_id) else None
-        return self.judge.compare(case, outcome, expected, stored_id).mismatches
+        found = self.judge.compare(case, outcome, expected, stored_id).mismatches
+        launch = self.plan.read_launch
+        return found if launch is None else tuple(one for one in found if one.param not in launch.uncertain)
 
     def _right_outputs(self) -> set[str]:
         """Return the outputs that are right in some case, of which the first drawn ones are tried if none is known.
@@ -281,7 +292,12 @@ class PlanRun:
     def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[tuple[Event, Finding]]:
         for event in self.judge.events(case, outcome):
             finding = self.placer.event(event, case, case_id)
-            yield event, claim_on_guessed_launch(finding, event, self.plan, case) if guessed else finding
+            if self.plan.read_launch is not None:
+                claimed = claim_on_read_launch(finding, event, self.plan, case)
+                if claimed is not None:
+                    yield event, claimed
+            else:
+                yield event, claim_on_guessed_launch(finding, event, self.plan, case) if guessed else finding
 
     def _record(self, case: Case, case_id: str, found: list[Finding]) -> None:
         finding = next(filter(_is_error, found))

@@ -12,6 +12,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.policies.missing_headers import left_out, without_cascades
 from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
+from gpuemu_lsp.engine.check.policies.read_launch import claim_before_run
 from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
@@ -211,6 +212,8 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place) -> Prepared
     arch = (options.arch,) if options.arch else spec.arch
     started = time.perf_counter()
     prepared = prepare_triton(TritonRequest(spec, text, arch, options.seed, options.translate_seconds, options.execute))
+    if not request.registered:
+        prepared = replace(prepared, findings=tuple(map(claim_before_run, prepared.findings)))
     ignores = IgnoreComments(lambda path: text if path == spec.source else _header(path))
     usage = ((one.arch, next(iter(one.resources.values()))) for one in prepared.artifacts if one.resources)
     return PreparedKernel(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
@@ -110,6 +110,19 @@ class TritonOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLaunch:
+    """What a plan that follows from a launch in the program leaves open.
+
+    ``uncertain`` are parameters whose extents are assumed. ``ragged`` are the dims for which the launch allows any
+    value: it rounds them up, or has a program for each. ``values`` are those that calls in the program give to a dim.
+    """
+
+    uncertain: frozenset[str] = frozenset()
+    ragged: frozenset[str] = frozenset()
+    values: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One kernel instance for one dtype.
 
@@ -137,6 +150,8 @@ class Plan:
     """Tensors of an inferred plan whose length the probe could not determine."""
     triton: TritonOptions | None = None
     """For a Triton kernel, whose ``entry`` is the name of its function."""
+    read_launch: ReadLaunch | None = None
+    """For an unregistered Triton kernel, whose plan follows from a launch in the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, PlanResult, PythonChoice, ScalarArg, TensorArg, TritonOptions
 from gpuemu_lsp.engine.project.expressions import Binary, Call, Expression, Name, Negation, Node, constant, names, parse
 from gpuemu_lsp.engine.project.model import (
@@ -75,19 +75,30 @@ def choose_triton_kernel(spec: KernelSpec, source: PythonSource) -> tuple[Triton
     return None, (make("compile/missing-entry", message, place, kernel=spec.name),)
 
 
-def unregistered_kernels(source: PythonSource, registered: Container[str], severity: Severity) -> list[Finding]:
-    """Return a finding for each kernel that a file launches and gpuemu.toml does not have, with the TOML to add."""
-    found = []
-    for kernel in source.triton:
-        if not kernel.launched or kernel.name in registered:
-            continue
-        launch = next((one for one in source.launches if one.kernel == kernel.name), None)
-        entry = f'[[kernels]]\nname = "{kernel.name}"\nsource = "{_short(source.path)}"'
-        lines = _skeleton(kernel, launch.keywords if launch is not None else {}).partition("\n")[2]
-        message = f"'{kernel.name}' was not checked: gpuemu.toml does not register it. Add:\n{entry}\n{lines}"
-        place = Place(source.path, kernel.name_range)
-        found.append(make("engine/not-executed", message, place, kernel=kernel.name, severity=severity))
-    return found
+def entry_template(kernel: TritonKernel, source: PythonSource) -> str:
+    """Return the TOML that registers a kernel, to be completed."""
+    launch = next((one for one in source.launches if one.kernel == kernel.name), None)
+    entry = f'[[kernels]]\nname = "{kernel.name}"\nsource = "{_short(source.path)}"'
+    lines = _skeleton(kernel, launch.keywords if launch is not None else {}).partition("\n")[2]
+    return f"{entry}\n{lines}"
+
+
+def unregistered_specs(source: PythonSource, registered: Container[str]) -> list[KernelSpec]:
+    """Return the specs of the kernels that a file launches and gpuemu.toml does not have."""
+    return [
+        KernelSpec(
+            kernel.name,
+            source.path,
+            None,
+            entry=kernel.name,
+            language="triton",
+            places={"": Place(source.path, kernel.name_range)},
+        )
+        for index, kernel in enumerate(source.triton)
+        if kernel.launched
+        and kernel.name not in registered
+        and all(kernel.name != other.name for other in source.triton[index + 1 :])
+    ]
 
 
 def start_of(path: str) -> Place:

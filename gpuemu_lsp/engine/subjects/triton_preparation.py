@@ -16,12 +16,15 @@ from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz.model import PlanError
 from gpuemu_lsp.engine.lint import lint
-from gpuemu_lsp.engine.plan.model import Plan
-from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, resolve_triton
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ReadLaunch
+from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, entry_template, resolve_triton
+from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
+from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.python import read_python
+from gpuemu_lsp.engine.source.python.model import PythonSource, TritonKernel
 from gpuemu_lsp.engine.subjects.model import CodeError
 from gpuemu_lsp.engine.subjects.source_map import statement_range
 
@@ -73,19 +76,31 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
     reason = _not_importable(request)
     if reason is not None:
         return TritonPreparation((_not_executed(spec, reason, name),))
+    inferred: InferredKernel | None = None
+    if spec.args is None and "name" not in spec.places:
+        launch = inferred_kernel(spec, request.text, [one.name for one in source.triton])
+        if isinstance(launch, MissingLaunch):
+            return TritonPreparation((_launch_missing(launch, source, kernel, spec),))
+        inferred, spec = launch, launch.spec
+        request = replace(request, spec=spec)
     imported = _imported(request, kernel.name, name)
     if isinstance(imported, Finding):
         return TritonPreparation((imported,))
     from gpuemu_lsp.engine.subjects.triton.resources import with_resources
 
-    result = resolve_triton(spec, source, kernel, imported.tuning())
-    plans, artifacts, found = list[Plan](), list[Artifact](), [*result.findings]
+    result, stated = resolve_triton(spec, source, kernel, imported.tuning()), list[Finding]()
+    if inferred is not None:
+        result = _with_launch(result, inferred)
+        stated = [_assumed(inferred, source, name)] if result.plans else []
+    plans, artifacts, found = list[Plan](), list[Artifact](), [*stated, *result.findings]
     variant: Specialisation | None = None
     for plan in result.plans:
         subjects = [imported, *(replace(imported, arch=arch) for arch in request.arch[1:] if not plans)]
         try:
             codes = [subject.first(plan, request.seed) for subject in subjects]
         except CodeError as error:
+            if imported.import_failure is not None:
+                return TritonPreparation((replace(imported.import_failure, rule="engine/not-executed"),))
             found += [one for one in error.findings if one not in found]
         except PlanError as error:
             place = next((spec.places[key] for key in ("launch.grid", "launch") if key in spec.places), name)
@@ -100,6 +115,31 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
     for artifact in artifacts:
         found += lint(artifact, artifact.entries[kernel.name], spec, file)
     return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file, variant)
+
+
+def _with_launch(result: PlanResult, inferred: InferredKernel) -> PlanResult:
+    """Return the plans of a launch in the program, with what it leaves open."""
+    left_open = ReadLaunch(inferred.uncertain, inferred.ragged, inferred.values)
+    return replace(result, plans=tuple(replace(plan, read_launch=left_open) for plan in result.plans))
+
+
+def _assumed(inferred: InferredKernel, source: PythonSource, name: Place) -> Finding:
+    """Return the hint that says which launch a check is about."""
+    line = inferred.range.start.line + 1
+    unknown = f" The extents of {', '.join(sorted(inferred.uncertain))} are not known." if inferred.uncertain else ""
+    message = (
+        f"'{inferred.spec.name}' is checked as `{inferred.function}` launches it in line {line}: "
+        f"{'; '.join(inferred.notes)}.{unknown}"
+    )
+    return make("config/launch-inferred", message, name, kernel=inferred.spec.name)
+
+
+def _launch_missing(launch: MissingLaunch, source: PythonSource, kernel: TritonKernel, spec: KernelSpec) -> Finding:
+    message = (
+        f"'{spec.name}' was not run: the program does not determine {launch.reason}. "
+        f"Add it to gpuemu.toml:\n{entry_template(kernel, source)}"
+    )
+    return make("engine/not-executed", message, Place(source.path, kernel.name_range), kernel=spec.name)
 
 
 def _not_importable(request: TritonRequest) -> str | None:
@@ -121,24 +161,33 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
 
     spec, file = request.spec, Path(request.spec.source).name
     use_target(request.arch[0])
+    failed: Finding | None = None
+    module = None
     try:
         with deadline(request.seconds), recorded_files():
             module = import_module(spec.source, request.text)
     except ModuleError as error:
+        module = error.module if "name" not in spec.places else None
         if error.missing is not None:
             where = Path(error.path).name
             why = f"{where} imports {error.missing}, which is not installed. Install it: pip install {error.missing}"
-            found = _not_executed(spec, why, name)
+            failed = _not_executed(spec, why, name)
         else:
-            found = make("compile/error", f"{file} cannot be imported: {error.message}", name, kernel=spec.name)
-        return _on_line(found, request, error.path, error.line)
+            failed = make("compile/error", f"{file} cannot be imported: {error.message}", name, kernel=spec.name)
+        failed = _on_line(failed, request, error.path, error.line)
     except DeadlineError:
-        return _not_executed(spec, f"the import of {file} took longer than {request.seconds:g} s", name)
+        failed = _not_executed(spec, f"the import of {file} took longer than {request.seconds:g} s", name)
+    # A script that ends with statements that fail, such as those that need a GPU, has defined its kernels before.
+    if module is None:
+        assert failed is not None
+        return failed
     subject = TritonKernelSubject(
         module, spec.source, request.text, entry, spec.name, name, request.arch[0], request.seconds
     )
     if subject.kernel is None:
-        return _not_executed(spec, f"{file} has no Triton kernel '{entry}' at its top level after its import", name)
+        why = f"{file} has no Triton kernel '{entry}' at its top level after its import"
+        return failed if failed is not None else _not_executed(spec, why, name)
+    subject.import_failure = failed
     return subject
 
 

@@ -6,17 +6,14 @@ Nothing of the file is imported. A file without a call that compiles a kernel is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings
 from gpuemu_lsp.engine.jobs.requests.targets import mentions
-from gpuemu_lsp.engine.plan.triton import choose_triton_kernel
-from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, unregistered_specs
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
-from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, Param, SourceFile
 from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, read_python
@@ -67,14 +64,16 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
         return PythonKernels()
     source = read_python(path, text)
     codes = _Codes(source)
-    found = [_triton(spec, source) or codes.kernel(spec, registered=True) for spec in registered]
+    found = [_triton(spec, source, registered=True) or codes.kernel(spec, registered=True) for spec in registered]
     if project.broken and mentions(project, path):
         return PythonKernels(tuple(found), codes.launches)
     specs, findings = kernels_in_strings(path, text, registered)
     # The files that PyTorch's load compiles are documents of their own.
     found += [codes.kernel(spec, registered=False) for spec in specs if spec.source == path]
     if _may_have_triton(text):
-        findings += _unregistered(source, {one.triton.kernel for one in found if one.triton is not None})
+        taken = {one.triton.kernel.name for one in found if one.triton is not None}
+        unregistered = (_triton(spec, source, registered=False) for spec in unregistered_specs(source, taken))
+        found += [one for one in unregistered if one is not None]
     return PythonKernels(tuple(found), codes.launches, tuple(findings))
 
 
@@ -83,26 +82,17 @@ def _may_have_triton(text: str) -> bool:
     return "triton" in text and _IMPORTS_TRITON.search(text) is not None and may_have_kernels(text)
 
 
-def _triton(spec: KernelSpec, source: PythonSource) -> PythonKernel | None:
-    """Return a registered Triton kernel; None for a kernel in a string."""
+def _triton(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonKernel | None:
+    """Return a Triton kernel; None for a kernel in a string."""
     if not is_triton(spec, source):
         return None
     empty = read(spec.source, "")
     kernel, _ = choose_triton_kernel(spec, source)
     if kernel is None:
-        return PythonKernel(spec, True, None, empty)
+        return PythonKernel(spec, registered, None, empty)
     params = tuple(Param(one.name, "", False, False, one.range) for one in kernel.params)
     declaration = KernelDecl(kernel.name, kernel.name, (), params, kernel.name_range, kernel.range)
-    return PythonKernel(spec, True, declaration, empty, TritonFunction(kernel, source))
-
-
-def _unregistered(source: PythonSource, registered: set[TritonKernel]) -> Iterator[Finding]:
-    """Yield a hint for each Triton kernel that the file launches and gpuemu.toml does not have."""
-    for kernel in source.triton:
-        if kernel.launched and kernel not in registered:
-            message = f"'{kernel.name}' was not checked: {CONFIG_NAME} does not register this Triton kernel."
-            place = Place(source.path, kernel.name_range)
-            yield make("engine/not-executed", message, place, severity=Severity.HINT)
+    return PythonKernel(spec, registered, declaration, empty, TritonFunction(kernel, source))
 
 
 class _Codes:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
-from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem
@@ -213,28 +213,25 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 
 
 def _in_strings(project: Project, path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
-    """Return the unregistered kernels in the strings of a ``.py`` file."""
+    """Return the unregistered kernels of a ``.py`` file: Triton functions, and CUDA code in strings."""
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
-    from gpuemu_lsp.engine.plan.triton import unregistered_kernels
+    from gpuemu_lsp.engine.plan.triton import unregistered_specs
     from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
 
     if project.broken and mentions(project, path):
         return []
     mine = any(spec.source == path.as_posix() for spec in project.kernels)
     registered = {spec.entry or spec.name for spec in project.kernels if spec.source == path.as_posix()}
-    # A file that is named, and has nothing that can be checked, is a mistake of the caller.
-    severity = Severity.HINT if mine else Severity.WARNING
-    others = unregistered_kernels(read_python(path.as_posix(), text), registered, severity)
-    findings += others
+    others = [(spec, False) for spec in unregistered_specs(read_python(path.as_posix(), text), registered)]
     if (mine or others) and not may_have_cuda(text):
-        return []
+        return others
     specs, hints = kernels_in_strings(path.as_posix(), text, project.kernels)
     findings += hints
     if not (mine or others or specs or hints):
         what = "launches no Triton kernel and compiles no CUDA code from a string"
         message = f"{path.name} {what}, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
-    return [(spec, False) for spec in specs]
+    return [*others, *((spec, False) for spec in specs)]
 
 
 def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec, bool]]:

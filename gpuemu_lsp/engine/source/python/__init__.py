@@ -24,9 +24,10 @@
 from gpuemu_lsp.engine.source.python.reader import (
     may_have_cuda,
     may_have_kernels,
+    module_scope,
     read_model_pair,
     read_python,
     read_variable,
 )
 
-__all__ = ["may_have_cuda", "may_have_kernels", "read_model_pair", "read_python", "read_variable"]
+__all__ = ["may_have_cuda", "may_have_kernels", "module_scope", "read_model_pair", "read_python", "read_variable"]

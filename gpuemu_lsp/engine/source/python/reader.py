@@ -75,6 +75,11 @@ def read_variable(source: PythonSource, name: str) -> EmbeddedCuda | UnreadCuda 
     return named_cuda(name, scope)
 
 
+def module_scope(path: str, text: str) -> ModuleScope:
+    """Return the names of a module; ``path`` is absolute."""
+    return _scope(path, text)
+
+
 def _scope(path: str, text: str, files: SourceFiles | None = None) -> ModuleScope:
     data = text.encode(errors="replace")  # a document may have a lone surrogate
     files = files or SourceFiles()

@@ -63,6 +63,8 @@ class TritonKernelSubject:
     arch: str
     seconds: float
     single: bool = False
+    import_failure: Finding | None = field(default=None)
+    """Why a part of the module was not executed, in which the kernel may call functions."""
     _texts: dict[str, str | None] = field(default_factory=dict, init=False)
     _codes: dict[int, tuple[TritonCode, CaseCode]] = field(default_factory=dict, init=False)
 

@@ -34,6 +34,8 @@ class ModuleError(Exception):
     path: str
     line: int | None = None
     missing: str | None = None
+    module: ModuleType | None = None
+    """The module as far as it was executed."""
 
 
 def import_module(path: str, text: str) -> ModuleType:
@@ -67,7 +69,9 @@ def import_module(path: str, text: str) -> ModuleType:
         raise
     except BaseException as error:
         sys.modules.pop(name, None)
-        raise _module_error(error, path) from error
+        failed = _module_error(error, path)
+        failed.module = module
+        raise failed from error
     return module
 
 

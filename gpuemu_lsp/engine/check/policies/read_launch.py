@@ -1,0 +1,71 @@
+"""Claims about Triton kernels whose launch is read from the program.
+
+The launch determines extents and types, and the callers that the program has determine sizes. A finding with another
+size is an error only if the launch allows every size: it rounds the size up, or has a program for each element.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gpuemu_lsp.engine.check.policies.guessed_launch import not_checked
+from gpuemu_lsp.engine.check.policies.unregistered import softened
+from gpuemu_lsp.engine.execution import Event
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch
+
+_INDEPENDENT = re.compile(
+    r"is not defined|has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
+)
+"""Errors of Triton's compiler that no other types or sizes would remove."""
+_CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
+_INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
+_USUAL_SIZE = 128
+"""Sizes that a kernel may expect to be given in multiples of its tiles are multiples of this power of two."""
+
+
+def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case: Case) -> Finding | None:
+    """Return the finding with the severity that holds for every launch of the program; None where it says nothing."""
+    launch = plan.read_launch
+    assert launch is not None
+    if event is not None and event.rule == "engine/timeout":
+        return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
+    if event is not None and event.buffer in launch.uncertain:
+        return None
+    open_sizes = {name: value for name, value in case.dims.items() if not _is_allowed(name, value, plan, launch)}
+    if not open_sizes or finding.severity is not Severity.ERROR:
+        return finding
+    if event is not None and event.rule in _INCOMPLETE_RULES:
+        return not_checked(finding)
+    sizes = ", ".join(f"{name} = {value}" for name, value in open_sizes.items())
+    message = f"{finding.message}; no call in the program is known to have {sizes}"
+    return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def claim_before_run(finding: Finding) -> Finding:
+    """Return a finding about a kernel that was not run with the severity that it has on sizes of the program.
+
+    Triton compiles for types and sizes, of which some may be assumed: an error that others would not have stays one.
+    """
+    if finding.rule == "compile/error" and _INDEPENDENT.search(finding.message):
+        return finding
+    if finding.rule == "compile/error":
+        message = f"'{finding.kernel}' was not run: it does not compile for the assumed types and sizes"
+        message = f"{message} ({finding.message.rstrip('.')}). Register it in gpuemu.toml."
+    elif finding.rule in _CONFIGURATION_RULES:
+        message = finding.message
+    else:
+        return softened(finding)
+    return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=message)
+
+
+def _is_allowed(name: str, value: int, plan: Plan, launch: ReadLaunch) -> bool:
+    """Return whether the program shows that a size may have a value."""
+    if name in launch.ragged or value in launch.values.get(name, frozenset()):
+        return True
+    dim = next((one for one in plan.dims if one.name == name), None)
+    if dim is None or dim.choices:
+        return True
+    return value % _USUAL_SIZE == 0 or (value & (value - 1) == 0 and value >= 16)

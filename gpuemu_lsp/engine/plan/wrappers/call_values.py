@@ -1,0 +1,205 @@
+"""Symbolic evaluation of calls: launches, functions of the module, PyTorch and Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.wrappers.expression_values import MAX_CALLS, EvaluatedLaunch, ExpressionEvaluator, Names
+from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
+from gpuemu_lsp.engine.plan.wrappers.tensor_functions import created, method
+from gpuemu_lsp.engine.plan.wrappers.values import (
+    DottedName,
+    LocalFunction,
+    Parameter,
+    SymbolicTensor,
+    UnknownValue,
+    Value,
+    ValueSequence,
+    applied,
+    product,
+    size,
+)
+from gpuemu_lsp.engine.project.expressions import Expression
+from gpuemu_lsp.engine.source.python.syntax import call_arguments, text_of
+
+_CEIL_DIV = frozenset({"cdiv", "ceil_div", "ceildiv", "div_up"})
+_NEXT_POWER = frozenset({"next_power_of_2", "next_pow2", "next_power_of_two"})
+
+
+class CallEvaluator(ExpressionEvaluator):
+    """Evaluates expressions with calls."""
+
+    def call(self, node: Node, names: Names) -> Value:
+        """Return the result of a call; record a launch."""
+        callee = node.child_by_field_name("function")
+        assert callee is not None
+        if callee.type == "subscript":
+            launched = self._launch(node, callee, names)
+            if launched is not None:
+                return launched
+        positional, keywords = self._arguments(node, names)
+        if callee.type == "attribute":
+            owner_node, name = callee.child_by_field_name("object"), text_of(callee.child_by_field_name("attribute"))
+            owner = self.value(owner_node, names)
+            if isinstance(owner, Parameter) and name not in ("append", "apply"):
+                owner = self.tensor(owner)
+            if isinstance(owner, SymbolicTensor):
+                given = tuple(map(self.number, positional))
+                found = method(owner, name, given, keywords)
+                if found is None:
+                    owner.storage.shared = True
+                return found if found is not None else self.unknown(node)
+            function = self.attribute(callee, names)
+        else:
+            function = self.value(callee, names)
+        if isinstance(function, DottedName):
+            return self._library(function.text, positional, keywords, node)
+        if isinstance(function, LocalFunction):
+            return self.called(function, positional, keywords, node)
+        self._escape((*positional, *keywords.values()))
+        return self.unknown(node)
+
+    def _arguments(self, node: Node, names: Names) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        positional, keywords = call_arguments(node)
+        inner = node.child_by_field_name("arguments")
+        values = [self.value(one, names) for one in positional]
+        splats = [one for one in inner.named_children if one.type == "list_splat"] if inner is not None else []
+        if len(splats) == 1:
+            spread = self.value(splats[0].named_children[0], names)
+            at = [one for one in inner.named_children if one.type == "list_splat" or one in positional] if inner else []
+            index = at.index(splats[0])
+            items = spread.items if isinstance(spread, ValueSequence) else (UnknownValue(text_of(splats[0])),)
+            values[index:index] = items
+        elif splats:
+            values = [UnknownValue(text_of(splats[0]))]
+        return tuple(values), {name: self.value(one, names) for name, one in keywords.items()}
+
+    def _launch(self, node: Node, callee: Node, names: Names) -> Value | None:
+        kernel = self.value(callee.child_by_field_name("value"), names)
+        if not isinstance(kernel, DottedName) or kernel.text not in self.kernels:
+            return None
+        positional, keywords = self._arguments(node, names)
+        subscripts = callee.children_by_field_name("subscript")
+        if len(subscripts) == 1:
+            grid = self.value(subscripts[0], names)
+        else:
+            grid = ValueSequence(tuple(self.value(one, names) for one in subscripts))
+        if isinstance(grid, LocalFunction):
+            parameter = next(iter(parameter_names(grid.node)), None) or _lambda_parameter(grid.node)
+            by_name = dict(zip(parameter_names(self.functions[kernel.text]), positional, strict=False)) | keywords
+            meta = {f"$meta.{name}": value for name, value in by_name.items()}
+            inner: Names = {**grid.names, **meta}
+            if parameter is not None:
+                inner[parameter] = DottedName("$meta")
+            grid = self.run(grid.node, inner)
+        inner_node = node.child_by_field_name("arguments")
+        starred = inner_node is not None and any(one.type == "dictionary_splat" for one in inner_node.named_children)
+        given = tuple(positional)
+        self.launches.append(EvaluatedLaunch(kernel.text, node, grid, given, keywords, starred))
+        for one in (*given, *keywords.values()):
+            if isinstance(one, SymbolicTensor):
+                one.storage.launches += 1
+        return UnknownValue(text_of(node)[:20])
+
+    def called(
+        self, function: LocalFunction, positional: tuple[Value, ...], keywords: Mapping[str, Value], node: Node
+    ) -> Value:
+        """Return the result of a function of the module."""
+        name = text_of(function.node.child_by_field_name("name"))
+        self.on_call(name, positional, keywords)
+        if self._depth >= MAX_CALLS:
+            self._escape((*positional, *keywords.values()))
+            return self.unknown(node)
+        inner = self.bound(function.node, positional, keywords)
+        self._depth += 1
+        try:
+            return self.run(function.node, {**function.names, **inner})
+        finally:
+            self._depth -= 1
+
+    def bound(self, function: Node, positional: tuple[Value, ...], keywords: Mapping[str, Value]) -> Names:
+        """Return the parameters of a function by name, with its defaults."""
+        inner: Names = {}
+        for name, default in defaults(function).items():
+            inner[name] = self.value(default, {}) if default is not None else UnknownValue(name)
+        inner.update(zip(parameter_names(function), positional, strict=False))
+        inner.update({name: value for name, value in keywords.items() if name in inner})
+        return inner
+
+    def _escape(self, values: tuple[Value, ...]) -> None:
+        for one in values:
+            if isinstance(one, SymbolicTensor):
+                one.storage.shared = True
+            elif isinstance(one, ValueSequence):
+                self._escape(one.items)
+
+    def _library(self, dotted: str, positional: tuple[Value, ...], keywords: dict[str, Value], node: Node) -> Value:
+        name = dotted.rpartition(".")[2]
+        numbers = [one for one in map(self.number, positional) if isinstance(one, Expression)]
+        if len(numbers) == len(positional):
+            if name in _CEIL_DIV and len(numbers) == 2:
+                return applied("ceil_div", *numbers)
+            if name in _NEXT_POWER and len(numbers) == 1:
+                return applied("next_pow2", *numbers)
+            if name in ("min", "max") and numbers:
+                return applied(name, *numbers)
+            if name in ("int", "tuple") and len(numbers) == 1:
+                return numbers[0]
+        if name in ("min", "max") and len(positional) == 1 and isinstance(positional[0], ValueSequence):
+            return self._library(name, positional[0].items, {}, node)
+        if name == "len" and len(positional) == 1:
+            one = positional[0]
+            if isinstance(one, ValueSequence):
+                return size(len(one.items))
+            tensor = self.tensor(one)
+            return tensor.shape[0] if isinstance(tensor, SymbolicTensor) and tensor.shape else self.unknown(node)
+        if name in ("tuple", "list", "Size") and len(positional) == 1 and isinstance(positional[0], ValueSequence):
+            return positional[0]
+        if name == "prod" and len(positional) == 1 and isinstance(positional[0], ValueSequence):
+            sizes = tuple(one for one in positional[0].items if isinstance(one, Expression))
+            return product(sizes) if len(sizes) == len(positional[0].items) else self.unknown(node)
+        if name == "device":
+            return DottedName("device")
+        if dotted.startswith(("torch.", "torch")) and dotted.count(".") == 1:
+            return self._torch(name, positional, keywords, node)
+        if name in ("isinstance", "print", "hasattr", "str", "is_available", "synchronize", "manual_seed"):
+            return self.unknown(node)
+        self._escape((*positional, *keywords.values()))
+        return self.unknown(node)
+
+    def _torch(self, name: str, positional: tuple[Value, ...], keywords: dict[str, Value], node: Node) -> Value:
+        given = positional
+        if name.endswith("_like") and given:
+            given = (self.tensor(given[0]), *given[1:])
+        else:
+            given = tuple(map(self.number, given))
+        # The tensor is named like the variable that it is assigned to.
+        label = self.scope.assigned(node) or name
+        found = created(name, given, keywords, label)
+        if found is None and given:
+            owner = self.tensor(positional[0])
+            if isinstance(owner, SymbolicTensor):
+                found_method = method(owner, name, tuple(map(self.number, positional[1:])), keywords)
+                if found_method is not None:
+                    return found_method
+        if found is None:
+            self._escape((*positional, *keywords.values()))
+        return found if found is not None else self.unknown(node)
+
+
+def _lambda_parameter(node: Node) -> str | None:
+    parameters = node.child_by_field_name("parameters")
+    return text_of(parameters.named_children[0]) if parameters is not None and parameters.named_children else None
+
+
+def defaults(function: Node) -> dict[str, Node | None]:
+    """Return the parameters of a function with their defaults, None for one without."""
+    params = function.child_by_field_name("parameters")
+    found: dict[str, Node | None] = dict.fromkeys(parameter_names(function))
+    for node in params.named_children if params is not None else ():
+        name = node.child_by_field_name("name")
+        if name is not None and node.type in ("default_parameter", "typed_default_parameter"):
+            found[text_of(name)] = node.child_by_field_name("value")
+    return found

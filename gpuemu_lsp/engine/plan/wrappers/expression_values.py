@@ -1,0 +1,324 @@
+"""Symbolic evaluation of expressions, calls of functions of the module included."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions
+from gpuemu_lsp.engine.plan.wrappers.tensor_functions import DTYPES, copied
+from gpuemu_lsp.engine.plan.wrappers.tensor_functions import attribute as tensor_attribute
+from gpuemu_lsp.engine.plan.wrappers.values import (
+    DataType,
+    DottedName,
+    LiteralValue,
+    LocalFunction,
+    Parameter,
+    SymbolicTensor,
+    UnknownValue,
+    Value,
+    ValueSequence,
+    applied,
+    combined,
+    named,
+    negated,
+    rebuilt,
+    size,
+)
+from gpuemu_lsp.engine.project.expressions import Binary, Expression, ExpressionError, Number, constant
+from gpuemu_lsp.engine.project.expressions import Node as Formula
+from gpuemu_lsp.engine.source.python.constants import UnknownText
+from gpuemu_lsp.engine.source.python.constants import constant as module_constant
+from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
+from gpuemu_lsp.engine.source.python.syntax import text_of
+
+MAX_CALLS = 8
+_INTEGER_SIGNS = {"+": "+", "-": "-", "*": "*", "//": "//", "%": "%"}
+_TENSOR_ATTRIBUTES = frozenset({"shape", "dtype", "ndim", "is_cuda", "T", "mT", "data", "device"})
+
+Names = dict[str, Value]
+
+
+class EvaluationLimitError(Exception):
+    """A function takes too many steps to evaluate."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedLaunch:
+    """A launch with the values of its parts; ``node`` is the call."""
+
+    kernel: str
+    node: Node
+    grid: Value
+    arguments: tuple[Value, ...]
+    keywords: Mapping[str, Value]
+    starred: bool
+
+
+@dataclass(slots=True)
+class ExpressionEvaluator:
+    """Evaluates expressions of the functions of one module.
+
+    ``functions`` are those of its top level by name, ``kernels`` the names of its Triton kernels. ``on_call`` is
+    called with the name and the arguments of each call of one of the functions.
+    """
+
+    scope: ModuleScope
+    functions: Mapping[str, Node]
+    kernels: frozenset[str]
+    assumptions: Assumptions
+    on_call: Callable[[str, tuple[Value, ...], Mapping[str, Value]], None] = lambda *_: None
+    launches: list[EvaluatedLaunch] = field(default_factory=list)
+    _depth: int = 0
+    _steps: int = field(default=0)
+
+    def run(self, function: Node, names: Names) -> Value:
+        """Evaluate the body of a function; return what it returns."""
+        raise NotImplementedError
+
+    def call(self, node: Node, names: Names) -> Value:
+        """Return the result of a call."""
+        raise NotImplementedError
+
+    def truth(self, value: Value) -> bool | None:
+        """Return whether a condition holds, None if that is not known."""
+        if isinstance(value, LiteralValue):
+            return bool(value.value)
+        if isinstance(value, Expression):
+            number = constant(value)
+            return None if number is None else bool(number)
+        return True if isinstance(value, SymbolicTensor | DataType) else None
+
+    def value(self, node: Node | None, names: Names) -> Value:
+        """Return the value of an expression."""
+        if node is None:
+            return UnknownValue("")
+        try:
+            return self._value(node, names)
+        except ExpressionError:
+            return self.unknown(node)
+
+    def unknown(self, node: Node) -> UnknownValue:
+        """Return the value of an expression that only a run determines."""
+        text = " ".join(text_of(node).split())
+        return UnknownValue(text if len(text) <= 60 else f"{text[:57]}...")
+
+    def _value(self, node: Node, names: Names) -> Value:
+        kind = node.type
+        if kind == "identifier":
+            return self._name(node, names)
+        if kind in ("parenthesized_expression", "await"):
+            return self.value(node.named_children[0], names)
+        if kind in ("tuple", "list", "expression_list"):
+            return ValueSequence(tuple(self.value(one, names) for one in node.named_children if one.type != "comment"))
+        if kind == "integer":
+            return size(int(text_of(node).replace("_", ""), 0))
+        if kind in ("true", "false", "none"):
+            return LiteralValue({"true": True, "false": False, "none": None}[kind])
+        if kind == "attribute":
+            return self.attribute(node, names)
+        if kind == "subscript":
+            return self._subscript(node, names)
+        if kind == "call":
+            return self.call(node, names)
+        if kind == "lambda":
+            return LocalFunction(node, names)
+        if kind == "binary_operator":
+            left, right = (self.value(node.child_by_field_name(side), names) for side in ("left", "right"))
+            return self._arithmetic(text_of(node.child_by_field_name("operator")), left, right, node)
+        if kind == "unary_operator":
+            return self._unary(node, names)
+        if kind == "conditional_expression":
+            yes, condition, no = node.named_children[:3]
+            known = self.truth(self.value(condition, names))
+            if known is not None:
+                return self.value(yes if known else no, names)
+            one, two = self.value(yes, names), self.value(no, names)
+            return one if one == two else self.unknown(node)
+        if kind == "comparison_operator":
+            return self._comparison(node, names)
+        if kind in ("not_operator", "boolean_operator"):
+            return self._boolean(node, names)
+        return self._literal(node)
+
+    def _literal(self, node: Node) -> Value:
+        try:
+            found = module_constant(node, self.scope)
+        except UnknownText:
+            return self.unknown(node)
+        if isinstance(found, bool | float | str) or found is None:
+            return LiteralValue(found)
+        if isinstance(found, int):
+            return size(found)
+        return self.unknown(node)
+
+    def _name(self, node: Node, names: Names) -> Value:
+        name = text_of(node)
+        if name in names:
+            return names[name]
+        if name in self.kernels:
+            return DottedName(name)
+        if name in self.functions:
+            return LocalFunction(self.functions[name], {})
+        parts = self.scope.module_value(name)
+        if parts is None or len(parts) != 1:
+            return DottedName(self.scope.imported_from(name) or name)
+        self._depth += 1
+        try:
+            if self._depth > MAX_CALLS or parts[0][1] is not self.scope:
+                return self._literal(node)
+            return self.value(parts[0][0], {})
+        finally:
+            self._depth -= 1
+
+    def attribute(self, node: Node, names: Names) -> Value:
+        """Return an attribute of an expression."""
+        owner_node, name = node.child_by_field_name("object"), text_of(node.child_by_field_name("attribute"))
+        dotted = text_of(node)
+        if dotted.startswith("torch.") and name in DTYPES and dotted.count(".") == 1:
+            return DataType(DTYPES[name])
+        owner = (
+            self.tensor(self.value(owner_node, names)) if name in _TENSOR_ATTRIBUTES else self.value(owner_node, names)
+        )
+        if isinstance(owner, SymbolicTensor):
+            found = tensor_attribute(owner, name)
+            return found if found is not None else self.unknown(node)
+        if isinstance(owner, DottedName):
+            return DottedName(f"{owner.text}.{name}")
+        return self.unknown(node)
+
+    def tensor(self, value: Value) -> Value:
+        """Return a parameter as the tensor that it is."""
+        return self.assumptions.tensor(value.name) if isinstance(value, Parameter) else value
+
+    def number(self, value: Value) -> Value:
+        """Return a parameter as the number that it is."""
+        if isinstance(value, Parameter):
+            return self.assumptions.number(value.name)
+        if isinstance(value, LiteralValue) and isinstance(value.value, bool):
+            return size(int(value.value))
+        return value
+
+    def _subscript(self, node: Node, names: Names) -> Value:
+        owner = self.value(node.child_by_field_name("value"), names)
+        keys = node.children_by_field_name("subscript")
+        key = self.value(keys[0], names) if len(keys) == 1 and keys[0].type != "slice" else None
+        if isinstance(owner, ValueSequence):
+            if keys and keys[0].type == "slice":
+                return self._slice(owner, keys[0], names)
+            number = constant(key) if isinstance(key, Expression) else None
+            if number is not None and -len(owner.items) <= number < len(owner.items):
+                return owner.items[number]
+        if isinstance(owner, DottedName) and owner.text == "$meta" and isinstance(key, LiteralValue):
+            return names.get(f"$meta.{key.value}", named(str(key.value)))
+        return self.unknown(node)
+
+    def _slice(self, owner: ValueSequence, node: Node, names: Names) -> Value:
+        text = text_of(node)
+        first, _, last = text.partition(":")
+        ends: list[int | None] = []
+        for part in (first, last):
+            bare = part.strip()
+            if bare and not bare.lstrip("-").isdecimal():
+                return self.unknown(node)
+            ends.append(int(bare) if bare else None)
+        return ValueSequence(owner.items[ends[0] : ends[1]])
+
+    def _unary(self, node: Node, names: Names) -> Value:
+        inner = self.number(self.value(node.child_by_field_name("argument"), names))
+        if text_of(node.child_by_field_name("operator")) != "-":
+            return inner if isinstance(inner, Expression) else self.unknown(node)
+        if isinstance(inner, LiteralValue) and isinstance(inner.value, float):
+            return LiteralValue(-inner.value)
+        return negated(inner) if isinstance(inner, Expression) else self.unknown(node)
+
+    def _arithmetic(self, sign: str, left: Value, right: Value, node: Node) -> Value:
+        left, right = self.number(left), self.number(right)
+        if isinstance(left, Expression) and isinstance(right, Expression):
+            ends = constant(left), constant(right)
+            if sign in _INTEGER_SIGNS:
+                ceiling = _ceiling(sign, left, right)
+                return ceiling if ceiling is not None else combined(_INTEGER_SIGNS[sign], left, right)
+            if ends[0] is not None and ends[1] is not None and 0 <= ends[1] < 40 and sign in ("**", "<<", ">>"):
+                return size({"**": ends[0] ** ends[1], "<<": ends[0] << ends[1], ">>": ends[0] >> ends[1]}[sign])
+            if sign == "/":
+                return LiteralValue(1.0)  # a floating-point argument, whose value no size depends on
+            return self.unknown(node)
+        if isinstance(left, ValueSequence) and isinstance(right, ValueSequence) and sign == "+":
+            return ValueSequence((*left.items, *right.items))
+        if isinstance(left, ValueSequence) and isinstance(right, Expression) and sign == "*":
+            count = constant(right)
+            return ValueSequence(left.items * count) if count is not None and 0 <= count < 9 else self.unknown(node)
+        for one in (left, right):
+            if isinstance(one, SymbolicTensor):
+                other = right if one is left else left
+                if isinstance(other, SymbolicTensor) and other.shape != one.shape:
+                    return self.unknown(node)
+                return copied(one, one.dtype)
+        numbers = [one for one in (left, right) if isinstance(one, LiteralValue) and isinstance(one.value, float)]
+        if numbers and all(isinstance(one, LiteralValue | Expression) for one in (left, right)):
+            return LiteralValue(1.0)
+        return self.unknown(node)
+
+    def _comparison(self, node: Node, names: Names) -> Value:
+        if len(node.named_children) != 2:
+            return self.unknown(node)
+        sign = text_of(node.child_by_field_name("operators"))
+        left, right = (self.value(one, names) for one in node.named_children)
+        if sign in ("is", "is not") and isinstance(right, LiteralValue) and right.value is None:
+            if isinstance(left, Parameter | UnknownValue):
+                return self.unknown(node)
+            absent = isinstance(left, LiteralValue) and left.value is None
+            return LiteralValue(absent == (sign == "is"))
+        if isinstance(left, LiteralValue | DataType) and type(left) is type(right) and sign in ("==", "!="):
+            if isinstance(left, DataType) and "" in (left.name, getattr(right, "name", "")) and left != right:
+                return self.unknown(node)
+            return LiteralValue((left == right) == (sign == "=="))
+        if isinstance(left, Expression | Parameter) and isinstance(right, Expression | Parameter):
+            one, two = self.number(left), self.number(right)
+            if isinstance(one, Expression) and isinstance(two, Expression):
+                ends = constant(one), constant(two)
+                if ends[0] is not None and ends[1] is not None and sign in _COMPARED:
+                    return LiteralValue(_COMPARED[sign](ends[0], ends[1]))
+        return self.unknown(node)
+
+    def _boolean(self, node: Node, names: Names) -> Value:
+        if node.type == "not_operator":
+            known = self.truth(self.value(node.child_by_field_name("argument"), names))
+            return self.unknown(node) if known is None else LiteralValue(not known)
+        left, right = (self.value(node.child_by_field_name(side), names) for side in ("left", "right"))
+        known, conjunction = self.truth(left), text_of(node.child_by_field_name("operator")) == "and"
+        if known is None:
+            other = self.truth(right)
+            return LiteralValue(other) if other is not None and other != conjunction else self.unknown(node)
+        return right if known == conjunction else left
+
+
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _ceiling(sign: str, left: Expression, right: Expression) -> Expression | None:
+    """Return ``(n + b - 1) // b`` as ``ceil_div(n, b)``; None for any other quotient."""
+    root = left.root
+    if sign != "//" or not isinstance(root, Binary):
+        return None
+    less, one = constant(right), Number(1)
+    rounded: Formula | None = None
+    if root.operator == "-" and root.right == one and isinstance(root.left, Binary) and root.left.operator == "+":
+        terms = (root.left.left, root.left.right)
+        rounded = next((terms[1 - at] for at in (1, 0) if terms[at] == right.root), None)
+    elif root.operator == "+" and isinstance(root.right, Binary) and root.right.operator == "-":
+        rounded = root.left if root.right.left == right.root and root.right.right == one else None
+    elif root.operator == "+" and less is not None and less > 1 and root.right == Number(less - 1):
+        rounded = root.left
+    return applied("ceil_div", rebuilt(rounded, {}), right) if rounded is not None else None

@@ -1,0 +1,297 @@
+"""The entry of a kernel that follows from one launch with symbolic arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, SizeLimits
+from gpuemu_lsp.engine.plan.wrappers.expression_values import EvaluatedLaunch
+from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, parameter_names
+from gpuemu_lsp.engine.plan.wrappers.launch_sizes import divisor, exact, language_type, notes_of, renamed, rounded_up
+from gpuemu_lsp.engine.plan.wrappers.values import (
+    LiteralValue,
+    Parameter,
+    Storage,
+    SymbolicTensor,
+    UnknownValue,
+    Value,
+    ValueSequence,
+    named,
+    product,
+    substituted,
+)
+from gpuemu_lsp.engine.project.expressions import Expression, constant, names
+from gpuemu_lsp.engine.project.model import (
+    ConstexprValue,
+    DimSpec,
+    KernelSpec,
+    LaunchSpec,
+    PointerSpec,
+    PythonValue,
+    ScalarSpec,
+)
+from gpuemu_lsp.engine.source.python.syntax import range_of, text_of
+
+_OPTIONS = ("num_warps", "num_stages")
+_IGNORED = frozenset({*_OPTIONS, "num_ctas", "maxnreg", "warmup", "stream", "enable_fp_fusion", "launch_pdl"})
+_LARGEST = (2048, 160, 48, 24, 12, 8)
+"""Largest size by the number of sizes that the launch depends on: a check takes seconds."""
+_MOST_SHOWN = 3
+"""Missing values that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferredKernel:
+    """The entry of a kernel as a launch determines it.
+
+    ``notes`` state it, for the hint on the kernel. ``uncertain`` are parameters whose extents are assumed. ``ragged``
+    are the dims that may have any value: the launch rounds them up, or has a program for each. ``function`` is the
+    function that launches, ``range`` the launch.
+    """
+
+    spec: KernelSpec
+    notes: tuple[str, ...]
+    uncertain: frozenset[str]
+    ragged: frozenset[str]
+    function: str
+    range: Range
+    values: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingLaunch:
+    """Why a kernel has no entry; ``reason`` says what is missing."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class LaunchEntry:
+    """Construction of the entry from one launch."""
+
+    spec: KernelSpec
+    kernel: Node
+    launch: EvaluatedLaunch
+    assumptions: Assumptions
+    accesses: KernelAccesses
+    function: str
+    args: dict[str, PointerSpec | ScalarSpec] = field(default_factory=dict)
+    constexprs: dict[str, tuple[ConstexprValue, ...]] = field(default_factory=dict)
+    storages: dict[str, Storage] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    scalars: list[Expression] = field(default_factory=list)
+
+    def inferred(self) -> InferredKernel | MissingLaunch:
+        """Return the entry, or what the launch does not determine."""
+        params = self._constexpr_params()
+        given = self._given()
+        if self.launch.starred:
+            return MissingLaunch("the arguments that the launch passes with `**`")
+        for name in params:
+            if name in given:
+                self._argument(name, given[name], params[name])
+        grid = self._grid()
+        if self.missing or grid is None:
+            missing = tuple(dict.fromkeys(self.missing))
+            more = f" and {len(missing) - _MOST_SHOWN} more values" if len(missing) > _MOST_SHOWN else ""
+            return MissingLaunch(f"{', '.join(missing[:_MOST_SHOWN])}{more}")
+        return self._result(grid)
+
+    def _constexpr_params(self) -> dict[str, bool]:
+        """Return the parameters of the kernel, True for those that are compiled in."""
+        found = dict.fromkeys(parameter_names(self.kernel), False)
+        params = self.kernel.child_by_field_name("parameters")
+        for node in params.named_children if params is not None else ():
+            kind = node.child_by_field_name("type")
+            name = node.child_by_field_name("name") or (node.named_children[0] if node.named_children else None)
+            if kind is not None and name is not None and "constexpr" in text_of(kind):
+                found[text_of(name)] = True
+        return found
+
+    def _given(self) -> dict[str, Value]:
+        names_ = parameter_names(self.kernel)
+        given = dict(zip(names_, self.launch.arguments, strict=False))
+        return given | {name: value for name, value in self.launch.keywords.items() if name not in _IGNORED}
+
+    def _argument(self, name: str, value: Value, constexpr: bool) -> None:
+        accesses = self.accesses
+        pointer = name in accesses.loaded | accesses.stored | accesses.atomic
+        if isinstance(value, Parameter):
+            tensor = pointer and not constexpr
+            value = self.assumptions.tensor(value.name) if tensor else self.assumptions.number(value.name)
+        if isinstance(value, UnknownValue):
+            if constexpr and value.reason.isidentifier():
+                self.constexprs[name] = (True, False)
+                return
+            self.missing.append(f"`{value.reason or name}`, which is passed as `{name}`")
+        elif isinstance(value, SymbolicTensor):
+            self._tensor(name, value)
+        elif isinstance(value, Expression):
+            value = self.assumptions.resolved(value)
+            self.scalars.append(value)
+            if constexpr:
+                self.constexprs[name] = (value,)
+            else:
+                self.args[name] = ScalarSpec(value)
+        elif isinstance(value, LiteralValue) and not isinstance(value.value, str) and value.value is not None:
+            if constexpr:
+                self.constexprs[name] = (value.value,)
+            else:
+                self.args[name] = ScalarSpec(value.value)
+        elif isinstance(value, LiteralValue):
+            self.constexprs[name] = (PythonValue("None" if value.value is None else f"'{value.value}'"),)
+        elif language_type(value) is not None:
+            self.constexprs[name] = (PythonValue(str(language_type(value))),)
+        else:
+            self.missing.append(f"the value of `{name}`")
+
+    def _tensor(self, name: str, tensor: SymbolicTensor) -> None:
+        storage, accesses = tensor.storage, self.accesses
+        if tensor.offset:
+            self.missing.append(f"the place of `{name}` in its tensor")
+            return
+        if name in accesses.indices and storage.bounds is None:
+            self.missing.append(f"the values of `{name}`, which are part of addresses")
+            return
+        stored = name in accesses.stored
+        direction = "in"
+        compare = "elements"
+        if stored or name in accesses.unknown:
+            fresh = storage.state == "empty" and not storage.shared and storage.launches <= 1
+            direction = "out" if fresh and name not in accesses.unknown else "inout"
+            compare = "none" if direction == "inout" or name in accesses.loaded else "elements"
+        dtype = storage.dtype
+        if not dtype and name in accesses.masks:
+            dtype = "bool"
+        bounds = storage.bounds
+        shape = tuple(map(self.assumptions.resolved, storage.shape))
+        self.storages[name] = storage
+        self.args[name] = PointerSpec(direction, shape, range=bounds, dtype=dtype or None, compare=compare)
+
+    def _grid(self) -> tuple[Expression, ...] | None:
+        grid = self.launch.grid
+        items = grid.items if isinstance(grid, ValueSequence) else (grid,)
+        found: list[Expression] = []
+        for one in items:
+            value = self.assumptions.number(one.name) if isinstance(one, Parameter) else one
+            if not isinstance(value, Expression):
+                reason = one.reason if isinstance(one, UnknownValue) else "its value"
+                self.missing.append(f"the grid: `{reason}`")
+                return None
+            found.append(self.assumptions.resolved(value))
+        return tuple(found)
+
+    def _result(self, grid: tuple[Expression, ...]) -> InferredKernel | MissingLaunch:
+        used = frozenset().union(*map(names, (*self.scalars, *grid)))
+        uncertain = self._uncertain(used)
+        tuned = self._tuned()
+        dims_used = self._dims(grid) - tuned
+        if len(dims_used) > len(_LARGEST):
+            return MissingLaunch(f"the {len(dims_used)} independent sizes of the launch")
+        rename = self._names(dims_used)
+        grid = tuple(substituted(one, rename) for one in grid)
+        args = {name: renamed(one, rename) for name, one in self.args.items()}
+        constexprs = {
+            name: tuple(substituted(one, rename) if isinstance(one, Expression) else one for one in values)
+            for name, values in self.constexprs.items()
+        }
+        limits = {str(rename.get(name, name)): one for name, one in self.assumptions.limits.items()}
+        dims = self._dim_specs([str(rename.get(name, name)) for name in sorted(dims_used)], limits, grid, constexprs)
+        options = {name: self._option(name) for name in _OPTIONS}
+        spec = replace(
+            self.spec,
+            dims={one.name: one for one in dims},
+            args=args,
+            constexprs=constexprs,
+            launch=LaunchSpec(grid=grid, num_warps=options["num_warps"], num_stages=options["num_stages"]),
+        )
+        everything = [one for values in constexprs.values() for one in values if isinstance(one, Expression)]
+        any_value = rounded_up((*grid, *everything)) | exact(grid)
+        notes = notes_of(spec, uncertain)
+        place = range_of(self.launch.node)
+        return InferredKernel(spec, notes, frozenset(uncertain), any_value & set(spec.dims or ()), self.function, place)
+
+    def _tuned(self) -> frozenset[str]:
+        """Return the parameters that the launch does not set: an autotuner or heuristics do."""
+        return frozenset(name for name in self._constexpr_params() if name not in self._given())
+
+    def _uncertain(self, used: frozenset[str]) -> set[str]:
+        """Return the tensors whose extents are assumed; those without any get the shape of another tensor."""
+        known = [name for name, one in self.storages.items() if self._is_certain(one, used)]
+        uncertain = set()
+        for name, _storage in self.storages.items():
+            if name in known:
+                continue
+            uncertain.add(name)
+            argument = self.args[name]
+            if isinstance(argument, PointerSpec) and not frozenset().union(*map(names, argument.shape)) & used:
+                sizes = [self.args[one] for one in known]
+                shapes = [one.shape for one in sizes if isinstance(one, PointerSpec)]
+                longest = max(shapes, key=len, default=(named("n"),))
+                self.args[name] = replace(argument, shape=(product(longest),), compare="none")
+        return uncertain
+
+    def _is_certain(self, storage: Storage, used: frozenset[str]) -> bool:
+        if storage.certain:
+            return True
+        if len(storage.shape) != 1:
+            return False
+        own = names(self.assumptions.resolved(storage.shape[0]))
+        return bool(own & used) and own >= (used & self._extents())
+
+    def _extents(self) -> frozenset[str]:
+        """Return the dims that are extents of tensors."""
+        shapes = [one.shape for one in self.storages.values()]
+        return frozenset().union(*(names(self.assumptions.resolved(one)) for shape in shapes for one in shape))
+
+    def _dims(self, grid: Sequence[Expression]) -> frozenset[str]:
+        shapes = [one for arg in self.args.values() if isinstance(arg, PointerSpec) for one in arg.shape]
+        return frozenset().union(*map(names, (*self.scalars, *grid, *shapes)))
+
+    def _names(self, dims: Iterable[str]) -> dict[str, Expression]:
+        """Return names for dims: those of the variables to which extents are assigned, where that is unambiguous."""
+        preferred = self.assumptions.preferred
+        taken: dict[str, str] = {}
+        constexprs = {name for name, one in self._constexpr_params().items() if one}
+        for dim in sorted(dims):
+            name = preferred.get(dim, dim)
+            own = [str(one) for one in self.constexprs.get(name, ())]
+            if name in taken.values() or name in dims or (name in constexprs and own != [dim]):
+                continue
+            taken[dim] = name
+        return {dim: named(name) for dim, name in taken.items() if dim != name}
+
+    def _dim_specs(
+        self,
+        dims: Sequence[str],
+        limits: Mapping[str, SizeLimits],
+        grid: Sequence[Expression],
+        constexprs: Mapping[str, tuple[ConstexprValue, ...]],
+    ) -> list[DimSpec]:
+        largest = _LARGEST[max(len(dims), 1) - 1]
+        compiled = {str(one) for values in constexprs.values() for one in values if isinstance(one, Expression)}
+        found = []
+        for name in dims:
+            limit = limits.get(name, SizeLimits())
+            multiple = max(limit.multiple_of, divisor(grid, name))
+            most = max(largest, 4 * multiple, limit.minimum)
+            choices = limit.choices
+            if not choices and name in compiled:
+                # A compile-time size is mostly the length of tl.arange, a power of two.
+                choices = tuple(one for one in (16, 32, 64, 128) if one <= (limit.maximum or 128))
+            if choices:
+                found.append(DimSpec(name, min(choices), max(choices), choices, 1, choices))
+                continue
+            most = min(most, limit.maximum or most)
+            low = -(-max(limit.minimum, 1) // multiple) * multiple
+            found.append(DimSpec(name, low, max(most // multiple * multiple, low), multiple_of=multiple))
+        return found
+
+    def _option(self, name: str) -> tuple[int, ...]:
+        value = self.launch.keywords.get(name)
+        number = constant(value) if isinstance(value, Expression) else None
+        return (number,) if number is not None else ()

@@ -1,0 +1,225 @@
+"""Functions and methods of PyTorch's tensors, on symbolic tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpuemu_lsp.engine.plan.wrappers.values import (
+    DataType,
+    LiteralValue,
+    Storage,
+    SymbolicTensor,
+    UnknownValue,
+    Value,
+    ValueSequence,
+    combined,
+    product,
+    size,
+)
+from gpuemu_lsp.engine.project.expressions import Expression, constant
+
+DTYPES = {
+    **{name: name for name in ("float64", "float32", "float16", "bfloat16", "uint8", "bool")},
+    **{f"int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
+}
+"""dtypes of ``torch`` by name."""
+_CREATED = {"empty": "empty", "zeros": "filled", "ones": "filled", "full": "filled", "rand": "filled"}
+_CREATED |= {"randn": "filled"}
+_SAME = frozenset({"contiguous", "cuda", "cpu", "detach", "requires_grad_", "requires_grad", "clone", "npu", "data"})
+_CASTS = {"float": "float32", "half": "float16", "double": "float64", "bfloat16": "bfloat16", "long": "int64"}
+_CASTS |= {"int": "int32", "bool": "bool"}
+_ELEMENTWISE = frozenset({"relu", "exp", "abs", "neg", "sqrt", "sigmoid", "tanh", "clamp", "softmax", "mul", "div"})
+
+
+def created(
+    name: str, arguments: Sequence[Value], keywords: Mapping[str, Value], label: str
+) -> SymbolicTensor | UnknownValue | None:
+    """Return the result of ``torch.name(...)``; None for a function that creates no tensor."""
+    base = name.removesuffix("_like")
+    if name == "randint":
+        return _integers(arguments, keywords, label)
+    if name in ("arange", "randperm"):
+        ends = arguments[0] if len(arguments) == 1 else None
+        if not isinstance(ends, Expression):
+            return UnknownValue(f"torch.{name}(...)")
+        storage = Storage(label, (ends,), _dtype(keywords, "int64") or "int64", "filled", bounds=(size(0), ends))
+        return SymbolicTensor(storage, storage.shape, storage.dtype)
+    if base not in _CREATED:
+        return None
+    if name != base:
+        like = arguments[0] if arguments else keywords.get("input")
+        if not isinstance(like, SymbolicTensor):
+            return UnknownValue(f"torch.{name}(...)")
+        default, shape, certain = like.dtype, like.shape, like.storage.certain
+    else:
+        given = arguments[:1] if base == "full" else arguments
+        found = shape_of(given or [keywords.get("size", UnknownValue("the shape"))])
+        if found is None:
+            return UnknownValue(f"torch.{name}(...)")
+        shape, default, certain = found, "float32", True
+    dtype = _dtype(keywords, default)
+    if dtype is None:
+        return UnknownValue("the dtype")
+    storage = Storage(label, shape, dtype, _CREATED[base], certain)
+    return SymbolicTensor(storage, shape, dtype)
+
+
+def _integers(arguments: Sequence[Value], keywords: Mapping[str, Value], label: str) -> SymbolicTensor | UnknownValue:
+    items = [*arguments]
+    shape_at = keywords.get("size")
+    if shape_at is None and items:
+        shape_at = items.pop()
+    low = items[0] if len(items) > 1 else keywords.get("low", size(0))
+    high = items[-1] if items else keywords.get("high")
+    shape = shape_of([shape_at]) if shape_at is not None else None
+    dtype = _dtype(keywords, "int64")
+    if shape is None or dtype is None or not isinstance(low, Expression) or not isinstance(high, Expression):
+        return UnknownValue("torch.randint(...)")
+    storage = Storage(label, shape, dtype, "filled", bounds=(low, high))
+    return SymbolicTensor(storage, shape, dtype)
+
+
+def shape_of(arguments: Sequence[Value]) -> tuple[Expression, ...] | None:
+    """Return the shape that is given as one sequence or as several numbers."""
+    if len(arguments) == 1 and isinstance(arguments[0], ValueSequence):
+        arguments = arguments[0].items
+    found = tuple(one for one in arguments if isinstance(one, Expression))
+    return found if len(found) == len(arguments) else None
+
+
+def _dtype(keywords: Mapping[str, Value], default: str) -> str | None:
+    given = keywords.get("dtype")
+    if given is None or (isinstance(given, LiteralValue) and given.value is None):
+        return default
+    return given.name if isinstance(given, DataType) else None
+
+
+def attribute(tensor: SymbolicTensor, name: str) -> Value | None:
+    """Return an attribute of a tensor; None for one that is not known."""
+    if name == "shape":
+        return ValueSequence(tensor.shape)
+    if name == "dtype":
+        return DataType(tensor.dtype)
+    if name == "ndim":
+        return size(len(tensor.shape))
+    if name == "is_cuda":
+        return LiteralValue(True)
+    if name in ("T", "mT") and len(tensor.shape) == 2:
+        return _permuted(tensor, (1, 0))
+    if name == "data":
+        return tensor
+    return None
+
+
+def method(
+    tensor: SymbolicTensor, name: str, arguments: Sequence[Value], keywords: Mapping[str, Value]
+) -> Value | None:
+    """Return the result of a method of a tensor; None for one that is not known."""
+    axis = _axis(tensor, arguments[0] if arguments else keywords.get("dim"))
+    if name == "numel" or name == "nelement":
+        return product(tensor.shape)
+    if name in ("size", "stride"):
+        whole = tuple(map(tensor.stride, range(len(tensor.shape)))) if name == "stride" else tensor.shape
+        if not arguments and not keywords:
+            return ValueSequence(whole)
+        return whole[axis] if axis is not None else None
+    if name in ("dim", "ndimension"):
+        return size(len(tensor.shape))
+    if name == "is_contiguous":
+        return LiteralValue(tensor.strides is None and not tensor.offset)
+    if name in ("contiguous", "clone") and (tensor.strides is not None or tensor.offset):
+        return copied(tensor, tensor.dtype)
+    if name in _SAME:
+        return tensor
+    if name in ("to", "type"):
+        given = [one for one in (*arguments, *keywords.values()) if isinstance(one, DataType)]
+        return tensor if not given or given[0].name == tensor.dtype else copied(tensor, given[0].name)
+    if name in _CASTS and not arguments:
+        return tensor if _CASTS[name] == tensor.dtype else copied(tensor, _CASTS[name])
+    if name in ("view", "reshape"):
+        return _reshaped(tensor, arguments)
+    if name == "flatten" and not arguments:
+        return _reshaped(tensor, (size(-1),))
+    if name in ("t", "transpose", "permute", "unsqueeze", "squeeze"):
+        return _rearranged(tensor, name, arguments)
+    if name in ("new_empty", "new_zeros", "new_ones", "new_full"):
+        given_dtype = keywords if "dtype" in keywords else {**keywords, "dtype": DataType(tensor.dtype)}
+        return created(name.removeprefix("new_"), arguments, given_dtype, name)
+    if name in ("zero_", "fill_", "normal_", "uniform_", "copy_", "random_"):
+        tensor.storage.state = "filled"
+        return tensor
+    return copied(tensor, tensor.dtype) if name in _ELEMENTWISE else None
+
+
+def copied(tensor: SymbolicTensor, dtype: str) -> SymbolicTensor:
+    """Return a contiguous copy with a dtype."""
+    old = tensor.storage
+    storage = Storage(old.name, tensor.shape, dtype, "filled", old.certain, old.bounds)
+    return SymbolicTensor(storage, tensor.shape, dtype)
+
+
+def _axis(tensor: SymbolicTensor, value: Value | None) -> int | None:
+    number = constant(value) if isinstance(value, Expression) else None
+    rank = len(tensor.shape)
+    return number % rank if number is not None and rank and -rank <= number < rank else None
+
+
+def _reshaped(tensor: SymbolicTensor, arguments: Sequence[Value]) -> SymbolicTensor | None:
+    shape = shape_of(arguments)
+    if shape is None or tensor.strides is not None or tensor.offset:
+        return None
+    open_axes = [index for index, one in enumerate(shape) if constant(one) == -1]
+    if len(open_axes) > 1:
+        return None
+    if open_axes:
+        at = open_axes[0]
+        rest = quotient(tensor.shape, (*shape[:at], *shape[at + 1 :]))
+        shape = (*shape[:at], rest, *shape[at + 1 :])
+    return SymbolicTensor(tensor.storage, shape, tensor.dtype)
+
+
+def quotient(factors: tuple[Expression, ...], divisors: tuple[Expression, ...]) -> Expression:
+    """Return the product of sizes divided by that of others, without the common ones."""
+    left, right = list(factors), []
+    for one in divisors:
+        if one in left:
+            left.remove(one)
+        elif constant(one) != 1:
+            right.append(one)
+    top = product(tuple(left))
+    return combined("//", top, product(tuple(right))) if right else top
+
+
+def _rearranged(tensor: SymbolicTensor, name: str, arguments: Sequence[Value]) -> SymbolicTensor | None:
+    rank = len(tensor.shape)
+    if name == "t":
+        return _permuted(tensor, (1, 0)) if rank == 2 else None
+    given = arguments[0].items if len(arguments) == 1 and isinstance(arguments[0], ValueSequence) else arguments
+    axes = [_axis(tensor, one) for one in given]
+    if name == "transpose" and len(axes) == 2 and axes[0] is not None and axes[1] is not None:
+        order = list(range(rank))
+        order[axes[0]], order[axes[1]] = order[axes[1]], order[axes[0]]
+        return _permuted(tensor, tuple(order))
+    if name == "permute" and len(axes) == rank and None not in axes:
+        return _permuted(tensor, tuple(one for one in axes if one is not None))
+    if name == "unsqueeze" and tensor.strides is None and len(given) == 1 and isinstance(given[0], Expression):
+        at = constant(given[0])
+        if at is not None and -rank - 1 <= at <= rank:
+            at %= rank + 1
+            shape = (*tensor.shape[:at], size(1), *tensor.shape[at:])
+            return SymbolicTensor(tensor.storage, shape, tensor.dtype, None, tensor.offset)
+    return None
+
+
+def _permuted(tensor: SymbolicTensor, order: tuple[int, ...]) -> SymbolicTensor:
+    shape = tuple(tensor.shape[axis] for axis in order)
+    strides = tuple(tensor.stride(axis) for axis in order)
+    return SymbolicTensor(tensor.storage, shape, tensor.dtype, strides, tensor.offset)

@@ -1,0 +1,368 @@
+"""Launches of unregistered Triton kernels, read from the functions that make them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
+from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, MissingLaunch
+from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec, ScalarSpec
+
+HEAD = """\
+import torch
+import triton
+import triton.language as tl
+
+TILE = 64
+
+
+@triton.jit
+def k(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def rows(x, y, stride, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * stride
+    tl.store(y + row + i, tl.load(x + row + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def gather(table, index, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.load(index + i, mask=i < n)
+    tl.store(y + i, tl.load(table + at, mask=i < n), mask=i < n)
+
+
+"""
+
+
+def infer(body, kernel="k"):
+    text = HEAD + body
+    return inferred_kernel(KernelSpec(kernel, "/p/m.py", None, entry=kernel), text, ["k", "rows", "gather"])
+
+
+def shown(found):
+    """Return the tensors, scalars, compile-time values and grid of an entry as one text."""
+    assert isinstance(found, InferredKernel), found.reason
+    parts = []
+    for name, arg in found.spec.args.items():
+        if isinstance(arg, PointerSpec):
+            parts.append(f"{name} {arg.direction} {'x'.join(map(str, arg.shape))} {arg.dtype or ''}".strip())
+        elif isinstance(arg, ScalarSpec):
+            parts.append(f"{name}={arg.value}")
+    parts += [f"{name}={values[0]}" for name, values in found.spec.constexprs.items()]
+    return ", ".join([*parts, f"grid {' '.join(map(str, found.spec.launch.grid))}"])
+
+
+VECTOR = "x in x_0, y out x_0, n=x_0, BLOCK=128, grid ceil_div(x_0, 128)"
+FORMS = {
+    "lambda": """
+def f(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    k[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, n, BLOCK=128)
+""",
+    "grid in a variable": """
+def f(x):
+    y = torch.empty_like(x)
+    grid = lambda META: (triton.cdiv(y.numel(), META["BLOCK"]), )
+    k[grid](x, y, x.numel(), BLOCK=128)
+""",
+    "grid of a function": """
+def f(x):
+    y = torch.empty_like(x)
+    n = y.numel()
+    def grid(meta):
+        return (triton.cdiv(n, meta["BLOCK"]),)
+    k[grid](x, y, n, 128)
+""",
+    "rounded by hand": """
+def f(x):
+    y = torch.empty(x.numel(), device=x.device, dtype=x.dtype)
+    n = x.numel()
+    BLOCK = 128
+    k[((n + BLOCK - 1) // BLOCK,)](x, y, n, BLOCK)
+""",
+    "constant of the module": """
+def f(x):
+    y = torch.empty_like(x)
+    n = x.numel()
+    k[((n + TILE * 2 - 1) // (TILE * 2),)](x, y, n, BLOCK=2 * TILE)
+""",
+    "contiguous": """
+def f(x):
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    n = y.numel()
+    k[(triton.cdiv(n, 128),)](x, y, n, BLOCK=128, num_warps=4)
+""",
+    "default of a parameter": """
+def f(x, block_size=128):
+    y = torch.empty_like(x)
+    n = x.numel()
+    k[(triton.cdiv(n, block_size),)](x, y, n, BLOCK=block_size)
+""",
+    "keywords": """
+def f(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    n = x.numel()
+    k[(triton.cdiv(n, 128),)](x=x, y=y, n=n, BLOCK=128)
+    return y
+""",
+    "asserted": """
+def f(x):
+    assert x.is_cuda and x.is_contiguous(), "no"
+    if not x.is_contiguous():
+        raise ValueError("no")
+    y = torch.empty_like(x)
+    n = x.numel()
+    with torch.cuda.device(x.device):
+        k[(triton.cdiv(n, 128),)](x, y, n, BLOCK=128)
+""",
+    "two functions": """
+def launch(x, y):
+    n = x.numel()
+    k[(triton.cdiv(n, 128),)](x, y, n, BLOCK=128)
+
+
+def f(x):
+    y = torch.empty_like(x)
+    launch(x, y)
+""",
+    "autograd": """
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.empty_like(x)
+        n = x.numel()
+        k[(triton.cdiv(n, 128),)](x, y, n, BLOCK=128)
+        ctx.save_for_backward(x)
+        return y
+""",
+    "conditional": """
+def f(x, out=None):
+    y = torch.empty_like(x) if out is None else out
+    n = x.numel()
+    k[(triton.cdiv(n, 128),)](x, y, n, BLOCK=128)
+""",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_one_launch_have_the_same_entry(form):
+    found = infer(FORMS[form])
+    expected = VECTOR
+    if form == "two functions":  # the function that launches has no allocation; its caller does
+        expected = VECTOR.replace("y out x_0", "y inout x_0")
+    assert shown(found) == expected
+
+
+OTHERS = {
+    "rows": (
+        """
+def f(x):
+    M, N = x.shape
+    y = torch.empty_like(x)
+    rows[(M,)](x, y, x.stride(0), N, BLOCK=triton.next_power_of_2(N))
+""",
+        "rows",
+        "x in MxN, y out MxN, stride=N, n=N, BLOCK=next_pow2(N), grid M",
+    ),
+    "size of an axis": (
+        """
+def f(x):
+    m, n = x.size(0), x.size(1)
+    y = torch.zeros((m, n), device="cuda")
+    rows[(m, 1)](x, y, y.stride(0), n, BLOCK=max(16, triton.next_power_of_2(n)))
+""",
+        "rows",
+        "x in mxn, y inout mxn float32, stride=n, n=n, BLOCK=max(16, next_pow2(n)), grid m 1",
+    ),
+    "unpacked with a star": (
+        """
+def f(x):
+    b, *_, n = x.shape
+    assert x.dim() == 3
+    y = torch.empty_like(x)
+    rows[(x.numel() // n,)](x, y, n, n, BLOCK=1024)
+""",
+        "rows",
+        "x in bxx_1xn, y out bxx_1xn, stride=n, n=n, BLOCK=1024, grid b * x_1",
+    ),
+    "reshaped": (
+        """
+def f(x):
+    flat = x.reshape(-1, x.shape[-1])
+    y = torch.empty_like(flat)
+    rows[(flat.shape[0],)](flat, y, flat.stride(0), flat.shape[1], BLOCK=256)
+""",
+        "rows",
+        "x in x_0xx_1, y out x_0xx_1, stride=x_1, n=x_1, BLOCK=256, grid x_0",
+    ),
+    "transposed": (
+        """
+def f(x):
+    m, n = x.shape
+    t = x.t()
+    y = torch.empty((n, m), dtype=torch.float16)
+    rows[(n,)](t, y, t.stride(1), m, BLOCK=64)
+""",
+        "rows",
+        "x in mxn, y out nxm float16, stride=n, n=m, BLOCK=64, grid n",
+    ),
+    "dtype": (
+        """
+def f(x):
+    h = x.to(torch.float16)
+    n = x.numel()
+    y = torch.empty(n, dtype=torch.int32, device=x.device)
+    k[triton.cdiv(n, 64),](h, y, n, 64)
+""",
+        "k",
+        "x in x_0 float16, y out x_0 int32, n=x_0, BLOCK=64, grid ceil_div(x_0, 64)",
+    ),
+    "new_empty": (
+        """
+def f(x):
+    n = x.nelement()
+    y = x.new_empty(n)
+    k[(triton.cdiv(n, 64), 1, 1)](x, y, n, BLOCK=64)
+""",
+        "k",
+        "x in x_0, y out x_0, n=x_0, BLOCK=64, grid ceil_div(x_0, 64) 1 1",
+    ),
+    "in place": (
+        """
+def f(x):
+    n = x.numel()
+    k[(triton.cdiv(n, 64),)](x, x, n, BLOCK=64)
+""",
+        "k",
+        "x in x_0, y inout x_0, n=x_0, BLOCK=64, grid ceil_div(x_0, 64)",
+    ),
+    "without rounding": (
+        """
+def f(x):
+    n = x.numel()
+    y = torch.empty_like(x)
+    k[(n // 64,)](x, y, n, BLOCK=64)
+""",
+        "k",
+        "x in x_0, y out x_0, n=x_0, BLOCK=64, grid x_0 // 64",
+    ),
+    "script": (
+        """
+if __name__ == "__main__":
+    size = 1000
+    x = torch.randn(size, device="cuda")
+    y = torch.empty_like(x)
+    k[(triton.cdiv(size, 64),)](x, y, size, BLOCK=64)
+""",
+        "k",
+        "x in 1000 float32, y out 1000 float32, n=1000, BLOCK=64, grid 16",
+    ),
+    "indices with bounds": (
+        """
+def test_gather():
+    table = torch.randn(50, device="cuda")
+    index = torch.randint(0, 50, (20,), device="cuda")
+    y = torch.empty(20, device="cuda")
+    gather[(1,)](table, index, y, 20, BLOCK=32)
+""",
+        "gather",
+        "table in 50 float32, index in 20 int64, y out 20 float32, n=20, BLOCK=32, grid 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", OTHERS)
+def test_extents_are_expressions_of_the_sizes_of_parameters(form):
+    body, kernel, expected = OTHERS[form]
+    assert shown(infer(body, kernel)) == expected
+
+
+MISSING = {
+    "indices without bounds": (
+        """
+def f(table, index):
+    n = index.numel()
+    y = torch.empty(n)
+    gather[(triton.cdiv(n, 32),)](table, index, y, n, BLOCK=32)
+""",
+        "gather",
+        "the values of `index`, which are part of addresses",
+    ),
+    "keywords of a dictionary": (
+        """
+def f(x, **options):
+    k[(1,)](x, x, 5, **options)
+""",
+        "k",
+        "the arguments that the launch passes with `**`",
+    ),
+    "result of another library": (
+        """
+def f(x):
+    y = library.allocate(x)
+    k[(1,)](x, y, x.numel(), BLOCK=16)
+""",
+        "k",
+        "`library.allocate(x)`, which is passed as `y`",
+    ),
+    "part of a tensor": (
+        """
+def f(x):
+    k[(1,)](x[1:], x, x.numel(), BLOCK=16)
+""",
+        "k",
+        "`x[1:]`, which is passed as `x`",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", MISSING)
+def test_what_is_missing_is_stated(form):
+    body, kernel, expected = MISSING[form]
+    found = infer(body, kernel)
+    assert isinstance(found, MissingLaunch)
+    assert found.reason == expected
+
+
+def test_a_tensor_whose_shape_is_not_read_is_uncertain():
+    found = infer("""
+def f(x, y):
+    n = x.numel()
+    k[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
+""")
+    assert found.uncertain == {"y"}
+
+
+def test_equal_shapes_are_certain():
+    found = infer("""
+def f(x, y):
+    assert x.shape == y.shape
+    n = x.numel()
+    k[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
+""")
+    assert not found.uncertain
+
+
+def test_sizes_have_the_limits_that_assertions_state():
+    found = infer(
+        """
+def f(x):
+    M, N = x.shape
+    assert N % 16 == 0 and N <= 512
+    assert M > 1
+    y = torch.empty_like(x)
+    rows[(M,)](x, y, N, N, BLOCK=512)
+""",
+        "rows",
+    )
+    dims = found.spec.dims
+    assert (dims["N"].multiple_of, dims["N"].minimum) == (16, 16)
+    assert dims["M"].minimum == 2
+    assert found.ragged == {"M"}
