@@ -58,6 +58,9 @@ class CheckOptions:
     verdicts: str = "run"
     """``run`` always runs the cases; ``record`` also stores the verdict; ``reuse`` takes the stored verdict of the same
     code where there is one. ``find`` takes it too, and like ``stop`` ends before the first case, without a report."""
+    specialisations: str = "all"
+    """Of a Triton kernel: ``all`` compiles the one that a launch of each case has. ``general`` lets cases share code
+    that assumes nothing of integers, which every value may be passed to; stored cases have their own all the same."""
 
     @property
     def most(self) -> int:

@@ -211,7 +211,17 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place) -> Prepared
     spec, options = request.spec, request.options
     arch = (options.arch,) if options.arch else spec.arch
     started = time.perf_counter()
-    prepared = prepare_triton(TritonRequest(spec, text, arch, options.seed, options.translate_seconds, options.execute))
+    prepared = prepare_triton(
+        TritonRequest(
+            spec,
+            text,
+            arch,
+            options.seed,
+            options.translate_seconds,
+            options.execute,
+            options.specialisations == "general",
+        )
+    )
     if not request.registered:
         prepared = replace(prepared, findings=tuple(map(claim_before_run, prepared.findings)))
     ignores = IgnoreComments(lambda path: text if path == spec.source else _header(path))

@@ -23,6 +23,7 @@ class CudaKernel:
     artifact: Artifact
     source_map: Callable[[Module, Plan], SourceMap]
     single: bool = True
+    exact: set[str] = field(default_factory=set)
     _codes: dict[str, CaseCode] = field(default_factory=dict)
 
     def code(self, plan: Plan, case: Case) -> CaseCode:

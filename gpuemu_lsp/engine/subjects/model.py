@@ -54,10 +54,12 @@ class CodeError(Exception):
 class Subject(Protocol):
     """What is checked.
 
-    ``single`` is True if all cases of a plan have the same code.
+    ``single`` is True if all cases of a plan have the same code. ``exact`` are the ids of cases that must have the code
+    of their launch, where others share one.
     """
 
     single: bool
+    exact: set[str]
 
     def first(self, plan: Plan, seed: int) -> CaseCode:
         """Return the code of the first case of a seed, which has compiled before.

@@ -38,6 +38,7 @@ class TritonRequest:
 
     ``text`` is that of its file, ``arch`` the architectures to compile for, the first of which runs, ``seed`` that of
     the first case. ``seconds`` limits the import of the module and each compilation. ``execute`` False imports nothing.
+    ``general``: cases share code that assumes nothing of integers.
     """
 
     spec: KernelSpec
@@ -46,6 +47,7 @@ class TritonRequest:
     seed: int
     seconds: float
     execute: bool
+    general: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
         assert failed is not None
         return failed
     subject = TritonKernelSubject(
-        module, spec.source, request.text, entry, spec.name, name, request.arch[0], request.seconds
+        module, spec.source, request.text, entry, spec.name, name, request.arch[0], request.seconds, request.general
     )
     if subject.kernel is None:
         why = f"{file} has no Triton kernel '{entry}' at its top level after its import"

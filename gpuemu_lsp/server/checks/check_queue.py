@@ -216,8 +216,10 @@ class CheckQueue:
             return
         self._scheduler.cancel([BatchKey("compile", path)])  # the check compiles as well
         verdicts = "run" if options.deep else "record" if options.force else "reuse"
+        # A save must be quick; commands compile what a launch of each case has.
+        specialisations = "general" if verdicts == "reuse" else "all"
         chosen = [
-            replace(item, options=replace(item.options, verdicts=verdicts))
+            replace(item, options=replace(item.options, verdicts=verdicts, specialisations=specialisations))
             for item in in_order_of_interest(parsed, session.documents.get(path), snapshot.requests)
             if options.kernels is None or item.spec.name in options.kernels
         ]

@@ -118,9 +118,14 @@ def find_python_verdict(request: CheckRequest) -> ReusedPythonVerdict | None:
     if request.options.verdicts not in ("reuse", "find"):
         return None
     tokens = _tokens(request)
-    key = _key(request, tokens) if tokens is not None else None
-    verdict = cache.load(key, PythonVerdict) if key is not None else None
-    if tokens is None or verdict is None:
+    if tokens is None:
+        return None
+    # A command checks more than a save does.
+    thorough = replace(request, options=replace(request.options, specialisations="all"))
+    keys = [_key(one, tokens) for one in (thorough, request)]
+    found_verdicts = (cache.load(key, PythonVerdict) for key in keys if key is not None)
+    verdict = next((one for one in found_verdicts if one is not None), None)
+    if verdict is None:
         return None
     if any(file_digest(path) != digest for path, digest in verdict.files.items()):
         return None

@@ -52,7 +52,11 @@ _TRIED = 16
 
 @dataclass(slots=True)
 class TritonKernelSubject:
-    """A kernel of an imported module. ``seconds`` limits each compilation; ``text`` is the editor's of ``path``."""
+    """A kernel of an imported module.
+
+    ``seconds`` limits each compilation; ``text`` is the editor's of ``path``. ``general``: cases share code that
+    assumes nothing of integers, but for those whose ids are in ``exact``.
+    """
 
     module: ModuleType
     path: str
@@ -62,9 +66,11 @@ class TritonKernelSubject:
     place: Place
     arch: str
     seconds: float
+    general: bool = False
     single: bool = False
     import_failure: Finding | None = field(default=None)
     """Why a part of the module was not executed, in which the kernel may call functions."""
+    exact: set[str] = field(default_factory=set, init=False)
     _texts: dict[str, str | None] = field(default_factory=dict, init=False)
     _codes: dict[int, tuple[TritonCode, CaseCode]] = field(default_factory=dict, init=False)
 
@@ -117,7 +123,8 @@ class TritonKernelSubject:
             configuration = configurations(self.kernel)[case.dims[plan.triton.configuration] - 1]
         try:
             with deadline(self.seconds):
-                code = compile_for(self.kernel, self._arguments(plan, case), configuration)
+                general = self.general and case.key.id not in self.exact
+                code = compile_for(self.kernel, self._arguments(plan, case), configuration, general=general)
         except DeadlineError as error:
             why = f"Triton's compilation took longer than {self.seconds:g} s"
             raise CodeError((self._not_executed(why),)) from error

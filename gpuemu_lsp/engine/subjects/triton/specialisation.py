@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.compile.model import Specialisation
 _BASE = 1 << 20
 """Address of every tensor while a kernel is compiled: only its alignment counts. Buffers have at least 256 bytes."""
 _DIVISIBILITY = "tt.divisibility"
+_DIVISOR = 16
 _TRITON_TYPES = {
     "float64": "fp64",
     "float32": "fp32",
@@ -162,10 +163,13 @@ def _layers(kernel: Any) -> list[Any]:
     return found
 
 
-def compile_for(kernel: Any, arguments: Mapping[str, Any], configuration: Any = None) -> TritonCode:
+def compile_for(
+    kernel: Any, arguments: Mapping[str, Any], configuration: Any = None, *, general: bool = False
+) -> TritonCode:
     """Compile a kernel for arguments, options included.
 
-    ``configuration`` is one of the autotuner's.
+    ``configuration`` is one of the autotuner's. ``general``: the code assumes nothing of integers, neither that one is
+    1 nor that it is divisible by 16, so that it is valid for other values.
 
     Raises
     ------
@@ -185,7 +189,8 @@ def compile_for(kernel: Any, arguments: Mapping[str, Any], configuration: Any = 
                     given[name] = compute(dict(given))
     function = jit_function(kernel)
     assert function is not None
-    compiled = function.run(grid=None, warmup=True, **given)
+    values = {**given, **_general(function, given)} if general else given
+    compiled = function.run(grid=None, warmup=True, **values)
     metadata = compiled.metadata
     if getattr(metadata, "num_ctas", 1) > 1:
         raise UnsupportedKernelError("clusters of programs (num_ctas above 1) are not supported")
@@ -203,6 +208,14 @@ def compile_for(kernel: Any, arguments: Mapping[str, Any], configuration: Any = 
         (metadata.global_scratch_size, metadata.profile_scratch_size),
         frozenset(zeroed),
     )
+
+
+def _general(function: JITFunction[Any], given: Mapping[str, Any]) -> dict[str, int]:
+    """Return integers of the same types that Triton assumes nothing of, for the parameters that are passed."""
+    passed = {one.name for one in function.params if not one.is_constexpr}
+    integers = {name: one for name, one in given.items() if name in passed and type(one) is int}
+    # One more than a multiple of 16 is not a multiple, and has the same type; but the number must not become 1.
+    return {name: 3 if one in (0, 1) else one + 1 for name, one in integers.items() if one == 1 or one % _DIVISOR == 0}
 
 
 def _run_hooks(tuner: Any, configuration: Any, given: dict[str, Any]) -> None:
