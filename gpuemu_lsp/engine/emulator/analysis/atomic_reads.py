@@ -4,7 +4,8 @@ A weak read and another thread's atomic operation race unless something orders t
 and the value that the read returns is undefined. Correct programs contain such reads all the same: a compare-and-swap
 loop begins with one, as in the CUDA programming guide's ``atomicAdd`` for doubles. Where the value goes decides:
 
-- only into a compare-and-swap of the same address, which compares it again: the read has no consequence;
+- only into a compare-and-swap of the same address, which compares it again: the read has no consequence. In Triton
+  another thread may do so, to which a tensor's elements move by shuffles or through shared memory;
 - only into branches next to an atomic operation on the same address (``if (v > *m) atomicMax(m, v)``), or into atomic
   operations on the same buffer (union-find, relaxation of distances by ``atomicMin``): right for values that change
   in one direction only, provided that the compiler repeats the read where the source does;
@@ -43,7 +44,8 @@ class _Uses:
 
     ``expected``: the expected values of compare-and-swap operations, by site. ``stored``: anything that another thread,
     or the host, can see. ``addresses``: addresses of other accesses. ``operands``: other operands of atomic operations.
-    ``branches``: terminators. ``guarded``: atomic operations whose guard it decides.
+    ``branches``: terminators. ``guarded``: atomic operations whose guard it decides. ``shuffled`` and ``in_shared``: it
+    reaches other threads, by shuffles or through shared memory, as where Triton changes the layout of a tensor.
     """
 
     expected: frozenset[int]
@@ -52,6 +54,8 @@ class _Uses:
     branches: frozenset[int]
     guarded: frozenset[int]
     stored: bool
+    shuffled: bool
+    in_shared: bool
 
     @property
     def reaches_memory(self) -> bool:
@@ -138,8 +142,13 @@ def _kind(
         return None
     at_same, at_near = ({one.site for one in group} for group in (same, near))
     reached = uses.expected | uses.operands
+    # In another thread, the address is computed in another way: the buffer is what can be compared.
+    if uses.shuffled or uses.in_shared:
+        at_same |= at_near
     if uses.expected & at_same and reached <= at_same and not uses.addresses:
         return PlainRead.COMPARED_AGAIN
+    if uses.in_shared:
+        return None
     # A value that becomes an address decides which location is changed; what is compared there is another one.
     if reached:
         # From element to element of the same buffer, up to an operation that compares: union-find, shortest paths.
@@ -163,6 +172,11 @@ class _ReadValues:
             for name in registers_written(one):
                 self._written.setdefault(name, []).append(one)
         self._slots: dict[str, list[int]] = {}
+        self._shared_loads = [
+            site
+            for site, one in self._definitions.instructions.items()
+            if one.opcode in ("ld", "ldmatrix") and memory_space(one) == "shared"
+        ]
         for site, one in self._definitions.instructions.items():
             if one.opcode == "ld" and "local" in one.modifiers:
                 for name in flow.names(address_operand(one)):
@@ -211,15 +225,15 @@ class _ReadValues:
     def uses(self, read: MemoryAccess) -> _Uses:
         """Return what the value of a read reaches before a compare-and-swap has confirmed it."""
         # Which comparisons confirm the value is known only once it is known which operations expect it.
-        unconfirmed = self._reached(read, frozenset())
+        unconfirmed = self._reached(read, frozenset(), frozenset())
         if not unconfirmed.expected:
             return unconfirmed
-        return self._reached(read, self._success_edges(unconfirmed.expected))
+        return self._reached(read, *self._confirmations(unconfirmed.expected))
 
-    def _reached(self, read: MemoryAccess, closed: frozenset[Edge]) -> _Uses:
+    def _reached(self, read: MemoryAccess, confirming: frozenset[int], closed: frozenset[Edge]) -> _Uses:
         expected, operands, addresses = set[int](), set[int](), set[int]()
         branches, guarded = set[int](), set[int]()
-        stored = False
+        stored = shuffled = in_shared = False
         left = [(read.site, name) for name in registers_written(read.instruction)]
         seen = set(left)
         while left:
@@ -228,6 +242,9 @@ class _ReadValues:
                 one = self._definitions.instructions.get(use)
                 if one is None:
                     branches.add(use)
+                    continue
+                # Whether the operation found what it expected is a result of the operation, not of the plain read.
+                if use in confirming:
                     continue
                 targets: list[tuple[int, str]] = []
                 # What an atomic returns is its own read: the plainly read value ends there.
@@ -239,12 +256,18 @@ class _ReadValues:
                 elif one.opcode == "st" and "local" in one.modifiers and not _is_address(one, name):
                     slots = {s for slot in self._flow.names(address_operand(one)) for s in self._slots.get(slot, ())}
                     targets = [(s, to) for s in slots for to in registers_written(self._definitions.instructions[s])]
+                elif one.opcode in ("st", "stmatrix") and memory_space(one) == "shared" and not _is_address(one, name):
+                    # Which load reads it is not known: any may.
+                    in_shared = True
+                    loads = self._shared_loads
+                    targets = [(s, to) for s in loads for to in registers_written(self._definitions.instructions[s])]
                 elif one.opcode in ("st", "call", "cp", "wmma", "stmatrix", "mbarrier", "%push", "%copy"):
                     # As a guard the value decides a store, which is what the branches say, too.
                     stored = stored or one.guard is None or one.guard.register.name != name or one.opcode == "call"
                 else:
                     if _is_address(one, name):
                         addresses.add(use)
+                    shuffled = shuffled or one.opcode == "shfl"
                     targets = [(use, to) for to in registers_written(one)]
                 fresh = set(targets) - seen
                 seen |= fresh
@@ -256,11 +279,16 @@ class _ReadValues:
             frozenset(branches),
             frozenset(guarded),
             stored,
+            shuffled,
+            in_shared,
         )
 
-    def _success_edges(self, sites: Iterable[int]) -> frozenset[Edge]:
-        """Return the edges taken after a comparison has shown that a compare-and-swap found what it expected."""
-        edges = set[Edge]()
+    def _confirmations(self, sites: Iterable[int]) -> tuple[frozenset[int], frozenset[Edge]]:
+        """Return the sites of comparisons that show if a compare-and-swap found what it expected.
+
+        And the edges taken if it did.
+        """
+        comparisons, edges = set[int](), set[Edge]()
         for site in sites:
             swap = self._definitions.instructions[site]
             # The old value, followed through copies; then predicates, with whether they are true on success.
@@ -273,6 +301,7 @@ class _ReadValues:
                     if one is None or one.guard is not None:
                         continue
                     if self._compares(one, swap):
+                        comparisons.add(use)
                         predicates += [(use, to, one.modifiers[0] == "eq") for to in registers_written(one)]
                     elif one.opcode == "mov":
                         fresh = {(use, to) for to in registers_written(one)} - seen
@@ -286,12 +315,12 @@ class _ReadValues:
                         edges |= self._edge(self._definitions.block_ending_at(use), name, holds)
                     elif one.opcode == "not" and one.guard is None:
                         predicates += [(use, to, not holds) for to in registers_written(one)]
-        return frozenset(edges)
+        return frozenset(comparisons), frozenset(edges)
 
     def _compares(self, one: Instruction, swap: Instruction) -> bool:
         """Whether an instruction compares, as loops do, a value with what a compare-and-swap expected."""
         # Any other comparison of the old value (is the slot free?) does not confirm what was read before.
-        if one.opcode != "setp" or one.modifiers[0] not in ("eq", "ne") or len(one.operands) != 3:
+        if one.opcode != "setp" or one.modifiers[0] not in ("eq", "ne", "neu") or len(one.operands) != 3:
             return False
         return any(self._flow.same_value(operand, swap.operands[2]) for operand in one.operands[1:])
 

@@ -20,6 +20,12 @@ COMPARED_AGAIN = {
       int old = *z, was; do { was = old; old = atomicCAS(z, was, was * x[t]); } while (was != old); y[t] = was;""",
     "a loop that may end early": """
       int old = *z; while (x[t] > old) { int was = old; if ((old = atomicCAS(z, was, x[t])) == was) break; }""",
+    "a loop that all threads of the block leave together": """
+      bool done = t >= n; do { int old = z[x[t]]; done |= atomicCAS(&z[x[t]], old, done ? old : old * 3) == old; }
+      while (!__syncthreads_and(done));""",
+    "a value that another lane compares": """
+      int lane = t & 31, was; do { int old = z[t]; was = __shfl_sync(~0u, old, lane ^ 1); }
+      while (atomicCAS(&z[t ^ 1], was, was * 3) != was);""",
 }
 PRE_CHECK = {
     "a maximum": "if (x[t] > *z) atomicMax(z, x[t]);",
@@ -29,6 +35,12 @@ PRE_CHECK = {
       int a = x[t], p; while ((p = z[a]) != a) a = p; atomicCAS(&z[a], a, 0);""",
 }
 USED = {
+    "stored by another thread": """
+      __shared__ int s[64]; s[t] = z[t]; __syncthreads(); int old = s[63 - t]; y[t] = old;
+      atomicCAS(&z[63 - t], old, old * 3);""",
+    "stored in a loop that all threads leave together": """
+      bool done = t >= n; int old; do { old = *z; y[t] = old; done |= atomicCAS(z, old, old * 3) == old; }
+      while (!__syncthreads_and(done));""",
     "stored": "int v = *z; y[t] = v; atomicMax(z, x[t]);",
     "an index": "int v = *z; y[v] = t; atomicMax(z, x[t]);",
     "a maximum that decides a store": "atomicMax(z, x[t]); if (*z > 5) y[t] = 1;",
@@ -53,6 +65,16 @@ def test_kinds(body: str, kind: PlainRead | None, options: tuple[str, ...]) -> N
     compiled = kernel(body, *options).program
     found = set(plain_reads(compiled, list(memory_accesses(compiled))).values())
     assert found == ({kind} if kind is not None else set())
+
+
+def test_a_value_that_another_thread_compares() -> None:
+    # As Triton does where the layout of a tensor changes between the load and the operation.
+    body = """
+      __shared__ int s[64]; bool done = false; do { s[t] = z[t]; __syncthreads(); int old = s[63 - t];
+      done |= atomicCAS(&z[63 - t], old, done ? old : old * 3) == old; } while (!__syncthreads_and(done));"""
+    compiled = kernel(body).program
+    found = plain_reads(compiled, list(memory_accesses(compiled)))
+    assert set(found.values()) == {PlainRead.COMPARED_AGAIN}
 
 
 def test_a_value_that_is_kept_in_local_memory_is_followed() -> None:
