@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
 from gpuemu_lsp.engine.fuzz.rng import Rng
-from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.plan.model import Plan, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, Number, constant, names, walk
 from gpuemu_lsp.engine.project.model import DimSpec
 
@@ -155,10 +155,15 @@ def _sizes(dim: DimSpec, plan: Plan, general: tuple[int, ...], launched: tuple[i
     beyond = (2 * extent for extent in launched)
     high = dim.maximum if dim.maximum is not None else max((DEFAULT_MAXIMUM, low, *dim.include, *beyond))
     own: list[int] = []
+    blocks = _block_constexprs(plan)
     for expression in (*plan.grid, *plan.block):
-        if dim.name in names(expression):
+        if dim.name in (known := names(expression)):
             own += _numbers(expression)
+            own += [size for name in known for size in blocks.get(name, ())]
     tiles = tuple(dict.fromkeys((*sorted(own, reverse=True), *general)))
+    if plan.triton is not None:
+        # A block of the next power of two, for instance, has one tile that no size exceeds.
+        tiles = tuple(size for size in tiles if size < high)
     return DimSizes(dim, low, high, tiles, tuple(extent for extent in launched if extent < high))
 
 
@@ -174,11 +179,21 @@ def _fixed_extent(plan: Plan) -> tuple[int, ...]:
 
 def _general_tiles(plan: Plan, hints: LaunchHints) -> tuple[int, ...]:
     """Return the block sizes and other constants that are not specific to a dim, the block's x size first."""
+    if plan.triton is not None:
+        # Threads are not elements: a program's blocks are as large as its compile-time values say. The largest one is
+        # that of a loop over a row or over K, where others count groups and stages.
+        return tuple(size for size in sorted(hints.constants, reverse=True) if _is_tile(size))
     block = [value for value in map(constant, plan.block) if value is not None]
     found = [*block, *(value for expression in plan.block for value in _numbers(expression))]
     found += [int(text) for text in re.findall(r"\b\d+\b", _template_arguments(plan.entry))]
     found += sorted(hints.constants)
     return tuple(dict.fromkeys(value for value in found if _is_tile(value)))
+
+
+def _block_constexprs(plan: Plan) -> dict[str, list[int]]:
+    """Return the numbers in the compile-time values of a Triton kernel, by name."""
+    given = {arg.param: arg.value for arg in plan.args if isinstance(arg, ScalarArg) and arg.constexpr}
+    return {name: _numbers(value) for name, value in given.items() if isinstance(value, Expression)}
 
 
 def _template_arguments(entry: str) -> str:

@@ -33,7 +33,13 @@ from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
 from gpuemu_lsp.engine.oracle.opened_files import recorded_files
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
-from gpuemu_lsp.engine.oracle.torch_reference import as_arrays, as_tensors, rounding_operations, uses_torch
+from gpuemu_lsp.engine.oracle.torch_reference import (
+    as_arrays,
+    as_tensors,
+    may_use_torch,
+    rounding_operations,
+    uses_torch,
+)
 from gpuemu_lsp.engine.oracle.trace import traced, traced_globals, traced_scalar
 from gpuemu_lsp.engine.plan.model import Plan
 
@@ -55,6 +61,8 @@ class Reference:
     everything: bool
     torch: bool = False
     """It computes with PyTorch, on tensors."""
+    either: bool = False
+    """It may also be meant for tensors where ``torch`` is False, and for arrays where it is True."""
 
     @property
     def result_line(self) -> int | None:
@@ -112,7 +120,7 @@ def load(path: str, function: str = "reference") -> Reference:
     if not callable(found):
         raise ReferenceFailure("reference/error", _no_function(module, function, path), path)
     accepted, everything = _parameters(found)
-    return Reference(path, folder, found, accepted, everything, uses_torch(found))
+    return Reference(path, folder, found, accepted, everything, uses_torch(found), may_use_torch(found))
 
 
 def _text_of(path: str) -> str:
@@ -183,6 +191,33 @@ def call_with(
     ReferenceFailure
         As for :func:`call`.
     """
+    # Read-only arrays are to show where the reference changes them.
+    if not reference.either or not all(value.flags.writeable for value in tensors.values()):
+        return _call_once(reference, plan, case, tensors, arithmetic)
+    untouched = {name: value.copy() for name, value in tensors.items()}
+    try:
+        return _call_once(reference, plan, case, tensors, arithmetic)
+    except ReferenceFailure as failure:
+        # The names in a function do not show whether it is meant for arrays or for tensors: a method may be either's.
+        if not isinstance(failure.__cause__, AttributeError | TypeError | ValueError | RuntimeError):
+            raise
+        other = replace(reference, torch=not reference.torch)
+        try:
+            output = _call_once(other, plan, case, untouched, arithmetic)
+        except ReferenceFailure:
+            raise failure from failure.__cause__
+        for name, value in untouched.items():
+            tensors[name][...] = value
+        return output
+
+
+def _call_once(
+    reference: Reference,
+    plan: Plan,
+    case: Case,
+    tensors: Mapping[str, Array],
+    arithmetic: MonteCarloArithmetic | None,
+) -> ReferenceOutput:
     given = {name: traced(value, arithmetic) for name, value in tensors.items()} if arithmetic else dict(tensors)
     wrap = float if arithmetic is None else partial(traced_scalar, arithmetic)
     environment = traced_globals(reference.function, arithmetic)

@@ -10,6 +10,7 @@ PyTorch is imported only for references that use it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
@@ -62,9 +63,46 @@ _REDUCTIONS = frozenset(
 
 
 def uses_torch(function: Callable[..., Any]) -> bool:
-    """Return whether a reference computes with PyTorch, and does not itself convert arrays to tensors."""
+    """Return whether a reference computes with PyTorch, and does not itself convert arrays to tensors.
+
+    One that names neither PyTorch nor NumPy calls methods: of tensors, if its file imports PyTorch alone.
+    """
     names = set[str]()
-    return _mentions_torch(function, names, set()) and _CONVERTS not in names
+    if _mentions_torch(function, names, set()):
+        return _CONVERTS not in names
+    modules = _modules(function)
+    if "torch" not in modules or _named_modules(function) & {"numpy"}:
+        return False
+    return "numpy" not in modules or _are_tensor_methods(names)
+
+
+def may_use_torch(function: Callable[..., Any]) -> bool:
+    """Return whether the file of a reference imports PyTorch, so that either arrays or tensors may be meant."""
+    return "torch" in _modules(function)
+
+
+def _modules(function: Any) -> set[str]:
+    """Return the top-level packages that the globals of a function come from."""
+    values = getattr(inspect.unwrap(function), "__globals__", {}).values()
+    return {name.partition(".")[0] for value in values if isinstance(name := _module_name(value), str)}
+
+
+def _named_modules(function: Any) -> set[str]:
+    """Return the top-level packages of the globals that a function itself names."""
+    plain = inspect.unwrap(function)
+    values = [getattr(plain, "__globals__", {}).get(name) for name in _names(plain.__code__)]
+    return {name.partition(".")[0] for value in values if isinstance(name := _module_name(value), str)}
+
+
+def _module_name(value: Any) -> Any:
+    return value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+
+
+def _are_tensor_methods(names: set[str]) -> bool:
+    """Return whether some of the names are attributes of tensors and not of arrays."""
+    import torch
+
+    return any(hasattr(torch.Tensor, name) and not hasattr(np.ndarray, name) for name in names)
 
 
 def _mentions_torch(function: Any, names: set[str], seen: set[int]) -> bool:
@@ -77,7 +115,7 @@ def _mentions_torch(function: Any, names: set[str], seen: set[int]) -> bool:
     found = False
     for name in own:
         value = function.__globals__.get(name)
-        module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        module = _module_name(value)
         found = found or (isinstance(module, str) and module.partition(".")[0] == "torch")
         # The helpers of the same file.
         if isinstance(value, FunctionType) and value.__globals__ is function.__globals__:

@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.strategies import STRATEGIES, recipe
 from gpuemu_lsp.engine.fuzz.values import NON_FINITE
+from gpuemu_lsp.engine.plan.model import TritonOptions
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec
 
@@ -274,3 +275,23 @@ def test_bounds_may_be_expressions():
         assert case.tensors["i"].min() >= 0
         assert case.tensors["i"].max() < case.dims["m"]
         assert ((case.tensors["p"] >= 0) & (case.tensors["p"] <= 1)).all()
+
+
+@pytest.mark.parametrize("value", [parse("256"), parse("64 * config")])
+def test_sizes_of_a_triton_kernel_pass_its_blocks_and_not_its_threads(value):
+    block = replace(scalar("BLOCK", 0), value=value, constexpr=True)
+    args = [tensor("x", "in", ["rows", "n"]), tensor("y", "out", ["rows"]), block]
+    drawn = plan(
+        args, [DimSpec("rows", 1, 12), DimSpec("n", 1, 700), DimSpec("config", choices=(1, 4))], ("rows",), ("32 * 4",)
+    )
+    drawn = replace(drawn, triton=TritonOptions())
+    hints = LaunchHints((4, 64, 256) if value.text != "256" else (256,))
+    sizes = [case.dims["n"] for case in cases(drawn, 42, 16, hints)]
+    assert sum(size > 256 for size in sizes) >= 5, sizes
+    assert {255, 257} & {size for size in sizes} or {254, 258} & {size for size in sizes}
+
+
+def test_a_block_larger_than_a_size_is_not_a_tile_of_it():
+    drawn = plan([tensor("x", "in", ["n"])], [DimSpec("n", 1, 300)], ("1",), ("32 * 4",))
+    drawn = replace(drawn, triton=TritonOptions())
+    assert len({case.dims["n"] for case in cases(drawn, 42, 16, LaunchHints((1024,)))}) >= 8
