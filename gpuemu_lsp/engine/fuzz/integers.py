@@ -24,6 +24,18 @@ def bools(name: str, rng: Rng, count: int) -> Array:
     return rng.f64_array(count) < 0.5
 
 
+def mixed_masks(rng: Rng, rows: Array) -> None:
+    """Set a third of the rows of a mask to its lower value and a third to its upper one, in place.
+
+    Of a row with several independent elements hardly any is empty, and a softmax without a kept element is NaN.
+    """
+    if rows.size:
+        start = int(rng.u64() % 3)
+        low, high = rows.min(), rows.max()
+        rows[start::3] = low
+        rows[(start + 1) % 3 :: 3] = high
+
+
 def bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bounds | None) -> Array:
     """Draw integers of a half-open range, or without one from the distribution's own range.
 

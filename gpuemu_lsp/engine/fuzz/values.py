@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, FloatFormat, is_float, numpy_dtype
-from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS, Bounds, bools, bounded_integers, permutation
+from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS, Bounds, bools, bounded_integers, mixed_masks, permutation
 from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.fuzz.rng import Rng
 
@@ -52,7 +52,13 @@ def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = 
         flat = _bounded_floats(name, rng, dtype, shape, bounds)
     else:
         flat = bounded_integers(name, rng, dtype, count, bounds)
+    if name == "mixed-rows" and len(shape) > 1 and (dtype == "bool" or _has_two_values(dtype, bounds)):
+        mixed_masks(rng, flat.reshape(-1, max(1, shape[-1])))
     return flat.reshape(shape)
+
+
+def _has_two_values(dtype: str, bounds: Bounds | None) -> bool:
+    return not is_float(dtype) and bounds is not None and int(bounds[1]) - int(bounds[0]) == 2
 
 
 def _uniform(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:

@@ -126,3 +126,11 @@ def test_negative_rows_alternate_in_magnitude():
     assert (rows < 0).all()
     assert sorted({bool(far) for far in (rows < -200).all(-1)}) == [False, True]
     assert ((rows < -200).all(-1) | (rows > -11).all(-1)).all()
+
+
+@pytest.mark.parametrize(("dtype", "bounds"), [("bool", None), ("int8", (0, 2)), ("int32", (0, 2))])
+@pytest.mark.parametrize("seed", range(4))
+def test_masks_have_rows_without_and_rows_of_nothing_else(dtype, bounds, seed):
+    mask = draw("mixed-rows", Rng(seed), dtype, (6, 40), bounds)
+    counts = set((mask != 0).sum(axis=-1).tolist())
+    assert {0, 40} < counts
