@@ -22,7 +22,7 @@ check: $(STAMP)  ## check examples/: 6 kernels, 2 of them with a planted bug
 corpus: $(STAMP)  ## check the CUDA kernels of kernels/: 249 kernels, 88 of them with a planted bug
 	@$(BIN)/gpuemu-lsp --check kernels/ops kernels/memory kernels/index kernels/sync kernels/correct --expect
 
-corpus-triton: $(TRITON_STAMP)  ## check kernels/triton: 118 kernels, 50 of them with a planted bug
+corpus-triton: $(TRITON_STAMP)  ## check kernels/triton: 138 kernels, 60 of them with a planted bug
 	@$(TRITON_VENV)/bin/gpuemu-lsp --check kernels/triton --expect
 
 test: $(STAMP) lint types imports  ## lint, types, import contracts and all tests
