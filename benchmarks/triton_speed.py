@@ -5,7 +5,8 @@
 For softmax, a tiled product and attention: the time of Triton's compilation to PTX, of our translation to machine code,
 and of running under all checkers, each the median of processes with empty caches. For 32 programs of an fp16 product of
 64 x 64 x 32: one launch, translated before, against one with ``TRITON_INTERPRET=1`` in a process that runs alternately
-with it, in processor time. Needs the extra `triton` and PyTorch.
+with it, in processor time. In the editor: a save of three kernels, until the verdict (:mod:`benchmarks.triton_saves`).
+Needs the extra `triton`, PyTorch and pytest-lsp.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from benchmarks import triton_saves
 
 _ROOT = Path(__file__).parent.parent
 _LANGUAGE = _ROOT / "tests" / "triton" / "language"
@@ -48,8 +51,9 @@ def main() -> int:
         "interpreter": round(statistics.median(interpreter["seconds"] for _, interpreter in pairs), 4),
         "ratio": round(statistics.median(ratios), 1),
     }
+    saves = triton_saves.measure(options.repeat)
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps({**figures, "saves": saves}))
         return 0
     print(
         "| Kernel | Triton's compiler | Translation | Run | (translation + run) / compiler |\n| --- "
@@ -63,6 +67,14 @@ def main() -> int:
     products = figures["32 products"]
     print(f"\n32 programs of an fp16 product: {products['emulator'] * 1e3:.1f} ms under all checkers,", end=" ")
     print(f"{products['interpreter'] * 1e3:.0f} ms in Triton's interpreter: {products['ratio']:.0f} times.")
+    print(
+        "\n| Kernel | Triton's compiler, one case | Save to verdict | Ratio | Save of a comment |\n| --- "
+        + "| --: " * 4
+        + "|"
+    )
+    for name, save in saves.items():
+        times = f"{save['compile']:.2f} s | {save['save']:.2f} s | {save['ratio']:.1f}"
+        print(f"| {name} | {times} | {save['comment']:.2f} s |")
     return 0
 
 
@@ -153,7 +165,7 @@ def _many_products() -> dict[str, float]:
 
     def best() -> float:
         times = []
-        for _ in range(9):
+        for _ in range(30):
             started = time.process_time()
             products[(_PROGRAMS,)](x, y, out, _M, _N, _K)
             times.append(time.process_time() - started)

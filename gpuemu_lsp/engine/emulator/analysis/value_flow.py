@@ -7,7 +7,7 @@ control flow: the variable that a compare-and-swap loop first loads holds the op
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeAlias
 
@@ -176,6 +176,12 @@ class DefinitionUses:
         # By block and register, in order: instructions that read it or give it a new value. A block has few of them,
         # and a program of thousands of blocks is searched from thousands of definitions.
         self._accesses = [_accesses(block) for block in program.blocks]
+        # By register: blocks that read it. Most registers are read near their definition, and the search ends there.
+        self._readers: dict[str, set[int]] = {}
+        for number, accesses in enumerate(self._accesses):
+            for name, found in accesses.items():
+                if any(reads for _, reads, _ in found):
+                    self._readers.setdefault(name, set()).add(number)
 
     def block_of(self, site: int) -> int:
         """Return the number of an instruction's block."""
@@ -191,11 +197,13 @@ class DefinitionUses:
         Edges of the control-flow graph in ``closed`` are not followed.
         """
         number, index = self._place[site]
-        left, seen = [(number, index + 1)], set[int]()
+        left, seen = deque([(number, index + 1)]), set[int]()
+        unread = set(self._readers.get(name, ()))
         while left:
-            number, index = left.pop()
+            number, index = left.popleft()
             block = self._blocks[number]
-            for offset, reads, redefines in self._accesses[number].get(name, ()):
+            accesses = self._accesses[number].get(name, ())
+            for offset, reads, redefines in accesses:
                 if offset < index:
                     continue
                 if reads:
@@ -206,7 +214,12 @@ class DefinitionUses:
                 # Only a block that is left without a new definition passes the value on.
                 fresh = {to for to in block.targets if to != EXIT and (number, to) not in closed} - seen
                 seen |= fresh
-                left += [(target, 0) for target in fresh]
+                left.extend((target, 0) for target in fresh)
+            # A block in which the search began is read from its start if a loop leads there.
+            if index == 0 or not any(reads for offset, reads, _ in accesses if offset < index):
+                unread.discard(number)
+            if not unread:
+                return
 
 
 def _accesses(block: BasicBlock) -> dict[str, list[tuple[int, bool, bool]]]:

@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
 from gpuemu_lsp.engine.emulator.analysis.hoisted_loads import possibly_hoisted_loads
 from gpuemu_lsp.engine.emulator.analysis.value_flow import DefinitionUses, ValueFlow
 from gpuemu_lsp.engine.emulator.ir.program import Program
-from gpuemu_lsp.engine.ptx.model import Instruction
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
 from gpuemu_lsp.engine.ptx.parser import parse
 
 
@@ -122,3 +122,15 @@ def test_a_load_that_every_lane_uses_was_not_hoisted() -> None:
 
 def test_global_loads_are_not_speculated() -> None:
     assert hoisted(".loc 1 6 1\nld.global.u32 %r1, [%r2];\nselp.u32 %r3, %r1, 0, %p1;\nret;") == []
+
+
+def test_uses_before_the_definition_are_reached_through_the_loop() -> None:
+    kernel = program(
+        "L: add.u32 %r2, %r1, 1; mov.u32 %r3, %r1; mov.u32 %r1, 7; add.u32 %r4, %r1, 2; setp.eq.u32 %p1, %r4, %r5; "
+        "@%p1 bra L; bra M; M: mov.u32 %r6, %r1; @%p2 bra L; ret;"
+    )
+    uses = DefinitionUses(kernel)
+    (site,) = (at for at, one in uses.instructions.items() if one.operands[1] == Immediate(7, "int"))
+    found = sorted(uses.uses(site, "%r1"))
+    assert [uses.instructions[at].name for at in found] == ["add.u32", "mov.u32", "add.u32", "mov.u32"]
+    assert [at < site for at in found] == [True, True, False, False]

@@ -1,0 +1,142 @@
+"""Triton kernels in the editor: time from a save to the verdict, against Triton's own compilation of the kernel.
+
+Run by :mod:`benchmarks.triton_speed`. A server is driven as an editor does, with softmax, a product and flash attention
+of ``kernels/triton/ops``, each alone in a project. Each save changes the kernel's code; the file is opened and checked
+before, so that workers are warm, and the caches have no entry for the new code. Between the saves, a warm process
+compiles the same text for its first case without a cache, as Triton does at a first launch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from lsprotocol import types
+
+from benchmarks.editor_client import Editor
+
+_ROOT = Path(__file__).parent.parent
+_OPS = _ROOT / "kernels" / "triton" / "ops"
+KERNELS = ("triton_softmax", "triton_matmul_cores", "triton_flash_attention")
+_STORE = re.compile(r"^    tl\.store\(", re.M)
+
+
+def measure(repeat: int) -> dict[str, dict[str, float]]:
+    """Return seconds of Triton's compilation, of a save and of the save of a comment by kernel: medians."""
+    return asyncio.run(_measure(repeat))
+
+
+async def _measure(repeat: int) -> dict[str, dict[str, float]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["GPUEMU_CACHE_DIR"], os.environ["TRITON_CACHE_DIR"] = f"{name}/gpuemu", f"{name}/triton"
+        return {kernel: await _kernel(kernel, folder / kernel, repeat) for kernel in KERNELS}
+
+
+async def _kernel(name: str, folder: Path, repeat: int) -> dict[str, float]:
+    path = _project(name, folder)
+    text = path.read_text(encoding="utf-8")
+    compiler = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.triton_saves", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=_ROOT,
+    )
+    editor = Editor()
+    await editor.start(folder)
+    _open(editor, path, text)
+    await editor.idle()
+    saves, comments, compilations = [], [], []
+    for number in range(repeat):
+        edited = _STORE.sub(f"    tl.assume(tl.num_programs(2) < {1000 + number})\n    tl.store(", text, count=1)
+        saves.append(await _save(editor, path, edited))
+        comments.append(await _save(editor, path, f"# {number}\n{edited}"))
+        compilations.append(_compile(compiler, edited))
+    await editor.client.shutdown_session()
+    await editor.client.stop()
+    compiler.communicate()
+    return {
+        "compile": statistics.median(compilations),
+        "save": statistics.median(saves),
+        "ratio": statistics.median(save / one for save, one in zip(saves, compilations, strict=True)),
+        "comment": statistics.median(comments),
+    }
+
+
+def _project(name: str, folder: Path) -> Path:
+    """Copy one kernel of the corpus with its reference; return the path of its source."""
+    shutil.copytree(_ROOT / "kernels" / "reference", folder / "reference")
+    (folder / "triton" / "ops").mkdir(parents=True)
+    config = (_OPS / "gpuemu.toml").read_text(encoding="utf-8")
+    entry = next(part for part in config.split("[[kernels]]\n")[1:] if f'name = "{name}"' in part)
+    (folder / "triton" / "ops" / "gpuemu.toml").write_text(f"[[kernels]]\n{entry}", encoding="utf-8")
+    match = re.search(r'^source = "(.*)"', entry, re.M)
+    assert match is not None
+    return Path(shutil.copy(_OPS / match[1], folder / "triton" / "ops" / match[1]))
+
+
+def _open(editor: Editor, path: Path, text: str) -> None:
+    editor.versions[path.as_uri()] = 1
+    item = types.TextDocumentItem(path.as_uri(), "python", 1, text)
+    editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+
+
+async def _save(editor: Editor, path: Path, text: str) -> float:
+    editor.type(path, text)
+    since = time.perf_counter()
+    editor.save(path)
+    await editor.idle()
+    return time.perf_counter() - since
+
+
+# ---- the compiler's process ------------------------------------------------------------------------------------------
+
+
+def _compile(compiler: subprocess.Popen[str], text: str) -> float:
+    assert compiler.stdin is not None and compiler.stdout is not None
+    compiler.stdin.write(f"{text!r}\n")
+    compiler.stdin.flush()
+    return float(compiler.stdout.readline())
+
+
+def _compile_texts(folder: Path) -> None:
+    """Compile the first case of each text that the standard input has, after a first one; print the seconds."""
+    import ast
+
+    import triton
+
+    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+    from gpuemu_lsp.engine.check.prepare import prepare
+    from gpuemu_lsp.engine.project.load import load
+
+    compile_ = triton.compiler.compile
+    seconds: list[float] = []
+
+    def timed(*arguments: object, **options: object) -> object:
+        started = time.perf_counter()
+        try:
+            return compile_(*arguments, **options)
+        finally:
+            seconds.append(time.perf_counter() - started)
+
+    triton.compiler.compile = timed
+    (spec,) = load(folder / "triton" / "ops" / "gpuemu.toml").kernels
+    triton.knobs.compilation.always_compile = True
+    prepare(CheckRequest(spec, CheckOptions()))
+    for line in sys.stdin:
+        before = len(seconds)
+        prepare(CheckRequest(spec, CheckOptions(), text=ast.literal_eval(line)))
+        print(seconds[before], flush=True)
+
+
+if __name__ == "__main__":
+    _compile_texts(Path(sys.argv[1]))
