@@ -49,6 +49,7 @@ def check(tmp_path):
         result["exit"] = done.returncode
         return result
 
+    run.folder = tmp_path
     return run
 
 
@@ -99,6 +100,13 @@ def test_a_tensor_of_unknown_shape_is_not_out_of_bounds(check):
 def test_statements_that_fail_after_the_kernel_do_not_matter(check):
     result = check(HEAD + ADD + "\n\nraise SystemError('no device')\n")
     assert findings(result) == [] and result["kernels"][0]["cases"]["run"] > 3
+
+
+def test_only_what_the_kernel_needs_is_executed(check):
+    before = "import not_installed_at_all\nimport pathlib\npathlib.Path(__file__).with_name('ran').touch()\nwhile True: pass\n"
+    result = check(before + HEAD + ADD)
+    assert findings(result) == [] and result["kernels"][0]["cases"]["run"] > 3
+    assert not (check.folder / "ran").exists()
 
 
 def test_a_size_that_no_call_has_is_information(check):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import io
@@ -16,6 +17,7 @@ from types import ModuleType
 
 from gpuemu_lsp.engine.compile.torch_devices import importing
 from gpuemu_lsp.engine.deadline import DeadlineError
+from gpuemu_lsp.engine.subjects.triton.module_slice import slice_of
 
 _KEPT = frozenset({"__main__", "gpuemu", "gpuemu_lsp", "triton", "torch", "numpy"})
 _folders: set[str] = set()
@@ -38,8 +40,8 @@ class ModuleError(Exception):
     """The module as far as it was executed."""
 
 
-def import_module(path: str, text: str) -> ModuleType:
-    """Execute the text of a module and return it.
+def import_module(path: str, text: str, entry: str | None = None) -> ModuleType:
+    """Execute the text of a module and return it; with ``entry``, only what the kernel of that name needs.
 
     The modules that it imports from its own folder or package are imported again each time: they may have changed. So
     are those that another module imported from its folder, which may have the same names.
@@ -63,7 +65,8 @@ def import_module(path: str, text: str) -> ModuleType:
             if package:
                 importlib.import_module(package)
             sys.modules[name] = module
-            exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user's own module
+            code = text if entry is None else slice_of(ast.parse(text, path), entry)
+            exec(compile(code, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user's own module
     except DeadlineError:
         sys.modules.pop(name, None)
         raise
