@@ -161,6 +161,28 @@ def test_forms_of_one_launch_have_the_same_entry(form):
 
 
 OTHERS = {
+    "limit of a block": (
+        """
+def f(x):
+    M, N = x.shape
+    y = torch.empty_like(x)
+    LIMIT = 65536 // x.element_size()
+    rows[(M,)](x, y, N, N, BLOCK=min(LIMIT, triton.next_power_of_2(N)))
+""",
+        "rows",
+        "x in MxN, y out MxN, stride=N, n=N, BLOCK=min(16384, next_pow2(N)), grid M",
+    ),
+    "from NumPy": (
+        """
+def f(x):
+    x = torch.from_numpy(np.ascontiguousarray(x)).to("cuda")
+    y = torch.empty_like(x)
+    n = x.numel()
+    k[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
+""",
+        "k",
+        "x in x_0, y out x_0, n=x_0, BLOCK=64, grid ceil_div(x_0, 64)",
+    ),
     "rows": (
         """
 def f(x):

@@ -25,6 +25,8 @@ from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.source.python.syntax import call_arguments, text_of
 
 _CEIL_DIV = frozenset({"cdiv", "ceil_div", "ceildiv", "div_up"})
+_CONVERSIONS = frozenset({"from_numpy", "as_tensor", "ascontiguousarray"})
+"""Functions that return the tensor or array they are given."""
 _NEXT_POWER = frozenset({"next_power_of_2", "next_pow2", "next_power_of_two"})
 
 
@@ -160,6 +162,9 @@ class CallEvaluator(ExpressionEvaluator):
         if name == "prod" and len(positional) == 1 and isinstance(positional[0], ValueSequence):
             sizes = tuple(one for one in positional[0].items if isinstance(one, Expression))
             return product(sizes) if len(sizes) == len(positional[0].items) else self.unknown(node)
+        if name in _CONVERSIONS and positional:
+            converted = self.tensor(positional[0])
+            return converted if isinstance(converted, SymbolicTensor) and not keywords else self.unknown(node)
         if name == "device":
             return DottedName("device")
         if dotted.startswith(("torch.", "torch")) and dotted.count(".") == 1:

@@ -36,6 +36,9 @@ _CREATED |= {"randn": "filled"}
 _SAME = frozenset({"contiguous", "cuda", "cpu", "detach", "requires_grad_", "requires_grad", "clone", "npu", "data"})
 _CASTS = {"float": "float32", "half": "float16", "double": "float64", "bfloat16": "bfloat16", "long": "int64"}
 _CASTS |= {"int": "int32", "bool": "bool"}
+_BYTES = {"float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+_UNTYPED_BYTES = 4
+"""Bytes of an element of a tensor without a dtype, which is float32; and of other types of that size."""
 _ELEMENTWISE = frozenset({"relu", "exp", "abs", "neg", "sqrt", "sigmoid", "tanh", "clamp", "softmax", "mul", "div"})
 
 
@@ -133,6 +136,8 @@ def method(
         return whole[axis] if axis is not None else None
     if name in ("dim", "ndimension"):
         return size(len(tensor.shape))
+    if name == "element_size":
+        return size(_BYTES.get(tensor.dtype, _UNTYPED_BYTES))
     if name == "is_contiguous":
         return LiteralValue(tensor.strides is None and not tensor.offset)
     if name in ("contiguous", "clone") and (tensor.strides is not None or tensor.offset):
