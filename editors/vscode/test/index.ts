@@ -5,18 +5,24 @@ import type MochaModule from "mocha";
 import { clientTests } from "./client.test";
 import { discoveryTests } from "./discovery.test";
 import { drawingTests } from "./drawing.test";
+import { stringTests } from "./strings.test";
 import { viewTests } from "./views.test";
 
 const required = require("mocha") as typeof MochaModule & { default?: typeof MochaModule };
 const Mocha = required.default ?? required;
 
+/** The tests of each folder that a workbench is opened with. */
+const SUITES: Record<string, (() => void)[]> = {
+  client: [drawingTests, viewTests, discoveryTests, clientTests],
+  strings: [stringTests],
+};
+
 export function run(): Promise<void> {
   const mocha = new Mocha({ ui: "bdd", timeout: 120_000 });
   mocha.suite.emit("pre-require", globalThis, "", mocha);
-  drawingTests();
-  viewTests();
-  discoveryTests();
-  clientTests();
+  for (const tests of SUITES[process.env.GPUEMU_MOCHA_SUITE ?? ""] ?? []) {
+    tests();
+  }
   return new Promise((resolve, reject) => {
     const results: { title: string; error?: string }[] = [];
     mocha

@@ -4,11 +4,11 @@ import fs from "node:fs";
 import path from "node:path";
 import { required, Workbench } from "./workbench.mjs";
 
-const facts = JSON.parse(required("GPUEMU_TEST_FACTS")); // {folder, scratch, extension}
+const facts = JSON.parse(required("GPUEMU_TEST_FACTS")); // {folder, scratch, extension, suite}
 const report = path.join(facts.scratch, "mocha.json");
 // Only with the test driver does a built product run extension tests given in the URL, but it then hides notifications:
 // hence a server of its own.
-const bench = await Workbench.start({ scratch: facts.scratch, env: { CS_TEST_DRIVER: "1", GPUEMU_MOCHA_REPORT: report } });
+const bench = await Workbench.start({ scratch: facts.scratch, env: { CS_TEST_DRIVER: "1", GPUEMU_MOCHA_REPORT: report, GPUEMU_MOCHA_SUITE: facts.suite } });
 try {
   const ended = new Promise((resolve) => bench.page.exposeFunction("codeAutomationExit", resolve));
   await bench.page.exposeFunction("codeAutomationLog", (type, parts) => console.log(`[${type}]`, ...parts));
@@ -24,6 +24,7 @@ try {
     console.log(error ? `FAILED: ${title}\n${error}` : `ok: ${title}`);
   }
   assert.equal(code, 0);
+  assert(results.length > 0);
   console.log(`${results.length} passed`);
 } finally {
   await bench.stop();

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support.editor_project import EditorProject
-from vscode_setup import EXTENSION, Installed, build, installed
+from support.python_strings import copy_with_expectations
+from support.vscode import SCRIPTS, Installed, assert_all_passed, build, installed, run_script, with_server
 
-HERE = Path(__file__).parent
 # Each test starts a workbench, a browser and a server, which are slow on a busy machine.
 pytestmark = pytest.mark.timeout(600)
 
@@ -30,11 +27,8 @@ def vsix(tools: Installed) -> Path:
 
 @pytest.fixture
 def user_environment(editor_environment: dict[str, str]) -> dict[str, str]:
-    """Return the environment of a user who has installed the server by pipx: VS Code takes PATH from a login shell."""
-    program = Path(editor_environment["HOME"], ".local/bin/gpuemu-lsp")
-    program.parent.mkdir(parents=True)
-    program.symlink_to(Path(sys.executable).parent / "gpuemu-lsp")
-    return editor_environment
+    """Return the environment of a user who has installed the server by pipx."""
+    return with_server(editor_environment)
 
 
 def test_a_buggy_softmax_is_shown_reproduced_minimised_and_fixed(
@@ -72,8 +66,20 @@ def test_the_client_code_passes_its_tests_in_the_extension_host(
 ) -> None:
     assert vsix.exists()  # the test bundle is built with it
     output = _run(tools, "host.mjs", tmp_path, vsix, project, user_environment)
-    passed = re.search(r"^(\d+) passed$", output, re.MULTILINE)
-    assert passed is not None and int(passed[1]) == output.count("\nok: ") + output.startswith("ok: ") > 0
+    assert_all_passed(output)
+
+
+def test_kernels_in_strings_of_every_form_are_diagnosed_at_their_ranges(
+    tmp_path: Path, tools: Installed, vsix: Path, user_environment: dict[str, str]
+) -> None:
+    assert vsix.exists()
+    folder = tmp_path / "strings"
+    expected = copy_with_expectations(folder)
+    environment = {**user_environment, "GPUEMU_TEST_EXPECTED": json.dumps(expected)}
+    facts = {"folder": str(folder), "suite": "strings"}
+    output = run_script(tools, SCRIPTS / "host.mjs", tmp_path, environment, facts)
+    assert_all_passed(output)
+    assert f"{len(expected)} passed" in output
 
 
 def _run(
@@ -84,28 +90,14 @@ def _run(
     project: EditorProject,
     environment: dict[str, str],
 ) -> str:
-    """Run a Node script with facts in its environment, and return its output."""
-    shots = Path(os.environ.get("GPUEMU_SHOTS", tmp_path / "shots"))
-    shots.mkdir(parents=True, exist_ok=True)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
+    """Run a Node script with facts about the project in its environment, and return its output."""
     facts = {
         "folder": str(project.root),
         "buggy": str(project.buggy),
-        "scratch": str(scratch),
         "vsix": str(vsix),
         "python": sys.executable,
-        "extension": str(EXTENSION),
+        "suite": "client",
         "bug_line": project.bug_line,
         "fixed": project.fixed,
     }
-    variables = {
-        "GPUEMU_EDITORS_DIR": str(tools.editors),
-        "GPUEMU_CHROMIUM": tools.chromium,
-        "GPUEMU_SHOTS": str(shots),
-        "GPUEMU_TEST_FACTS": json.dumps(facts),
-    }
-    command = [str(tools.node), str(HERE / script)]
-    done = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}\nscreenshots: {shots}"
-    return done.stdout
+    return run_script(tools, SCRIPTS / script, tmp_path, environment, facts)

@@ -4,38 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
+from support.python_strings import BUGS, FOLDER
 
 from gpuemu_lsp.cli.main import main as gpuemu_lsp
-
-FOLDER = Path(__file__).parent / "python_strings"
-BUGS = {
-    # File to check: file of the finding, text at its range, correction.
-    "raw_kernel.py": ("raw_kernel.py", "if (i <= n)", ("i <= n", "i < n")),
-    "raw_module.py": ("raw_module.py", "out[i] = x[i] + y[i]", ("EXTRA=1", "EXTRA=0")),
-    "load_inline_one.py": ("load_inline_one.py", None, ("    y[i] = x[i] >", "    if (i < size) y[i] = x[i] >")),
-    "load_inline_many.py": (
-        "load_inline_many.py",
-        "if (i < n) y[i] = tile[count - 1 - threadIdx.x]",
-        ("    int count", "    __syncthreads();\n    int count"),
-    ),
-    "source_module.py": ("source_module.py", "dest[i] = a[i] * b[i]", ("i < n + 1", "i < n")),
-    "load_files.py": ("csrc/offset.cu", "y[i] = x[i] + by", ("i > n", "i >= n")),
-    "dedented.py": ("dedented.py", "y[i] = -x[i]", ("i > n", "i >= n")),
-    "concatenated.py": ("concatenated.py", "y[i] = x[i] * x[i]", ("(i) <= (n)", "(i) < (n)")),
-    "f_string.py": ("f_string.py", "y[i] = FACTOR * x[i]", ("i <= n", "i < n")),
-    "formatted.py": ("formatted.py", "y[i] = x[i] * %s", ("CODE.format(1", "CODE.format(0")),
-    "templated.py": (
-        "templated.py",
-        "sum[0] += FACTOR * x[i] + ${offset}",
-        ("sum[0] += FACTOR * x[i] + ${offset}", "atomicAdd(&sum[0], FACTOR * x[i] + ${offset})"),
-    ),
-    "escaped.py": ("escaped.py", "\\x79[i] = 1.0f", ("i <= n", "i < n")),
-    "sibling.py": ("sources_of_sibling.py", "y[i] = x[i]", ("i <= n", "i < n")),
-    "steps.py": ("steps.py", "y[i] = 2.0f * i", ("i <= n", "i < n")),
-}
 
 
 def checked(folder, name, *options):
