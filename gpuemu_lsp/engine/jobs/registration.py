@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.model_reference import model_plan, script
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
+from gpuemu_lsp.engine.jobs.triton_registration import triton_registration
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import choose_kernel, instances
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
@@ -32,9 +33,12 @@ def registration(payload: Json) -> Iterator[Json]:
     """
     assert isinstance(payload, dict)
     original = from_json(CheckRequest, payload["request"])
-    request, _ = compiled_request(original)
     source, reference = payload["source"], payload["reference"]
     assert isinstance(source, str) and isinstance(reference, str)
+    if original.spec.language == "triton":
+        yield dict(triton_registration(original.spec, _text(original), source, reference, skeleton))
+        return
+    request, _ = compiled_request(original)
     plan, why = _plan(request)
     if plan is None:
         yield {"trouble": why}

@@ -21,6 +21,8 @@ from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.plan.triton import Tuning, resolve_triton
+from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
+from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read
@@ -54,7 +56,11 @@ class KernelEntry:
     def plans(self) -> tuple[Plan, ...]:
         """Its plans from its launches; a millisecond when they are first asked for."""
         if self.triton is not None:  # as far as they are known without importing the module
-            return resolve_triton(self.spec, self.triton.module, self.triton.kernel, Tuning()).plans
+            spec, module = self.spec, self.triton.module
+            if not self.registered:
+                found = inferred_kernel(spec, module.text, [one.name for one in module.triton])
+                spec = found.spec if isinstance(found, InferredKernel) else spec
+            return resolve_triton(spec, module, self.triton.kernel, Tuning()).plans
         return resolve(self.spec, self.source).plans
 
     @property

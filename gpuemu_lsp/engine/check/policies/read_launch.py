@@ -49,6 +49,8 @@ def claim_before_run(finding: Finding) -> Finding:
 
     Triton compiles for types and sizes, of which some may be assumed: an error that others would not have stays one.
     """
+    if finding.rule == "compile/error" and "cannot be imported" in finding.message:
+        return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if finding.rule == "compile/error" and _INDEPENDENT.search(finding.message):
         return finding
     if finding.rule == "compile/error":
