@@ -115,11 +115,13 @@ class ReadLaunch:
 
     ``uncertain`` are parameters whose extents are assumed. ``ragged`` are the dims for which the launch allows any
     value: it rounds them up, or has a program for each. ``values`` are those that calls in the program give to a dim.
+    ``tile`` is the largest compile-time size: the kernel may be written for multiples of it.
     """
 
     uncertain: frozenset[str] = frozenset()
     ragged: frozenset[str] = frozenset()
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    tile: int = 128
 
 
 @dataclass(frozen=True, slots=True)

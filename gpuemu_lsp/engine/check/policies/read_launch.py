@@ -22,8 +22,6 @@ _INDEPENDENT = re.compile(
 """Errors of Triton's compiler that no other types or sizes would remove."""
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
-_USUAL_SIZE = 128
-"""Sizes that a kernel may expect to be given in multiples of its tiles are multiples of this power of two."""
 
 
 def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case: Case) -> Finding | None:
@@ -70,4 +68,4 @@ def _is_allowed(name: str, value: int, plan: Plan, launch: ReadLaunch) -> bool:
     dim = next((one for one in plan.dims if one.name == name), None)
     if dim is None or dim.choices:
         return True
-    return value % _USUAL_SIZE == 0 or (value & (value - 1) == 0 and value >= 16)
+    return value % launch.tile == 0

@@ -122,7 +122,8 @@ class _Body:
         owner = (
             function.child_by_field_name("object") if function is not None and function.type == "attribute" else None
         )
-        library = owner is not None and text_of(owner).split(".")[0] in ("tl", "triton", "language", "libdevice")
+        named = owner is not None and owner.type in ("identifier", "attribute")
+        library = named and text_of(owner).split(".")[0] in ("tl", "triton", "language", "libdevice")
         if library and (name in _LOADS or name in _STORES or name.startswith("atomic_")):
             pointer = arguments[0] if arguments else by_name.get("pointer", _NONE)
             mask = by_name.get("mask", arguments[1] if name in _LOADS and len(arguments) > 1 else _NONE)

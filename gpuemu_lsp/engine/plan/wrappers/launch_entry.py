@@ -40,6 +40,8 @@ _OPTIONS = ("num_warps", "num_stages")
 _IGNORED = frozenset({*_OPTIONS, "num_ctas", "maxnreg", "warmup", "stream", "enable_fp_fusion", "launch_pdl"})
 _LARGEST = (2048, 160, 48, 24, 12, 8)
 """Largest size by the number of sizes that the launch depends on: a check takes seconds."""
+_UNKNOWN_TILE = 128
+"""Size of tiles that an autotuner or a size determines."""
 _MOST_SHOWN = 3
 """Missing values that a message names."""
 
@@ -60,6 +62,7 @@ class InferredKernel:
     function: str
     range: Range
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    tile: int = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,11 @@ class LaunchEntry:
         any_value = rounded_up((*grid, *everything)) | exact(grid)
         notes = notes_of(spec, uncertain)
         place = range_of(self.launch.node)
-        return InferredKernel(spec, notes, frozenset(uncertain), any_value & set(spec.dims or ()), self.function, place)
+        whole = [number for one in everything if (number := constant(one)) is not None]
+        tile = _UNKNOWN_TILE if self._tuned() or len(whole) < len(everything) else max(whole, default=1)
+        return InferredKernel(
+            spec, notes, frozenset(uncertain), any_value & set(spec.dims or ()), self.function, place, tile=max(tile, 1)
+        )
 
     def _tuned(self) -> frozenset[str]:
         """Return the parameters that the launch does not set: an autotuner or heuristics do."""
