@@ -115,6 +115,7 @@ class ReadLaunch:
 
     ``uncertain`` are parameters whose extents are assumed. ``ragged`` are the dims for which the launch allows any
     value: it rounds them up, or has a program for each. ``values`` are those that calls in the program give to a dim.
+    ``free`` are numbers that may depend on the extents in a way that is not known.
     ``tile`` is the largest compile-time size: the kernel may be written for multiples of it.
     """
 
@@ -122,6 +123,7 @@ class ReadLaunch:
     ragged: frozenset[str] = frozenset()
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
     tile: int = 128
+    free: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
 
 def _with_launch(result: PlanResult, inferred: InferredKernel) -> PlanResult:
     """Return the plans of a launch in the program, with what it leaves open."""
-    left_open = ReadLaunch(inferred.uncertain, inferred.ragged, inferred.values, inferred.tile)
+    left_open = ReadLaunch(inferred.uncertain, inferred.ragged, inferred.values, inferred.tile, inferred.free)
     return replace(result, plans=tuple(replace(plan, read_launch=left_open) for plan in result.plans))
 
 

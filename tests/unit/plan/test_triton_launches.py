@@ -388,3 +388,44 @@ def f(x):
     assert (dims["N"].multiple_of, dims["N"].minimum) == (16, 16)
     assert dims["M"].minimum == 2
     assert found.ragged == {"M"}
+
+
+def test_a_number_that_no_extent_is_equal_to_is_free():
+    body = """
+def f(x, n):
+    m = x.numel()
+    y = torch.empty_like(x)
+    k[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
+"""
+    assert infer(body).free == {"n"}
+    assert not infer(body.replace("m = x.numel()", "assert x.numel() == n")).free
+
+
+def test_a_branch_has_the_limits_of_its_condition():
+    body = """
+def f(x):
+    M, N = x.shape
+    y = torch.empty_like(x)
+    if CONDITION:
+        rows[(M,)](x, y, N, N, BLOCK=64)
+    else:
+        k[(1,)](x, y, M * N, BLOCK=1024)
+"""
+    small = infer(body.replace("CONDITION", "N <= 64"), "rows")
+    assert small.spec.dims["N"].maximum == 64 and not small.free
+    assert infer(body.replace("CONDITION", "N <= 64")).spec.dims["N"].minimum == 65
+    assert infer(body.replace("CONDITION", "fits(M, N)"), "rows").free == {"M", "N"}
+    assert infer(body.replace("CONDITION", "N <= 64 or M > 9"), "rows").free == {"M", "N"}
+
+
+def test_a_parameter_of_which_sizes_are_computed_is_a_number():
+    found = infer(
+        """
+def f(x, w):
+    n = x.numel() - w
+    y = torch.empty(n)
+    rows[(1,)](x, y, w, n, BLOCK=64)
+""",
+        "rows",
+    )
+    assert str(found.spec.args["stride"].value) == "w" and found.free == {"w"}

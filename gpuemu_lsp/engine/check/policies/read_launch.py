@@ -63,8 +63,10 @@ def claim_before_run(finding: Finding) -> Finding:
 
 def _is_allowed(name: str, value: int, plan: Plan, launch: ReadLaunch) -> bool:
     """Return whether the program shows that a size may have a value."""
-    if name in launch.ragged or value in launch.values.get(name, frozenset()):
+    if value in launch.values.get(name, frozenset()):
         return True
+    if name in launch.free or name in launch.ragged:
+        return name not in launch.free
     dim = next((one for one in plan.dims if one.name == name), None)
     if dim is None or dim.choices:
         return True

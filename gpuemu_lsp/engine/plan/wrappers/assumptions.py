@@ -6,8 +6,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.plan.wrappers.values import (
+    Parameter,
     Storage,
     SymbolicTensor,
     Value,
@@ -68,6 +70,10 @@ class SizeLimits:
     choices: tuple[int, ...] = ()
 
 
+Relations: TypeAlias = "tuple[dict[str, Expression], dict[str, SizeLimits], bool]"
+"""Equal sizes, limits of sizes, and whether a condition is not understood."""
+
+
 @dataclass(slots=True)
 class Assumptions:
     """Tensors and numbers of the parameters of one function, and relations between sizes.
@@ -85,6 +91,8 @@ class Assumptions:
     preferred: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, SymbolicTensor] = field(default_factory=dict)
     numbers: set[str] = field(default_factory=set)
+    partial: bool = False
+    """A condition on sizes is not understood, so that fewer sizes may be possible than are known."""
 
     def tensor(self, name: str) -> SymbolicTensor:
         """Return a parameter as a tensor."""
@@ -101,13 +109,14 @@ class Assumptions:
         self.numbers.add(name)
         return named(name)
 
-    def copy(self) -> tuple[dict[str, Expression], dict[str, SizeLimits]]:
+    def copy(self) -> Relations:
         """Return the relations that hold now."""
-        return dict(self.equal), {name: replace(one) for name, one in self.limits.items()}
+        return dict(self.equal), {name: replace(one) for name, one in self.limits.items()}, self.partial
 
-    def restore(self, before: tuple[dict[str, Expression], dict[str, SizeLimits]]) -> None:
-        """Forget the relations that were added since."""
-        self.equal, self.limits = before
+    def restore(self, before: Relations) -> None:
+        """Replace the relations by those that held at a copy."""
+        equal, limits, self.partial = before
+        self.equal, self.limits = dict(equal), {name: replace(one) for name, one in limits.items()}
 
     def prefer(self, extent: Expression, name: str) -> None:
         """Name a dim like the variable to which it is assigned."""
@@ -124,7 +133,9 @@ class Assumptions:
 
     def assume(self, relations: Sequence[tuple[str, Value, Value]]) -> None:
         """Add comparisons that hold."""
-        for sign, left, right in relations:
+        for sign, first, second in relations:
+            left = self.number(first.name) if isinstance(first, Parameter) and _is_size(second) else first
+            right = self.number(second.name) if isinstance(second, Parameter) and _is_size(first) else second
             if isinstance(left, ValueSequence) and isinstance(right, ValueSequence) and sign == "==":
                 if len(left.items) == len(right.items):
                     self.assume([("==", one, two) for one, two in zip(left.items, right.items, strict=True)])
@@ -136,7 +147,10 @@ class Assumptions:
             values = [constant(one) for one in right.items if isinstance(one, Expression)]
             if len(values) == len(right.items) and None not in values:
                 self._limits(left.root.name).choices = tuple(sorted({one for one in values if one is not None}))
+            else:
+                self.partial = True
         if not isinstance(right, Expression):
+            self.partial = self.partial or sign != "in"
             return
         right = self.resolved(right)
         number = constant(right)
@@ -149,11 +163,15 @@ class Assumptions:
         elif isinstance(right.root, Name) and (first := constant(left)) is not None:
             flipped = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
             self._bound(self._limits(right.root.name), flipped.get(sign, sign), first)
+        else:
+            self.partial = True
 
     def _divide(self, root: Binary, number: int | None) -> None:
         if number == 0 and isinstance(root.left, Name) and isinstance(root.right, Number) and root.right.value > 0:
             limits = self._limits(root.left.name)
             limits.multiple_of = math.lcm(limits.multiple_of, root.right.value)
+        else:
+            self.partial = True
 
     def _unify(self, left: Expression, right: Expression) -> None:
         if left == right:
@@ -164,6 +182,8 @@ class Assumptions:
         if isinstance(left.root, Name) and left.root.name not in names(right):
             self.equal[left.root.name] = right
             self._merge(left.root.name, right)
+        else:
+            self.partial = True
 
     def _merge(self, name: str, right: Expression) -> None:
         old, preferred = self.limits.pop(name, None), self.preferred.get(name)
@@ -185,3 +205,7 @@ class Assumptions:
             limits.maximum = min(limits.maximum or number, number - (sign == "<"))
         elif sign in (">", ">="):
             limits.minimum = max(limits.minimum, number + (sign == ">"))
+
+
+def _is_size(value: Value) -> bool:
+    return isinstance(value, Expression | ValueSequence)

@@ -99,7 +99,9 @@ class CallEvaluator(ExpressionEvaluator):
         inner_node = node.child_by_field_name("arguments")
         starred = inner_node is not None and any(one.type == "dictionary_splat" for one in inner_node.named_children)
         given = tuple(positional)
-        self.launches.append(EvaluatedLaunch(kernel.text, node, grid, given, keywords, starred))
+        self.launches.append(
+            EvaluatedLaunch(kernel.text, node, grid, given, keywords, starred, self.assumptions.copy())
+        )
         for one in (*given, *keywords.values()):
             if isinstance(one, SymbolicTensor):
                 one.storage.launches += 1

@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.source.python.syntax import descendants, text_of
 
 _MAX_STEPS = 20_000
+_SIZES = frozenset({"shape", "size", "numel", "stride", "dim", "ndim", "len"})
 
 
 class Evaluator(CallEvaluator):
@@ -65,7 +66,7 @@ class Evaluator(CallEvaluator):
         elif kind == "raise_statement":
             return True, UnknownValue("")
         elif kind == "assert_statement":
-            self.assumptions.assume(self._relation(node.named_children[0], names))
+            self._assume(node.named_children[0], names)
         elif kind == "if_statement":
             return self._if(node, names)
         elif kind in ("for_statement", "while_statement"):
@@ -131,20 +132,21 @@ class Evaluator(CallEvaluator):
         condition, then = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
         others = node.children_by_field_name("alternative")
         known = self.truth(self.value(condition, names))
-        relation = self._relation(condition, names) if known is None else []
-        inverse = self._relation(condition, names, negated_=True) if known is None else []
         if known is True and then is not None:
             return self._block(then, names)
         if known is False:
             return self._alternatives(others, names)
         taken, rest = dict(names), dict(names)
         before = self.assumptions.copy()
-        self.assumptions.assume(relation)
+        self._assume(condition, taken)
         left, value = self._block(then, taken) if then is not None else (False, None)
         self.assumptions.restore(before)
-        if left:
-            self.assumptions.assume(inverse)
+        self._assume(condition, rest, negated_=True)
         left_too, other = self._alternatives(others, rest)
+        if not left:  # the condition may hold after the statement too
+            self.assumptions.restore(before)
+            if left_too:
+                self._assume(condition, names)
         if left and left_too:
             return True, value if value == other else UnknownValue("the result")
         chosen = rest if left else taken if left_too else None
@@ -172,8 +174,12 @@ class Evaluator(CallEvaluator):
             return self._block(then, names)
         if known is False or then is None:
             return self._alternatives(others[1:], names)
-        taken, rest = dict(names), dict(names)
+        taken, rest, condition = dict(names), dict(names), first.child_by_field_name("condition")
+        before = self.assumptions.copy()
+        self._assume(condition, taken)
         left, value = self._block(then, taken)
+        self.assumptions.restore(before)
+        self._assume(condition, rest, negated_=True)
         left_too, other = self._alternatives(others[1:], rest)
         if left and left_too:
             return True, value if value == other else UnknownValue("the result")
@@ -195,6 +201,26 @@ class Evaluator(CallEvaluator):
             self._block(body, names)
 
     # ---- relations ---------------------------------------------------------------------------------------------------
+
+    def _assume(self, condition: Node | None, names: Names, negated_: bool = False) -> None:
+        """Assume that a condition holds; note one about sizes that is not understood."""
+        if condition is None:
+            return
+        relation = self._relation(condition, names, negated_)
+        self.assumptions.assume(relation)
+        disjunction = any(
+            (text_of(one.child_by_field_name("operator")) == "and") == negated_
+            for one in descendants(condition, "boolean_operator")
+        )
+        if (not relation or disjunction) and self._is_about_sizes(condition, names):
+            self.assumptions.partial = True
+
+    def _is_about_sizes(self, condition: Node, names: Names) -> bool:
+        if self.truth(self.value(condition, names)) is not None:
+            return False
+        read = [text_of(one) for one in descendants(condition, "identifier")]
+        sized = any(isinstance(names.get(name), Expression) or name in _SIZES for name in read)
+        return sized or any(name in self.functions for name in read)
 
     def _relation(self, node: Node | None, names: Names, negated_: bool = False) -> list[tuple[str, Value, Value]]:
         """Return the comparisons that an assertion says hold."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions
+from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, Relations
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import DTYPES, copied
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import attribute as tensor_attribute
 from gpuemu_lsp.engine.plan.wrappers.values import (
@@ -56,6 +56,8 @@ class EvaluatedLaunch:
     arguments: tuple[Value, ...]
     keywords: Mapping[str, Value]
     starred: bool
+    relations: Relations
+    """What holds where the launch is made."""
 
 
 @dataclass(slots=True)

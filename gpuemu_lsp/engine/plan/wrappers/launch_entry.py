@@ -63,6 +63,7 @@ class InferredKernel:
     range: Range
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
     tile: int = 128
+    free: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class LaunchEntry:
 
     def inferred(self) -> InferredKernel | MissingLaunch:
         """Return the entry, or what the launch does not determine."""
+        self.assumptions.restore(self.launch.relations)
         params = self._constexpr_params()
         given = self._given()
         if self.launch.starred:
@@ -124,7 +126,8 @@ class LaunchEntry:
         accesses = self.accesses
         pointer = name in accesses.loaded | accesses.stored | accesses.atomic
         if isinstance(value, Parameter):
-            tensor = pointer and not constexpr
+            number = value.name in self.assumptions.numbers and value.name not in self.assumptions.tensors
+            tensor = pointer and not constexpr and not number and "stride" not in name
             value = self.assumptions.tensor(value.name) if tensor else self.assumptions.number(value.name)
         if isinstance(value, UnknownValue):
             if constexpr and value.reason.isidentifier():
@@ -202,6 +205,8 @@ class LaunchEntry:
             name: tuple(substituted(one, rename) if isinstance(one, Expression) else one for one in values)
             for name, values in self.constexprs.items()
         }
+        free = dims_used if self.assumptions.partial else self._free() & dims_used
+        free = frozenset(str(rename.get(name, name)) for name in free)
         limits = {str(rename.get(name, name)): one for name, one in self.assumptions.limits.items()}
         dims = self._dim_specs([str(rename.get(name, name)) for name in sorted(dims_used)], limits, grid, constexprs)
         options = {name: self._option(name) for name in _OPTIONS}
@@ -219,8 +224,23 @@ class LaunchEntry:
         whole = [number for one in everything if (number := constant(one)) is not None]
         tile = _UNKNOWN_TILE if self._tuned() or len(whole) < len(everything) else max(whole, default=1)
         return InferredKernel(
-            spec, notes, frozenset(uncertain), any_value & set(spec.dims or ()), self.function, place, tile=max(tile, 1)
+            spec,
+            notes,
+            frozenset(uncertain),
+            any_value & set(spec.dims or ()),
+            self.function,
+            place,
+            tile=max(tile, 1),
+            free=free,
         )
+
+    def _free(self) -> frozenset[str]:
+        """Return the numbers of the caller that no extent of its tensors is equal to, and that accesses depend on."""
+        given = [one for one in self.storages.values() if one.state == "given" or one.name in self.assumptions.tensors]
+        extents = frozenset().union(
+            *(names(self.assumptions.resolved(extent)) for one in given for extent in one.shape)
+        )
+        return frozenset(self.assumptions.numbers) - extents
 
     def _tuned(self) -> frozenset[str]:
         """Return the parameters that the launch does not set: an autotuner or heuristics do."""
