@@ -35,6 +35,8 @@ from gpuemu_lsp.engine.store import Store
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _NUMBER = re.compile(r"\d+")
+_SHARED = re.compile(r"\b__shared__\b[^;={}()]*;")
+_EXTENT = re.compile(r"\[\s*(\d+)\s*\]")
 _MAX_DIGITS = 6
 """Longer integer constants are not sizes of tiles or arrays."""
 
@@ -213,10 +215,12 @@ def settle_shapes(
 
 
 def _array_lengths(prepared: PreparedKernel) -> tuple[int, ...]:
-    """Return the file's plain integer constants."""
+    """Return the file's plain integer constants, and the lengths of its shared arrays: those of a histogram's bins."""
     if prepared.source is None:
         return ()
-    texts = (text.strip(" ()") for text in prepared.source.constants.values())
+    shared = (_EXTENT.findall(declaration) for declaration in _SHARED.findall(prepared.source.text))
+    constants = (text.strip(" ()") for text in prepared.source.constants.values())
+    texts = [*constants, *(extents[0] for extents in shared if len(extents) == 1)]
     return tuple(sorted({int(text) for text in texts if text.isdecimal() and len(text) <= _MAX_DIGITS}))
 
 

@@ -83,6 +83,16 @@ void f(float* x, float* y, int rows, int cols, int block) {
 }
 """
 
+_HISTOGRAM = """__global__ void k(const unsigned char* x, unsigned* h, int n) {
+  __shared__ unsigned s[256];
+  for (int i = threadIdx.x; i < 256; i += blockDim.x) s[i] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&s[x[i]], 1u);
+  __syncthreads();
+  for (int i = threadIdx.x; i < 256; i += blockDim.x) atomicAdd(&h[i], s[i]);
+}
+"""
+
 
 def _check(source: SourceFile) -> tuple[list[Finding], KernelReport]:
     spec = unregistered(source, source.kernels[-1])
@@ -106,6 +116,7 @@ def _check(source: SourceFile) -> tuple[list[Finding], KernelReport]:
         (_PARTIAL, ["x: in [n]", "sums: out [(ceil_div"]),
         (_ROWS, ["x: in [cols * rows]", "y: inout [cols * rows]"]),
         (_BINS, ["x: in [n]", "bins: out [100]"]),
+        (_HISTOGRAM, ["x: in [n]", "h: inout [256]"]),
         (_TILES, ["a: in [n * n]", "c: out [n * n]"]),
         (_DYNAMIC, ["x: in [rows * cols]", "y: out [rows]"]),
     ],
@@ -128,6 +139,7 @@ def test_correct_kernels_have_inferred_shapes_and_no_findings(
     ("code", "rule"),
     [
         (_TILES.replace("__syncthreads();", "", 1), "memory/shared-race"),
+        (_HISTOGRAM.replace("atomicAdd(&s[x[i]], 1u)", "++s[x[i]]"), "memory/shared-race"),
         (_DYNAMIC.replace("    __syncthreads();\n", ""), "memory/shared-race"),
         (_COPY.replace("i < n", "i <= n"), "memory/out-of-bounds"),
         (_COPY.replace("if (i < n)", ""), "memory/out-of-bounds"),
