@@ -225,7 +225,7 @@ def test_a_kernel_is_compiled_to_an_artifact(tmp_path):
 
 
 def test_a_kernel_that_is_not_registered_is_named_with_the_toml_to_add(check):
-    text = SOFTMAX.replace("OTHER", "0.0") + "\n\ndef run(x, y, n):\n    softmax[(4,)](x, y, n, BLOCK=256)\n"
+    text = SOFTMAX.replace("OTHER", "0.0") + "\n\ndef run(tensors):\n    softmax[(4,)](**tensors, BLOCK=256)\n"
     result = check({"softmax.py": text}, "softmax.py")
     assert result["exit"] == 2
     (finding,) = result["findings"]

@@ -52,7 +52,7 @@ try {
     await bench.file("softmax.py");
     await bench.goTo(STORE, 5);
     await bench.command("gpuemu: Show PTX to the Side");
-    await page.locator(".editor-group-container .view-lines").filter({ hasText: /\.entry|\b(ld|st|mov|setp)\.\w/ }).first().waitFor();
+    await page.locator(".editor-group-container .view-lines").filter({ hasText: /\.loc\s+\d+\s+\d+/ }).first().waitFor();
     await until("instructions are marked", async () => (await bench.markedLines()) > 0);
     await bench.shot("triton-ptx");
   });

@@ -23,9 +23,9 @@ def k(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def rows(x, y, stride, n, BLOCK: tl.constexpr):
+def rows(x, y, pitch, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
-    row = tl.program_id(0) * stride
+    row = tl.program_id(0) * pitch
     tl.store(y + row + i, tl.load(x + row + i, mask=i < n), mask=i < n)
 
 
@@ -151,6 +151,18 @@ def f(x, out=None):
 }
 
 
+def test_a_parameter_that_the_kernel_multiplies_is_a_number():
+    found = infer(
+        """
+def f(x, y, a, n):
+    rows[(4,)](x, y, a, n, BLOCK=128)
+""",
+        "rows",
+    )
+    assert shown(found) == "x in n, y inout n, pitch=a, n=n, BLOCK=128, grid 4"
+    assert found.uncertain == {"x", "y"}
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_of_one_launch_have_the_same_entry(form):
     found = infer(FORMS[form])
@@ -170,7 +182,7 @@ def f(x):
     rows[(M,)](x, y, N, N, BLOCK=min(LIMIT, triton.next_power_of_2(N)))
 """,
         "rows",
-        "x in MxN, y out MxN, stride=N, n=N, BLOCK=min(16384, next_pow2(N)), grid M",
+        "x in MxN, y out MxN, pitch=N, n=N, BLOCK=min(16384, next_pow2(N)), grid M",
     ),
     "from NumPy": (
         """
@@ -191,7 +203,7 @@ def f(x):
     rows[(M,)](x, y, x.stride(0), N, BLOCK=triton.next_power_of_2(N))
 """,
         "rows",
-        "x in MxN, y out MxN, stride=N, n=N, BLOCK=next_pow2(N), grid M",
+        "x in MxN, y out MxN, pitch=N, n=N, BLOCK=next_pow2(N), grid M",
     ),
     "size of an axis": (
         """
@@ -201,7 +213,7 @@ def f(x):
     rows[(m, 1)](x, y, y.stride(0), n, BLOCK=max(16, triton.next_power_of_2(n)))
 """,
         "rows",
-        "x in mxn, y inout mxn float32, stride=n, n=n, BLOCK=max(16, next_pow2(n)), grid m 1",
+        "x in mxn, y inout mxn float32, pitch=n, n=n, BLOCK=max(16, next_pow2(n)), grid m 1",
     ),
     "unpacked with a star": (
         """
@@ -212,7 +224,7 @@ def f(x):
     rows[(x.numel() // n,)](x, y, n, n, BLOCK=1024)
 """,
         "rows",
-        "x in bxx_1xn, y out bxx_1xn, stride=n, n=n, BLOCK=1024, grid b * x_1",
+        "x in bxx_1xn, y out bxx_1xn, pitch=n, n=n, BLOCK=1024, grid b * x_1",
     ),
     "reshaped": (
         """
@@ -222,7 +234,7 @@ def f(x):
     rows[(flat.shape[0],)](flat, y, flat.stride(0), flat.shape[1], BLOCK=256)
 """,
         "rows",
-        "x in x_0xx_1, y out x_0xx_1, stride=x_1, n=x_1, BLOCK=256, grid x_0",
+        "x in x_0xx_1, y out x_0xx_1, pitch=x_1, n=x_1, BLOCK=256, grid x_0",
     ),
     "transposed": (
         """
@@ -233,7 +245,7 @@ def f(x):
     rows[(n,)](t, y, t.stride(1), m, BLOCK=64)
 """,
         "rows",
-        "x in mxn, y out nxm float16, stride=n, n=m, BLOCK=64, grid n",
+        "x in mxn, y out nxm float16, pitch=n, n=m, BLOCK=64, grid n",
     ),
     "dtype": (
         """
@@ -428,4 +440,4 @@ def f(x, w):
 """,
         "rows",
     )
-    assert str(found.spec.args["stride"].value) == "w" and found.free == {"w"}
+    assert str(found.spec.args["pitch"].value) == "w" and found.free == {"w"}

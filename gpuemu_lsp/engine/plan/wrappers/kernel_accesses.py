@@ -14,6 +14,9 @@ _PASSES = 3
 _MAX_DEPTH = 6
 _LOADS = frozenset({"load"})
 _STORES = frozenset({"store"})
+_OPERATIONS = frozenset({"binary_operator", "comparison_operator"})
+_OF_NUMBERS = frozenset({"*", "/", "//", "%", "<<", ">>", "<", "<=", ">", ">="})
+"""Operators that have no pointer among their operands in Triton's language."""
 
 _Origins = frozenset[tuple[str, bool]]
 """Parameters that a value comes from; True for a value loaded through the parameter."""
@@ -25,7 +28,7 @@ class KernelAccesses:
     """Parameters by what the kernel does with them.
 
     ``indices`` are those whose elements are part of an address or of the bounds of a loop. ``unknown`` are passed to
-    functions of other modules.
+    functions of other modules. ``numbers`` are multiplied, divided or compared by size, which pointers are not.
     """
 
     loaded: set[str] = field(default_factory=set)
@@ -34,6 +37,7 @@ class KernelAccesses:
     indices: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
     masks: set[str] = field(default_factory=set)
+    numbers: set[str] = field(default_factory=set)
 
 
 def kernel_accesses(function: Node, functions: Mapping[str, Node]) -> KernelAccesses:
@@ -111,6 +115,10 @@ class _Body:
         result = _NONE
         for child in node.named_children:
             result |= self._origins(child)
+        operators = {child.type for child in node.children if not child.is_named}
+        if node.type in _OPERATIONS and operators & _OF_NUMBERS:
+            self._found.numbers |= {one for one, loaded in result if not loaded}
+            return frozenset((one, loaded) for one, loaded in result if loaded)
         return result
 
     def _call(self, node: Node) -> _Origins:

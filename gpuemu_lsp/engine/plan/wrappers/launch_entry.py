@@ -124,10 +124,10 @@ class LaunchEntry:
 
     def _argument(self, name: str, value: Value, constexpr: bool) -> None:
         accesses = self.accesses
-        pointer = name in accesses.loaded | accesses.stored | accesses.atomic
+        pointer = name in (accesses.loaded | accesses.stored | accesses.atomic) - accesses.numbers
         if isinstance(value, Parameter):
             number = value.name in self.assumptions.numbers and value.name not in self.assumptions.tensors
-            tensor = pointer and not constexpr and not number and "stride" not in name
+            tensor = pointer and not constexpr and not number
             value = self.assumptions.tensor(value.name) if tensor else self.assumptions.number(value.name)
         if isinstance(value, UnknownValue):
             if constexpr and value.reason.isidentifier():
