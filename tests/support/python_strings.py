@@ -11,7 +11,11 @@ BUGS = {
     # File to check: file of the finding, text at its range, correction.
     "raw_kernel.py": ("raw_kernel.py", "if (i <= n)", ("i <= n", "i < n")),
     "raw_module.py": ("raw_module.py", "out[i] = x[i] + y[i]", ("EXTRA=1", "EXTRA=0")),
-    "load_inline_one.py": ("load_inline_one.py", None, ("    y[i] = x[i] >", "    if (i < size) y[i] = x[i] >")),
+    "load_inline_one.py": (
+        "load_inline_one.py",
+        "y[i] = x[i] > scalar_t(0) ? x[i] : scalar_t(0)",
+        ("    y[i] = x[i] >", "    if (i < size) y[i] = x[i] >"),
+    ),
     "load_inline_many.py": (
         "load_inline_many.py",
         "if (i < n) y[i] = tile[count - 1 - threadIdx.x]",
@@ -37,8 +41,7 @@ BUGS = {
 def copy_with_expectations(folder: Path) -> list[dict[str, Any]]:
     """Copy the files to ``folder``; return the finding of each, as facts for a script in an editor.
 
-    ``start`` and ``end`` are columns in UTF-16 units, ``start_byte`` and ``end_byte`` in UTF-8. They are absent where the
-    finding is on an expression of an expansion, whose columns depend on the instantiation.
+    ``start`` and ``end`` are columns in UTF-16 units, ``start_byte`` and ``end_byte`` in UTF-8.
     """
     shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
     found = []
@@ -52,10 +55,9 @@ def copy_with_expectations(folder: Path) -> list[dict[str, Any]]:
             "line": number,
             "text": lines[number],
         }
-        if statement is not None:
-            before = lines[number][: lines[number].index(statement)]
-            for suffix, encoding, unit in (("", "utf-16-le", 2), ("_byte", "utf-8", 1)):
-                fact[f"start{suffix}"] = len(before.encode(encoding)) // unit
-                fact[f"end{suffix}"] = len((before + statement).encode(encoding)) // unit
+        before = lines[number][: lines[number].index(statement)]
+        for suffix, encoding, unit in (("", "utf-16-le", 2), ("_byte", "utf-8", 1)):
+            fact[f"start{suffix}"] = len(before.encode(encoding)) // unit
+            fact[f"end{suffix}"] = len((before + statement).encode(encoding)) // unit
         found.append(fact)
     return found

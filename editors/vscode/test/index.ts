@@ -5,6 +5,7 @@ import type MochaModule from "mocha";
 import { clientTests } from "./client.test";
 import { discoveryTests } from "./discovery.test";
 import { drawingTests } from "./drawing.test";
+import { pairTests } from "./pairs.test";
 import { stringTests } from "./strings.test";
 import { viewTests } from "./views.test";
 
@@ -15,6 +16,7 @@ const Mocha = required.default ?? required;
 const SUITES: Record<string, (() => void)[]> = {
   client: [drawingTests, viewTests, discoveryTests, clientTests],
   strings: [stringTests],
+  pairs: [pairTests],
 };
 
 export function run(): Promise<void> {

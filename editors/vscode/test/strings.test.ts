@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import * as vscode from "vscode";
 import { idle, open, uriOf } from "./workspace";
 
-/** The finding of a file with CUDA code in strings; columns are UTF-16 units, absent where only the line is certain. */
+/** The finding of a file with CUDA code in strings; columns are UTF-16 units. */
 interface Expected {
   open: string;
   file: string;
   line: number;
   text: string;
-  start?: number;
-  end?: number;
+  start: number;
+  end: number;
 }
 
 export function stringTests(): void {
@@ -26,11 +26,9 @@ export function stringTests(): void {
         for (const { source, range } of errors) {
           assert.equal(source, "gpuemu");
           assert.equal(range.start.line, expected.line);
-          if (expected.start !== undefined && expected.end !== undefined) {
-            const text = expected.text.slice(range.start.character, range.end.character).replace(/;$/, "");
-            assert.deepEqual([range.start.character, range.end.line], [expected.start, expected.line]);
-            assert.equal(text, expected.text.slice(expected.start, expected.end));
-          }
+          const text = expected.text.slice(range.start.character, range.end.character).replace(/;$/, "");
+          assert.deepEqual([range.start.character, range.end.line], [expected.start, expected.line]);
+          assert.equal(text, expected.text.slice(expected.start, expected.end));
         }
       });
     }

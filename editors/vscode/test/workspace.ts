@@ -27,8 +27,8 @@ export async function idle(): Promise<void> {
   await api.client()?.sendRequest(Method.waitForIdle, null);
 }
 
-export async function until(question: () => boolean): Promise<void> {
-  while (!question()) {
+export async function until(question: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await question())) {
     await new Promise((resolve) => setTimeout(resolve, 50)); // until mocha's timeout
   }
 }

@@ -34,12 +34,11 @@ def test_the_bug_is_at_its_line_and_column(name, line_end, tmp_path):
     start, end = first["range"]["start"], first["range"]["end"]
     assert first["path"].endswith(where.rsplit("/", 1)[-1]) and start["line"] == expected
     assert first["rule"] in lines[expected].decode()
-    if statement is not None:
-        assert end["line"] == expected
-        # As in LSP, the report's columns count UTF-16 units.
-        units = lines[expected].decode().encode("utf-16-le")
-        text = units[2 * start["character"] : 2 * end["character"]].decode("utf-16-le")
-        assert text.removesuffix(";") == statement
+    assert end["line"] == expected
+    # As in LSP, the report's columns count UTF-16 units.
+    units = lines[expected].decode().encode("utf-16-le")
+    text = units[2 * start["character"] : 2 * end["character"]].decode("utf-16-le")
+    assert text.removesuffix(";") == statement
 
 
 @pytest.mark.parametrize("name", BUGS)
