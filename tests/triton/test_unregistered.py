@@ -39,9 +39,9 @@ def add(x, y):
 def check(tmp_path):
     """Return the JSON of the check of a file without gpuemu.toml, with the exit code."""
 
-    def run(text):
-        (tmp_path / "model.py").write_text(text)
-        command = [sys.executable, "-m", "gpuemu_lsp", "--check", "model.py", "--format", "json"]
+    def run(text, name="model.py"):
+        (tmp_path / name).write_text(text)
+        command = [sys.executable, "-m", "gpuemu_lsp", "--check", name, "--format", "json"]
         environment = {**os.environ, "GPUEMU_CACHE_DIR": str(tmp_path / ".cache")}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 1, 2), done.stderr
@@ -121,3 +121,11 @@ def test_what_is_missing_is_stated(check):
     assert found["rule"] == "engine/not-executed"
     assert "`allocate(x)`, which is passed as `out`" in found["message"] and "[[kernels]]" in found["message"]
     assert result["exit"] == 2
+
+
+def test_findings_of_a_copy_of_a_file_are_in_the_copy(check):
+    text = HEAD.replace("tl.load(y + i, mask=i < n)", "tl.load(y + i)") + ADD
+    for name in ("model.py", "copy_of_model.py"):
+        result = check(text, name)
+        assert {one["path"] for one in result["findings"]} == {name}
+        assert ("memory/out-of-bounds", 10) in findings(result)

@@ -7,16 +7,30 @@ already import this module.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any
 
 from triton.backends import backends
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend
+from triton.runtime.jit import JITCallable
 
 _INLINE_ASM = re.compile(r"// begin inline asm\n.*?// end inline asm", re.S)
 _LOC = re.compile(r"^[ \t]*\.loc\b[^\n]*", re.M)
 WARP_SIZE = 32
+_CACHE_KEY = JITCallable.cache_key
+
+
+def _cache_key_of_file(function: Any) -> str:
+    """Return Triton's cache key of a function, made different for each file.
+
+    Triton's key has the text and the line of a function, not its file. The PTX names the file in ``.file`` directives,
+    so that a copy of a function would get source locations in the file that was compiled first.
+    """
+    key = f"{_CACHE_KEY.fget(function)} {function.fn.__code__.co_filename}"
+    return hashlib.sha256(key.encode()).hexdigest()
+
 
 
 class PtxBackend(CUDABackend):  # type: ignore[misc]  # Triton has no type information
@@ -49,6 +63,7 @@ def restore_backend(compiler: type[CUDABackend]) -> None:
     """Make Triton compile with ``compiler``, the result of :func:`use_ptx_backend`."""
     # The record of a backend is frozen, and Triton has no public way to replace its compiler.
     object.__setattr__(backends["nvidia"], "compiler", compiler)
+    JITCallable.cache_key = property(_cache_key_of_file) if compiler is PtxBackend else _CACHE_KEY
 
 
 def target_of(arch: str) -> GPUTarget:
