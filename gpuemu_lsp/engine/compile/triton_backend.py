@@ -32,7 +32,6 @@ def _cache_key_of_file(function: Any) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-
 class PtxBackend(CUDABackend):  # type: ignore[misc]  # Triton has no type information
     """Triton's CUDA backend whose binary is the text of the PTX."""
 
