@@ -121,3 +121,14 @@ async def test_the_definition_of_an_instruction_is_its_source_line(editor: Edito
                 assert found is None
             else:
                 assert (found.uri, found.range.start.line) == (editor.uri("scale.cu"), expected)
+
+
+async def test_only_a_triton_kernel_has_the_representations_of_triton(editor: Editor):
+    write(editor.root)
+    await editor.start()
+    editor.open("scale.cu")
+    params = {"textDocument": {"uri": editor.uri("scale.cu")}, "kernel": "scale", "form": "ttgir"}
+    with pytest.raises(JsonRpcException, match="only a Triton kernel has TTGIR"):
+        await editor.ask("gpuemu/artifact", params)
+    with pytest.raises(JsonRpcException, match="one of ptx, sass, ttir, ttgir"):
+        await editor.ask("gpuemu/artifact", {**params, "form": "llir"})

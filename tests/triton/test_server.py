@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pytest_lsp import make_test_lsp_client
 from support.lsp_editor import COMMAND, PATIENCE, Editor, attach
 
@@ -167,3 +169,48 @@ async def test_an_untrusted_folder_imports_nothing(editor: Editor, registered: b
     (found,) = editor.last("model.py").diagnostics
     assert (found.code, found.range.start.line) == ("engine/not-executed", NAME_LINE + 3)
     assert "not trusted" in found.message
+
+
+@pytest.mark.parametrize(("form", "operation"), [("ttir", "tt.store"), ("ttgir", "ttg.blocked")])
+async def test_the_representations_of_the_compiler_have_the_lines_of_the_py(editor: Editor, form: str, operation: str):
+    write(editor, SCALE)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    uri = editor.uri("model.py")
+    artifact = await editor.ask("gpuemu/artifact", {"textDocument": {"uri": uri}, "kernel": "scale", "form": form})
+    assert operation in artifact["text"] and artifact["title"] == f"scale {form.upper()} (sm_80)"
+    rows = artifact["text"].split("\n")
+    (store,) = [row for row, line in enumerate(rows) if "tt.store" in line]
+    assert [one["line"] for one in artifact["map"] if one["first"] <= store <= one["last"]] == [STORE_LINE]
+    written = await editor.command("gpuemu.showArtifact", uri, "scale", form)
+    for shown in (written["uri"], Path(written["path"]).as_uri()):
+        where = types.DefinitionParams(types.TextDocumentIdentifier(shown), types.Position(store, 4))
+        found = await editor.client.text_document_definition_async(where)
+        assert (found.uri, found.range.start.line) == (uri, STORE_LINE)
+
+
+async def test_of_an_unregistered_kernel_they_are_those_of_its_launch(editor: Editor):
+    write(editor, SCALE + "\n\ndef run(x, y, n):\n    scale[(1,)](x, y, n, 128)\n", None)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    where = {"textDocument": {"uri": editor.uri("model.py")}, "kernel": "scale", "form": "ttir"}
+    assert "tensor<128xf32>" in (await editor.ask("gpuemu/artifact", where))["text"]
+
+
+@pytest.mark.parametrize("form", ["ttir", "ptx"])
+async def test_of_an_untrusted_folder_nothing_is_compiled_to_be_shown(editor: Editor, form: str):
+    write(editor, "import pathlib\n\npathlib.Path(__file__).with_name('imported').touch()\n" + SCALE)
+    await editor.start(trusted=False)
+    editor.open("model.py")
+    await editor.idle()
+    where = {"textDocument": {"uri": editor.uri("model.py")}, "kernel": "scale", "form": form}
+    with pytest.raises(JsonRpcException, match="not trusted"):
+        await editor.ask("gpuemu/artifact", where)
+    with pytest.raises(JsonRpcException, match="not trusted"):
+        await editor.command("gpuemu.showArtifact", editor.uri("model.py"), "scale", form)
+    await editor.command("gpuemu.check", editor.uri("model.py"))
+    await editor.command("gpuemu.fuzz", editor.uri("model.py"), "scale")
+    await editor.idle()
+    assert not (editor.root / "imported").exists()

@@ -1,5 +1,5 @@
 /**
- * PTX or SASS in an editor next to the source.
+ * PTX, SASS, TTIR or TTGIR in an editor next to the source.
  *
  * The instructions of the current source line are highlighted, and the source line of the current instruction. The
  * definition of an instruction is its source line.
@@ -42,6 +42,8 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Def
       vscode.workspace.onDidCloseTextDocument((document) => this.shown.delete(document.uri.toString())),
       vscode.commands.registerCommand("gpuemu.showPtx", () => this.showCurrent("ptx")),
       vscode.commands.registerCommand("gpuemu.showSass", () => this.showCurrent("sass")),
+      vscode.commands.registerCommand("gpuemu.showTtir", () => this.showCurrent("ttir")),
+      vscode.commands.registerCommand("gpuemu.showTtgir", () => this.showCurrent("ttgir")),
       vscode.commands.registerCommand("gpuemu.goToSource", () => this.goToSource()),
     ];
   }
@@ -59,7 +61,7 @@ export class Artifacts implements vscode.TextDocumentContentProvider, vscode.Def
       : undefined;
   }
 
-  /** Show the PTX or SASS of a kernel in an editor next to its source. */
+  /** Show the code of a kernel in an editor next to its source. */
   async show(source: string, kernel: string, form: ArtifactForm): Promise<void> {
     const artifact = await this.fetch(source, kernel, form);
     if (!artifact) {

@@ -90,7 +90,8 @@ export interface Artifact {
   map: LineMap[];
 }
 
-export type ArtifactForm = "ptx" | "sass";
+/** Of Triton kernels alone: `ttir` and `ttgir`. */
+export type ArtifactForm = "ptx" | "sass" | "ttir" | "ttgir";
 
 export interface Test {
   id: string;

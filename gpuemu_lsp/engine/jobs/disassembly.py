@@ -1,4 +1,7 @@
-"""PTX or SASS of one kernel as text, with the source line of each instruction. Runs in a worker."""
+"""PTX, SASS or Triton's representations of one kernel as text, with the source line of each instruction.
+
+Runs in a worker.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from gpuemu_lsp.engine.compile.machine_code import machine_code
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.ptx.instruction_lines import ptx_lines, sass_lines
+from gpuemu_lsp.engine.subjects.mlir_lines import mlir_lines
 from gpuemu_lsp.engine.workers.wire import from_json
 
 _SECONDS = 20.0
@@ -30,20 +34,29 @@ def disassemble(payload: Json) -> Iterator[Json]:
     assert arch is None or isinstance(arch, str)
     prepared = prepare(replace(request, options=replace(request.options, arch=arch or request.spec.arch[0])))
     if prepared.artifact is None:
-        errors = [item.message for item in prepared.findings if item.severity is Severity.ERROR]
-        yield {"trouble": errors[0] if errors else f"'{request.spec.name}' was not compiled"}
+        reasons = [item for item in prepared.findings if item.severity is Severity.ERROR]
+        reasons += [item for item in prepared.findings if item.rule == "engine/not-executed"]
+        yield {"trouble": reasons[0].message if reasons else f"'{request.spec.name}' was not compiled"}
         return
     artifact = prepared.artifact
     path = request.spec.source
     if form == "ptx":
         text, spans = artifact.ptx, ptx_lines(artifact.ptx, path)
-    else:
+    elif form == "sass":
         try:
             text = _sass(machine_code(artifact))
         except _DisassemblyError as trouble:
             yield {"trouble": str(trouble)}
             return
         spans = sass_lines(text, path)
+    else:
+        assert isinstance(form, str) and prepared.subject is not None
+        code = prepared.subject.first(prepared.plans[0], request.options.seed)
+        if form not in code.representations:
+            yield {"trouble": f"only a Triton kernel has {form.upper()}"}
+            return
+        text = code.representations[form]
+        spans = mlir_lines(text, path)
     yield {"artifact": {"text": text, "arch": artifact.arch, "map": _json(spans)}}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,7 +29,8 @@ class CaseCode:
     """The code of one case.
 
     ``entry`` is the PTX name of the kernel. ``block`` and ``shared_bytes`` are those of the case if None. ``checks``
-    are the checkers that apply to this code.
+    are the checkers that apply to this code. ``representations`` are the texts of the compiler's intermediate
+    representations, ``ttir`` and ``ttgir`` of a Triton kernel.
     """
 
     artifact: Artifact
@@ -41,6 +42,7 @@ class CaseCode:
     shared_bytes: int | None = None
     arguments: Arguments = unchanged
     checks: Checks = Checks()
+    representations: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class CodeError(Exception):

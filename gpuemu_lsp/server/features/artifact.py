@@ -1,4 +1,4 @@
-"""``gpuemu/artifact`` and ``workspace/textDocumentContent``: PTX and SASS of a kernel."""
+"""``gpuemu/artifact`` and ``workspace/textDocumentContent``: PTX and SASS of a kernel, and Triton's TTIR and TTGIR."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
 
 ARTIFACT = "gpuemu/artifact"
-FORMS = ("ptx", "sass")
+MLIR_FORMS = ("ttir", "ttgir")
+FORMS = ("ptx", "sass", *MLIR_FORMS)
+"""Machine code, and what the compilers make on the way to it: Triton's two representations in MLIR, and PTX."""
 _SECONDS = 60.0
 
 
@@ -47,7 +49,7 @@ def register(server: GpuemuServer, services: Services) -> None:
 
 
 def virtual_uri(uri: str, kernel: str, form: str) -> str:
-    """Return the URI of the virtual document with a kernel's PTX or SASS."""
+    """Return the URI of the virtual document with a kernel's code in one of :data:`FORMS`."""
     name = urllib.parse.quote(f"{kernel}.{form}", safe="")
     return f"{SCHEME}:/{form}/{name}?{urllib.parse.quote(uri, safe='')}"
 
@@ -69,7 +71,7 @@ def parse_virtual_uri(uri: str) -> tuple[str, str, str]:
 
 
 def write_artifact(path: str, kernel: str, form: str, found: dict[str, Any]) -> str:
-    """Write a kernel's PTX or SASS to the user's cache, for clients without virtual documents; return the file's path.
+    """Write a kernel's code to the user's cache, for clients without virtual documents; return the file's path.
 
     A kernel always has the same file, so that showing it again refreshes what the editor has open.
     """
@@ -85,7 +87,7 @@ def write_artifact(path: str, kernel: str, form: str, found: dict[str, Any]) -> 
 
 
 async def disassemble(session: Session, uri: Any, kernel: Any, form: Any, arch: Any) -> dict[str, Any]:
-    """Compile a kernel from its text in the editor; return its PTX or SASS with a map of source lines.
+    """Compile a kernel from its text in the editor; return its code in one of :data:`FORMS` with a map of source lines.
 
     Raises
     ------
@@ -94,14 +96,17 @@ async def disassemble(session: Session, uri: Any, kernel: Any, form: Any, arch: 
     """
     path = path_from_uri(uri) if isinstance(uri, str) else None
     if path is None or form not in FORMS or not (arch is None or isinstance(arch, str)):
-        raise JsonRpcInvalidParams("gpuemu/artifact takes a file's uri, a kernel, a form (ptx or sass) and an arch")
+        forms = ", ".join(FORMS)
+        raise JsonRpcInvalidParams(f"{ARTIFACT} takes a file's uri, a kernel, a form (one of {forms}) and an arch")
     requests = await requests_of_file(session, path)
     chosen = [item for item in requests if item.spec.name == kernel] or (list(requests[:1]) if kernel is None else [])
     if not chosen:
         names = ", ".join(item.spec.name for item in requests) or "none"
         raise JsonRpcInvalidParams(f"no kernel '{kernel}' in this file; its kernels: {names}")
     request = chosen[0]
-    job = Job("disassemble", {"request": to_json(request), "form": form, "arch": arch}, wall_seconds=_SECONDS)
+    payload = {"request": to_json(request), "form": form, "arch": arch}
+    # Compiling a Triton kernel executes its module.
+    job = Job("disassemble", payload, wall_seconds=_SECONDS, taint=request.user_code)
     result = await session.jobs.run(job)
     found = next(result.named("artifact"), None)
     if isinstance(found, dict):

@@ -34,6 +34,7 @@ REPRODUCE = "gpuemu.reproduce"
 ACCEPT = "gpuemu.acceptBaseline"
 SHOW_ARTIFACT = "gpuemu.showArtifact"
 DEBUG_INFO = "gpuemu.debugInfo"
+_FORMS = " or ".join(FORMS)
 _SECONDS = 60.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _DEFAULT_TAG = "accepted"
@@ -113,7 +114,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         path, kernel, form = _file(arguments), _text(arguments, 1), _text(arguments, 2)
         names = [item.spec.name for item in await requests_of_file(session, path)]
         if form not in FORMS or (kernel or names[:1] or [""]) == [""] or (kernel is not None and kernel not in names):
-            raise JsonRpcInvalidParams(f"{SHOW_ARTIFACT} takes a file's uri, one of its kernels, and ptx or sass")
+            raise JsonRpcInvalidParams(f"{SHOW_ARTIFACT} takes a file's uri, one of its kernels, and {_FORMS}")
         uri = virtual_uri(arguments[0], kernel or names[0], form)
         if get_capability(server.client_capabilities, "workspace.text_document_content", None) is not None:
             _show(server, uri)

@@ -1,6 +1,6 @@
 """textDocument/definition and documentLink.
 
-From names in gpuemu.toml to kernels and back, from paths to files, from instructions of PTX and SASS to source lines.
+From names in gpuemu.toml to kernels and back, from paths to files, from instructions to source lines.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from gpuemu_lsp.engine.findings import Place, Position, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.ptx.instruction_lines import source_of
+from gpuemu_lsp.engine.subjects.mlir_lines import mlir_source_of
 from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri
-from gpuemu_lsp.server.features.artifact import disassemble, parse_virtual_uri
+from gpuemu_lsp.server.features.artifact import FORMS, MLIR_FORMS, disassemble, parse_virtual_uri
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
 
-_ARTIFACTS = (".ptx", ".sass")
+_ARTIFACTS = tuple(f".{form}" for form in FORMS)
 
 
 def register(server: GpuemuServer, services: Services) -> None:
@@ -66,17 +67,18 @@ def register(server: GpuemuServer, services: Services) -> None:
 
 
 async def _instruction(session: Session, params: types.DefinitionParams) -> types.Location | None:
-    """Return the source line of an instruction in a file or virtual document with PTX or SASS."""
+    """Return the source line of an instruction in a file or virtual document with the code of a kernel."""
     uri, line = params.text_document.uri, params.position.line
     path = path_from_uri(uri)
     if path is not None and path.endswith(_ARTIFACTS):
-        found = await session.parsed_files.run_in_thread(source_of, session.text(path) or "", line)
+        form, text = Path(path).suffix[1:], session.text(path) or ""
     elif uri.startswith(f"{SCHEME}:"):
         source, kernel, form = parse_virtual_uri(uri)
         text = (await disassemble(session, source, kernel, form, None))["text"]
-        found = await session.parsed_files.run_in_thread(source_of, text, line)
     else:
         return None
+    find = mlir_source_of if form in MLIR_FORMS else source_of
+    found = await session.parsed_files.run_in_thread(find, text, line)
     if found is None or not Path(found[0]).is_absolute():
         return None
     return location(session, Place(found[0], Range.of(found[1], 0, found[1], 0)))

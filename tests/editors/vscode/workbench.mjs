@@ -244,8 +244,10 @@ export class Workbench {
     return (await this.page.locator(".statusbar").innerText()).replaceAll("\u00a0", " ").includes(text);
   }
 
-  async shot(name) {
-    await this.page.screenshot({ path: path.join(required("GPUEMU_SHOTS"), `${name}.png`) });
+  /** Take a screenshot, of the upper part of the window if a height is given. */
+  async shot(name, height) {
+    const clip = height ? { x: 0, y: 0, ...this.page.viewportSize(), height } : undefined;
+    await this.page.screenshot({ path: path.join(required("GPUEMU_SHOTS"), `${name}.png`), clip });
   }
 }
 

@@ -31,6 +31,14 @@ def test_a_missing_mask_is_shown_and_corrected(tmp_path, tools, vsix, project, u
     assert "scenario passed" in output
 
 
+def test_the_representations_of_the_compiler_are_shown_next_to_the_source(
+    tmp_path, tools, vsix, project, user_environment
+):
+    facts = {**project.facts, "vsix": str(vsix)}
+    output = run_script(tools, SCRIPTS / "triton-ir.mjs", tmp_path, user_environment, facts)
+    assert "scenario passed" in output
+
+
 def test_a_model_and_its_kernel_are_compared_once_the_lightbulb_has_registered_it(
     tmp_path, tools, vsix, user_environment
 ):

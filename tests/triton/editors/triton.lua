@@ -1,4 +1,4 @@
--- A registered Triton kernel: diagnostic at its line and columns, hover, lens, sign, PTX; nothing after the correction.
+-- A registered Triton kernel: diagnostic at its line and columns, hover, lens, sign, PTX, TTIR and TTGIR; nothing after the correction.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 T.run(function()
@@ -28,18 +28,31 @@ T.run(function()
   T.equal(vim.trim(signs[1][4].sign_text), "✗")
 
   T.goto_text("tl.store")
-  vim.cmd("Gpuemu ptx")
-  local view = T.wait("PTX next to the source", function()
-    for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
-      if vim.b[bufnr].gpuemu_title then return bufnr end
-    end
-  end)
-  local marks = vim.api.nvim_buf_get_extmarks(view, vim.api.nvim_get_namespaces()["gpuemu.artifact"], 0, -1, {})
-  local marked = table.concat(vim.tbl_map(function(mark)
-    return vim.api.nvim_buf_get_lines(view, mark[2], mark[2] + 1, false)[1]
-  end, marks), "\n")
-  T.contains(marked, "st.global")
-  vim.api.nvim_buf_delete(view, {})
+  for form, store in pairs({ ptx = "st.global", ttir = "tt.store", ttgir = "tt.store" }) do
+    vim.cmd("Gpuemu " .. form)
+    local view = T.wait(form .. " next to the source", function()
+      for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
+        if vim.b[bufnr].gpuemu_title then return bufnr end
+      end
+    end)
+    local marks = vim.api.nvim_buf_get_extmarks(view, vim.api.nvim_get_namespaces()["gpuemu.artifact"], 0, -1, {})
+    local marked = table.concat(vim.tbl_map(function(mark)
+      return vim.api.nvim_buf_get_lines(view, mark[2], mark[2] + 1, false)[1]
+    end, marks), "\n")
+    T.contains(marked, store)
+    assert(not marked:find("tt.load", 1, true), marked)
+
+    -- The operation has a colour, and `gd` leads from it to its line.
+    local window = vim.api.nvim_get_current_win()
+    vim.api.nvim_set_current_win(vim.fn.win_findbuf(view)[1])
+    local number = T.goto_text(store)
+    local column = vim.api.nvim_get_current_line():find(store, 1, true)
+    T.contains(vim.fn.synIDattr(vim.fn.synID(number, column, 1), "name"), "Instruction")
+    vim.api.nvim_feedkeys("gd", "x", false)
+    T.equal({ vim.api.nvim_get_current_win(), vim.api.nvim_win_get_cursor(0)[1] }, { window, T.facts.line + 1 })
+    vim.api.nvim_buf_delete(view, {})
+    T.goto_text("tl.store")
+  end
 
   T.equal(vim.api.nvim_get_current_buf(), source)
   T.replace_buffer(T.facts.fixed)

@@ -1,4 +1,4 @@
---- PTX or SASS in a window next to the source. The instructions of the cursor's line are highlighted; `gd` and <CR> on an
+--- PTX, SASS, TTIR or TTGIR in a window next to the source. The instructions of the cursor's line are highlighted; `gd` and <CR> on an
 --- instruction go to its source line.
 
 local client_of = require("gpuemu.client")
@@ -12,7 +12,7 @@ end
 ---@field source integer
 ---@field view integer
 ---@field kernel string
----@field form "ptx"|"sass"
+---@field form "ptx"|"sass"|"ttir"|"ttgir"
 ---@field client_id integer
 ---@field map table<integer, { first: integer, last: integer }[]>
 
@@ -112,9 +112,9 @@ local function follow(self)
   })
 end
 
---- Open the PTX or SASS of a kernel in a window next to the source, or reload the one that is open.
----@param source integer the buffer of the CUDA file
----@param form "ptx"|"sass"
+--- Open the code of a kernel in a window next to the source, or reload the one that is open.
+---@param source integer the buffer with the kernel
+---@param form "ptx"|"sass"|"ttir"|"ttgir"
 ---@param kernel string
 ---@param client_id integer
 function M.open(source, form, kernel, client_id)

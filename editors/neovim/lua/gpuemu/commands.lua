@@ -49,7 +49,7 @@ local function on_failure(command)
   end
 end
 
----@param form "ptx"|"sass"
+---@param form "ptx"|"sass"|"ttir"|"ttgir"
 ---@return fun(call: gpuemu.Call)
 local function show(form)
   return function(call)
@@ -76,6 +76,8 @@ local SUBCOMMANDS = {
   reproduce = { takes = "failure", run = on_failure("gpuemu.reproduce") },
   ptx = { takes = "kernel", run = show("ptx") },
   sass = { takes = "kernel", run = show("sass") },
+  ttir = { takes = "kernel", run = show("ttir") },
+  ttgir = { takes = "kernel", run = show("ttgir") },
   failures = {
     run = function(call)
       failures.quickfix(call.client)

@@ -46,6 +46,8 @@ from gpuemu_lsp.engine.subjects.triton.specialisation import (
 )
 from gpuemu_lsp.engine.subjects.triton.target import shared_limit, use_target
 
+REPRESENTATIONS = ("ttir", "ttgir")
+"""Triton's intermediate representations: of a program, and of a program whose tensors are laid out over threads."""
 _TRIED = 16
 """Drawn cases of which one must compile: an autotuner skips configurations that need too much shared memory."""
 
@@ -177,6 +179,7 @@ class TritonKernelSubject:
             # Triton's programs have no threads: its compiler lays out shared memory, and lets several threads of a
             # program store one element.
             Checks(block_races=False),
+            {form: code.kernel.asm[form] for form in REPRESENTATIONS if form in code.kernel.asm},
         )
 
     def _arguments(self, plan: Plan, case: Case) -> dict[str, Any]:

@@ -1,0 +1,2 @@
+" The representation after TTIR, with the same syntax.
+runtime! syntax/ttir.vim
