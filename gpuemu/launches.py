@@ -148,7 +148,7 @@ def _finding(event: Event, source_map: SourceMap, request: Request, threads: boo
         data["buffer"] = event.buffer
     data["grid"] = list(request.grid)
     found = make(event.rule, event.message, place, kernel=request.entry, arch=request.artifact.arch, data=data)
-    return replace(found, related=related)
+    return replace(found, related=related, severity=event.severity or found.severity)
 
 
 def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:
@@ -162,5 +162,7 @@ def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:
         else:
             counts = (known.data.get("count"), finding.data.get("count"))
             total = sum(count for count in counts if isinstance(count, int))
-            kept[key] = replace(known, data={**known.data, "count": total})
+            # A pair of accesses may be a warning on a line on which another pair is an error.
+            worse = finding if finding.severity is Severity.ERROR is not known.severity else known
+            kept[key] = replace(worse, data={**worse.data, "count": total})
     return kept.values()

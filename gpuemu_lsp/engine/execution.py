@@ -101,7 +101,8 @@ class Checks:
     races: bool = True
     block_races: bool = True
     """Races between threads of one block, those in shared memory included. False for a language whose blocks are one
-    sequential program: its compiler then divides the work, and only races between blocks are the author's."""
+    sequential program: its compiler then divides the work, and races between blocks are the author's. Of those within
+    a block, weak loads of what another warp stored in global memory are: no compiler inserts a barrier there."""
     sync: bool = True
     contained: bool = True
     """False compiles no checks at all: a wrong access may crash the process. For measurements only."""

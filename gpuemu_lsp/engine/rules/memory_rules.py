@@ -161,7 +161,8 @@ __global__ void reverse(const float* x, float* y, int n) {
         "accesses. Blocks execute concurrently and in no particular order; use an atomic operation. Atomics and "
         "fences of block scope (`atomicAdd_block`, `__threadfence_block`) do not order blocks. Two threads that "
         "write the same value never race: kernels set flags that way. A plain read that only decides if an atomic "
-        "operation is needed, such as `if (v > *m) atomicMax(m, v)`, is a warning.",
+        "operation is needed, such as `if (v > *m) atomicMax(m, v)`, is a warning. So is, in a Triton kernel, a load "
+        "of what another warp of the same program has stored: `tl.debug_barrier()` orders the two.",
         Example(
             bad="""\
 __global__ void sum(const float* x, float* total, int n) {

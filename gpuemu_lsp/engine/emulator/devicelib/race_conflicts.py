@@ -37,10 +37,11 @@ def add_conflict(module: ir.Module) -> Value:
     full = b.select(shared, b.or_(thread, b.and_(number, i32(~THREAD_IN_BLOCK))), thread)
     between = load_field(b, launch, LaunchRecord.RACE_BETWEEN_BLOCKS)
     with b.if_then(b.icmp_unsigned("!=", between, i32(0))):
-        own_block = b.icmp_unsigned("<=", b.xor(full, number), i32(THREAD_IN_BLOCK))
         # A record that stands for several blocks names only one of them.
         one_block = b.icmp_unsigned("<", b.and_(epoch, i32(Epoch.SPREAD)), i32(Epoch.SPREAD))
-        return_if(b, b.and_(own_block, one_block), None)
+        own_program = b.and_(b.icmp_unsigned("<=", b.xor(full, number), i32(THREAD_IN_BLOCK)), one_block)
+        reads_back = b.and_(b.not_(shared), _reads_back(b, number, full, flags, epoch, wrote))
+        return_if(b, b.and_(own_program, b.not_(reads_back)), None)
     # Equal-value rule: a weak store of the bytes that are there already changes nothing that any order could show.
     # Kernels rely on it, for example to set a flag from many threads.
     weak_store = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE | RaceFlag.ATOMIC)), i32(RaceFlag.STORE))
@@ -60,7 +61,8 @@ def add_conflict(module: ir.Module) -> Value:
     own = b.shl(i32(1), lane)
     # Another call into Python, after the one that more often decides. Of two accesses that race one at most is a read.
     # Once per site: a race there has then been recorded, and a missing barrier races in every iteration of a loop.
-    first = b.icmp_unsigned("==", b.load(_counter(b, launch, site, flags, epoch), typ=I64), i64(0))
+    kind = _kind(b, launch, ctx, flags, (other_site, full, epoch, wrote))
+    first = b.icmp_unsigned("==", b.load(_counter(b, launch, site, kind), typ=I64), i64(0))
     is_load = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE)), i32(0))
     with b.if_then(b.and_(first, is_load)):
         _return_if_unused(b, launch, site, me, own)
@@ -73,6 +75,23 @@ def add_conflict(module: ir.Module) -> Value:
     _record_event(b, launch, ctx, function.args[1:6], (other_site, full, epoch, wrote))
     b.ret_void()
     return function
+
+
+def _reads_back(
+    b: ir.IRBuilder, number: Value, other: Value, flags: Value, other_epoch: Value, other_wrote: Value
+) -> Value:
+    """Return whether a weak load by one warp of a program and a weak store by another one conflict.
+
+    In either order: a barrier separates loads from the later stores of their program (:mod:`.ptx.triton_stores`), so
+    that the load is the later one in the program. Triton's compiler orders accesses to shared memory only.
+    """
+    wrote = b.icmp_unsigned("!=", b.and_(flags, i32(RaceFlag.STORE)), i32(0))
+    one_wrote = b.xor(wrote, b.icmp_unsigned("!=", other_wrote, i32(0)))
+    weak = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STRONG | RaceFlag.ATOMIC)), i32(0))
+    # A record of several warps names only one of them.
+    one_weak_warp = b.icmp_unsigned("==", b.and_(other_epoch, i32(Epoch.STRONG | 2)), i32(0))
+    other_warp = b.icmp_unsigned(">=", b.xor(number, other), i32(32))
+    return b.and_(b.and_(one_wrote, weak), b.and_(one_weak_warp, other_warp))
 
 
 def _return_if_unused(b: ir.IRBuilder, launch: Value, site: Value, thread: Value, lanes: Value) -> None:
@@ -98,8 +117,8 @@ def _record_event(
     """Count a race; keep the first of each site and kind."""
     site, lane, address, size, flags = access
     # A race in a loop is reported once, with a count: the table must hold the other sites' first races.
-    kind = _kind(b, flags, other[2])
-    counter = _counter(b, launch, site, flags, other[2])
+    kind = _kind(b, launch, ctx, flags, other)
+    counter = _counter(b, launch, site, kind)
     seen = b.load(counter, typ=I64)
     b.store(b.add(seen, i64(1)), counter)
     number = load_field(b, launch, LaunchRecord.EVENT_COUNT)
@@ -122,15 +141,20 @@ def _record_event(
             store_field(b, value, record, field)
 
 
-def _kind(b: ir.IRBuilder, flags: Value, other_epoch: Value) -> Value:
+def _kind(b: ir.IRBuilder, launch: Value, ctx: Value, flags: Value, other: tuple[Value, ...]) -> Value:
     """Return the kind of event of a race."""
-    return b.select(_weak_and_strong(b, flags, other_epoch), i32(EventKind.WEAK_STRONG_RACE), i32(EventKind.RACE))
+    _, thread, epoch, _ = other
+    between = b.icmp_unsigned("!=", load_field(b, launch, LaunchRecord.RACE_BETWEEN_BLOCKS), i32(0))
+    number = load_field(b, ctx, Warp.FIRST_THREAD)
+    own_block = b.icmp_unsigned("<=", b.xor(thread, number), i32(THREAD_IN_BLOCK))
+    one_block = b.icmp_unsigned("<", b.and_(epoch, i32(Epoch.SPREAD)), i32(Epoch.SPREAD))
+    threads = b.select(_weak_and_strong(b, flags, epoch), i32(EventKind.WEAK_STRONG_RACE), i32(EventKind.RACE))
+    return b.select(b.and_(between, b.and_(own_block, one_block)), i32(EventKind.PROGRAM_RACE), threads)
 
 
-def _counter(b: ir.IRBuilder, launch: Value, site: Value, flags: Value, other_epoch: Value) -> Value:
+def _counter(b: ir.IRBuilder, launch: Value, site: Value, kind: Value) -> Value:
     """Return the address of the number of races of a site and kind."""
-    kind = b.zext(_kind(b, flags, other_epoch), I64)
-    index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), kind)
+    index = b.add(b.mul(b.zext(site, I64), i64(EVENT_KINDS)), b.zext(kind, I64))
     return b.gep(load_pointer(b, launch, LaunchRecord.COUNTS), [index], source_etype=I64)
 
 

@@ -36,7 +36,7 @@ _MASK_REASONS = {
 }
 """By the number that generated code stores in place of the access's size."""
 
-_RACES = frozenset({EventKind.RACE, EventKind.WEAK_STRONG_RACE})
+_RACES = frozenset({EventKind.RACE, EventKind.WEAK_STRONG_RACE, EventKind.PROGRAM_RACE})
 
 FAULTS = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 """Rules of faults that end a kernel on a GPU: outputs of such a launch are undefined."""
@@ -226,7 +226,13 @@ def _race(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     region, offset = _locate(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
     return race_event(
-        space, one, other, _accessed(prepared, raw, region, offset), raw.count, prepared.kernel.race_facts
+        space,
+        one,
+        other,
+        _accessed(prepared, raw, region, offset),
+        raw.count,
+        prepared.kernel.race_facts,
+        within_program=raw.kind == EventKind.PROGRAM_RACE,
     )
 
 

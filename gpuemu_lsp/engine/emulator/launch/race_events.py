@@ -42,9 +42,19 @@ class RaceAccess:
 
 
 def race_event(
-    space: str, one: RaceAccess, other: RaceAccess, accessed: AccessedBytes, count: int, facts: RaceFacts
+    space: str,
+    one: RaceAccess,
+    other: RaceAccess,
+    accessed: AccessedBytes,
+    count: int,
+    facts: RaceFacts,
+    *,
+    within_program: bool = False,
 ) -> Event:
-    """Return the event of a race between two accesses; either may have come first."""
+    """Return the event of a race between two accesses; either may have come first.
+
+    ``within_program``: between two warps of one Triton program.
+    """
     # The wrong value shows in the read: the finding stands there.
     first, second = (other, one) if one.wrote and not other.wrote and not _is_unnamed(other, one) else (one, other)
     # Accesses through pointers into no known buffer still have a memory space.
@@ -54,7 +64,10 @@ def race_event(
     # A scope that is too narrow makes the race, whatever the value is used for.
     scope = _scope_text(first, second, facts)
     is_pre_check = not scope and _is_pre_check(first, second, facts)
-    if scope:
+    if within_program:
+        message += "; Triton does not order a load after a store by another warp of its program: "
+        message += "call tl.debug_barrier() between them"
+    elif scope:
         message += scope
     elif {first.site, second.site} & facts.volatile_locks:
         message += "; the read and the write that take this lock are not one atomic operation: use atomicCAS()"
@@ -82,7 +95,7 @@ def race_event(
             "other_access": second.verb,
             "other_instruction": second.instruction.name,
         },
-        severity=Severity.WARNING if is_pre_check else None,
+        severity=Severity.WARNING if is_pre_check or within_program else None,
     )
 
 

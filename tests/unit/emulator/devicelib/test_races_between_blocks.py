@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from support.emulator_launch import Checks, launch, rules
 
+from gpuemu_lsp.engine.findings import Severity
+
 BETWEEN = Checks(uninitialized=False, block_races=False)
 ALL = Checks(uninitialized=False)
 SHARED = """
@@ -78,3 +80,34 @@ def test_a_lock_orders_what_was_before_its_release_only(checks: Checks) -> None:
     assert rules_of("0", "") == set()
     assert rules_of("y[4096 + i]", "") == set()
     assert rules_of("y[4096 + i]", "y[4096 + t] = blockIdx.x;") == {"memory/global-race"}
+
+
+READ_BACK = """
+extern "C" __global__ void k(int* y) {
+    const int t = threadIdx.x, first = 64 * blockIdx.x;
+    y[first + t] = t + 1;
+    BARRIER
+    y[128 + first + t] = y[first + READER];
+    OTHERS
+}
+"""
+
+
+@pytest.mark.parametrize("reader", ["63 - t", "(t + 32) % 64", "0", "63"])
+def test_a_read_back_by_another_warp_is_a_warning(reader: str) -> None:
+    source = READ_BACK.replace("READER", reader).replace("OTHERS", "")
+    assert found(source.replace("BARRIER", "__syncthreads();"), BETWEEN) == set()
+    outcome = launch(source.replace("BARRIER", ""), 2, 64, np.zeros(256, np.int32), checks=BETWEEN)
+    assert {(event.rule, event.severity) for event in outcome.events} == {("memory/global-race", Severity.WARNING)}
+
+
+def test_a_read_back_by_the_same_warp_is_not_reported() -> None:
+    for reader in ("t", "t ^ 1", "t / 32 * 32"):
+        assert found(READ_BACK.replace("READER", reader).replace("OTHERS", "").replace("BARRIER", ""), BETWEEN) == set()
+
+
+def test_a_race_between_blocks_is_an_error_after_a_read_back() -> None:
+    source = READ_BACK.replace("y[first + READER]", "y[t < 32 ? first + 63 : 0]").replace("BARRIER", "")
+    outcome = launch(source.replace("OTHERS", ""), 2, 64, np.zeros(256, np.int32), checks=BETWEEN)
+    severities = [event.severity for event in outcome.events if event.rule == "memory/global-race"]
+    assert None in severities
