@@ -1,7 +1,7 @@
 """Triton kernels in the editor: time from a save to the verdict, against Triton's own compilation of the kernel.
 
 Run by :mod:`benchmarks.triton_speed`. A server is driven as an editor does, with softmax, a product and flash attention
-of ``kernels/triton/ops``, each alone in a project. Each save changes the kernel's code; the file is opened and checked
+of ``kernels/triton/ops``, each alone in a project. Each save changes the kernel's PTX; the file is opened and checked
 before, so that workers are warm, and the caches have no entry for the new code. Between the saves, a warm process
 compiles the same text for its first case without a cache, as Triton does at a first launch.
 """
@@ -27,6 +27,8 @@ _ROOT = Path(__file__).parent.parent
 _OPS = _ROOT / "kernels" / "triton" / "ops"
 KERNELS = ("triton_softmax", "triton_matmul_cores", "triton_flash_attention")
 _STORE = re.compile(r"^    tl\.store\(", re.M)
+_EDIT = "    if tl.num_programs(2) == {}:\n        tl.debug_barrier()\n    tl.store("
+"""Replaces the first store. The PTX has the number, so that each save is translated as well as compiled."""
 
 
 def measure(repeat: int) -> dict[str, dict[str, float]]:
@@ -57,7 +59,7 @@ async def _kernel(name: str, folder: Path, repeat: int) -> dict[str, float]:
     await editor.idle()
     saves, comments, compilations = [], [], []
     for number in range(repeat):
-        edited = _STORE.sub(f"    tl.assume(tl.num_programs(2) < {1000 + number})\n    tl.store(", text, count=1)
+        edited = _STORE.sub(_EDIT.format(1000 + number), text, count=1)
         saves.append(await _save(editor, path, edited))
         comments.append(await _save(editor, path, f"# {number}\n{edited}"))
         compilations.append(_compile(compiler, edited))

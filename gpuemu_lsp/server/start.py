@@ -9,6 +9,8 @@ from gpuemu_lsp.engine.workers.system import return_freed_memory
 from gpuemu_lsp.server.settings import default_workers
 
 _WATCHER_SECONDS = 0.5
+_SPARE_WORKERS = 2
+"""A check is followed by two jobs without user code, which must not end the worker that has imported the user's."""
 
 
 def serve(tcp: tuple[str, int] | None = None, ws: tuple[str, int] | None = None) -> int:
@@ -21,7 +23,8 @@ def serve(tcp: tuple[str, int] | None = None, ws: tuple[str, int] | None = None)
         this user's files compiled and scripts run.
     """
     return_freed_memory()
-    with Pool(FUNCTIONS, size=default_workers(), limits=Limits(), preload=PRELOAD, warm_up=WARM_UP) as pool:
+    size = default_workers()
+    with Pool(FUNCTIONS, size=size, spare=_SPARE_WORKERS, limits=Limits(), preload=PRELOAD, warm_up=WARM_UP) as pool:
         pool.start()
         # Imported while the fork server imports the modules of the workers, in another process.
         from gpuemu_lsp.server.app import create_server

@@ -18,7 +18,7 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 
 
 class Pool:
-    """Pool of up to ``size`` worker processes, which run jobs first come, first served.
+    """Pool of worker processes, up to ``size`` of which run jobs, first come, first served.
 
     Safe to use from any thread, and from an event loop: only :meth:`JobHandle.wait`, :meth:`wait_ready` and
     :meth:`close` block. Callbacks run in order on a thread of the pool; a server with an event loop passes
@@ -31,7 +31,10 @@ class Pool:
         JSON values. Two keys of a yielded object have a meaning for the pool: ``stage`` (a name, reported if the job
         fails) and ``retire`` (true: replace this worker after the job).
     size : int
-        Largest number of workers at a time.
+        Largest number of jobs at a time.
+    spare : int
+        Number of workers in addition to ``size`` that are kept while they are idle. A worker has imported the modules
+        of the user code that it ran, which may take a second; without spare workers a job without user code ends it.
     limits : Limits
         Resource limits of each worker.
     preload : Sequence[str]
@@ -50,6 +53,7 @@ class Pool:
         functions: Mapping[str, str],
         *,
         size: int = 2,
+        spare: int = 0,
         limits: Limits | None = None,
         preload: Sequence[str] = (),
         warm_up: Sequence[str] = (),
@@ -71,6 +75,7 @@ class Pool:
             PoolSettings(
                 functions=self._functions,
                 size=size,
+                spare=spare,
                 limits=limits or Limits(),
                 preload=tuple(preload),
                 warm_up=tuple(warm_up),

@@ -44,6 +44,7 @@ class PoolSettings:
 
     functions: dict[str, str]
     size: int
+    spare: int
     limits: Limits
     preload: tuple[str, ...]
     warm_up: tuple[str, ...]
@@ -266,17 +267,20 @@ class Supervisor:
     def _worker_for(self, handle: JobHandle) -> WorkerProcess | None:
         """Return an idle worker that has run no other user code, or a new one; None if the pool is full.
 
-        If only workers with other user code are idle, one is killed, and a new one can be forked after its exit.
+        If only workers with other user code are idle, that of the oldest job is killed, and a new one can be forked
+        after its exit.
         """
+        if sum(worker.handle is not None for worker in self._workers) >= self._settings.size:
+            return None
         idle = [worker for worker in self._workers if worker.idle]
         for taint in dict.fromkeys((handle.job.taint, None)):
             for worker in idle:
                 if worker.taint == taint:
                     return worker
-        if len(self._workers) < self._settings.size:
+        if len(self._workers) < self._settings.size + self._settings.spare:
             return self._workers.fork()
         if idle and all(worker.killed_at is None for worker in self._workers):
-            self._workers.kill(idle[0])
+            self._workers.kill(min(idle, key=lambda worker: worker.started))
         return None
 
     def _fail_queue(self, reason: str) -> None:

@@ -49,6 +49,35 @@ def test_other_user_code_gets_another_process(run):
         assert pid != first and not patched
 
 
+@pytest.mark.parametrize("spare", [0, 2])
+def test_spare_workers_keep_the_modules_of_user_code(tmp_path, spare):
+    """The server lists failures and measurements after each check, at the same time."""
+    script = tmp_path / "script.py"
+    script.write_text("import os, time\ndef job(seconds):\n    time.sleep(seconds)\n    yield os.getpid()\n")
+
+    def submit(pool, seconds, taint=None):
+        events = []
+        payload = {"path": str(script), "argument": seconds}
+        return pool.submit(Job("script", payload, taint=taint), events.append), events
+
+    def pids(*submitted):
+        assert all(isinstance(handle.wait(20), Done) for handle, _ in submitted)
+        return [events[0].value for _, events in submitted]
+
+    with Pool(FUNCTIONS, size=2, spare=spare) as pool:
+        before = pids(submit(pool, 0, "a.py"))
+        others = pids(submit(pool, 0.2), submit(pool, 0.2))
+        assert pids(submit(pool, 0, "a.py")) == before or not spare
+        assert len({*before, *others}) == 3
+        # Other user code takes the workers that have run none; then the one of the oldest job is ended.
+        if spare:
+            assert {pids(submit(pool, 0, taint))[0] for taint in ("b.py", "c.py")} == set(others)
+            added = pids(submit(pool, 0, "d.py"))
+            assert pids(submit(pool, 0, "a.py")) == before
+            pids(submit(pool, 0, "e.py"))
+            assert pids(submit(pool, 0, "a.py"), submit(pool, 0, "d.py")) == [*before, *added]
+
+
 @pytest.mark.parametrize(
     "fork",
     [
