@@ -36,14 +36,34 @@ BUGS = {
     "sibling.py": ("sources_of_sibling.py", "y[i] = x[i]", ("i <= n", "i < n")),
     "steps.py": ("steps.py", "y[i] = 2.0f * i", ("i <= n", "i < n")),
 }
+_KERNEL = """\
+extern "C" __global__ void scale(const float* x, float* y, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i {compare} n) y[i] = {value};
+}}
+"""
+ONE_NAME = f'''\
+import cupy as cp
+
+ONE = r"""
+{_KERNEL.format(compare="<", value="2.0f * x[i]")}"""
+TWO = r"""
+{_KERNEL.format(compare="<=", value="sqrtf(x[i])")}"""
+one = cp.RawKernel(ONE, "scale")
+two = cp.RawKernel(TWO, "scale")
+three = cp.RawKernel(r"""
+{_KERNEL.format(compare="<", value="cosf(x[i])")}""", "scale")
+'''
+"""Three kernels of one name; the second is wrong, and the only one with a square root."""
 
 
 def copy_with_expectations(folder: Path) -> list[dict[str, Any]]:
-    """Copy the files to ``folder``; return the finding of each, as facts for a script in an editor.
+    """Copy the files, and one with :data:`ONE_NAME`, to ``folder``; return the finding of each, as facts for a script in an editor.
 
     ``start`` and ``end`` are columns in UTF-16 units, ``start_byte`` and ``end_byte`` in UTF-8.
     """
     shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
+    (folder / "one_name.py").write_text(ONE_NAME, encoding="utf-8")
     found = []
     for name, (where, statement, _) in BUGS.items():
         lines = (folder / where).read_text(encoding="utf-8").split("\n")

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as vscode from "vscode";
-import { idle, open, uriOf } from "./workspace";
+import { idle, open, until, uriOf } from "./workspace";
 
 /** The finding of a file with CUDA code in strings; columns are UTF-16 units. */
 interface Expected {
@@ -32,5 +32,22 @@ export function stringTests(): void {
         }
       });
     }
+
+    it("has the PTX of the kernel at the cursor where several have one name", async () => {
+      const { document } = await open("one_name.py");
+      await idle();
+      for (const [text, instruction] of [
+        ["sqrtf", "sqrt.rn.f32"],
+        ["cosf", "fma.rn.f32"],
+      ] as const) {
+        const editor = await open("one_name.py");
+        const at = document.positionAt(document.getText().indexOf(text));
+        editor.selection = new vscode.Selection(at, at);
+        await vscode.commands.executeCommand("gpuemu.showPtx");
+        const shown = () => vscode.window.visibleTextEditors.filter((each) => each.document.languageId === "ptx");
+        await until(() => shown().some((each) => each.document.getText().includes(instruction)));
+        await vscode.commands.executeCommand("workbench.action.closeEditorsInOtherGroups");
+      }
+    });
   });
 }

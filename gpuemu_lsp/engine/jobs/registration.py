@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.check.plan_setup import settle_shapes
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.model_reference import model_plan, script
-from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request, variable_of
 from gpuemu_lsp.engine.jobs.triton_registration import triton_registration
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import choose_kernel, instances
@@ -65,12 +65,10 @@ def _with_model(
 def _name(request: CheckRequest) -> str:
     """Return ``:NAME`` for a kernel in a ``.py`` with several strings, empty where none is needed or there is none."""
     source = read_python(request.spec.source, _text(request))
-    number = request.spec.string
-    if number is None or number >= len(source.cuda) or len(source.cuda) == 1:
+    if request.spec.string is None or len(source.cuda) == 1:
         return ""
-    own, others = source.cuda[number], [cuda for cuda in source.cuda if cuda.text != source.cuda[number].text]
-    free = [name for name in own.variables if not any(name in cuda.variables for cuda in others)]
-    return f":{free[0]}" if free else ""
+    variable = variable_of(source, request.spec.string)
+    return f":{variable}" if variable is not None else ""
 
 
 def _text(request: CheckRequest) -> str:

@@ -21,7 +21,7 @@ from gpuemu_lsp.server.checks.requests import (
 from gpuemu_lsp.server.checks.result_filer import is_repeatable
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer
-from gpuemu_lsp.server.documents.parsed_files import ParsedFile
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile, kernel_id
 from gpuemu_lsp.server.events import BatchEnded, CheckSkipped, EventBus, PauseChanged, ServerEvent, TextEdited
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
@@ -221,7 +221,7 @@ class CheckQueue:
         chosen = [
             replace(item, options=replace(item.options, verdicts=verdicts, specialisations=specialisations))
             for item in in_order_of_interest(parsed, session.documents.get(path), snapshot.requests)
-            if options.kernels is None or item.spec.name in options.kernels
+            if options.kernels is None or kernel_id(item.spec) in options.kernels
         ]
         if not chosen:
             self._events.publish(CheckSkipped(path))

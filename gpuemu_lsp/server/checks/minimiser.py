@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import seconds_for
 from gpuemu_lsp.engine.workers.model import Cancelled, Job
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
-from gpuemu_lsp.server.checks.requests import requests_of_file
+from gpuemu_lsp.server.checks.requests import requests_named
 from gpuemu_lsp.server.checks.result_filer import ResultFiler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
 from gpuemu_lsp.server.session import Session
@@ -35,8 +35,8 @@ class CaseMinimiser:
         """Start, unless the case is being minimised already; return the number of kernels that may have the case."""
         requests = [
             request
-            for request in await requests_of_file(self._session, path)
-            if kernel in (None, request.spec.name) and request.options.store_root is not None
+            for request in await requests_named(self._session, path, kernel)
+            if request.options.store_root is not None
         ]
         if not requests or (path, case) in self._busy:
             return 0

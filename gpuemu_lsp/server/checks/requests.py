@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.documents.document import Document
-from gpuemu_lsp.server.documents.parsed_files import ParsedFile
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile, kernel_id
 from gpuemu_lsp.server.session import Session
 
 HEADER_SUFFIXES = (".cuh", ".h", ".hpp", ".inl")
@@ -21,7 +21,7 @@ HEADER_SUFFIXES = (".cuh", ".h", ".hpp", ".inl")
 class CheckRunOptions:
     """Options of one check of a file.
 
-    ``force`` checks it although its content has not changed; ``kernels`` None is all of them.
+    ``force`` checks it although its content has not changed; ``kernels`` are identities of kernels, None is all.
     """
 
     force: bool = False
@@ -41,6 +41,16 @@ async def requests_of_file(session: Session, path: str) -> tuple[CheckRequest, .
     """Return a request for every kernel of a file in its current text."""
     parsed = await session.parse(path)
     return () if parsed is None else requests_of(session, parsed)
+
+
+async def requests_named(session: Session, path: str, kernel: str | None) -> tuple[CheckRequest, ...]:
+    """Return the requests of the kernels of a file that a client calls ``kernel``; of all kernels if that is None."""
+    parsed = await session.parse(path)
+    if parsed is None:
+        return ()
+    requests = requests_of(session, parsed)
+    ids = parsed.ids_of(kernel) if kernel is not None else frozenset()
+    return tuple(request for request in requests if kernel is None or kernel_id(request.spec) in ids)
 
 
 def requests_of(

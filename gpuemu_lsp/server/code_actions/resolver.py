@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.checks.requests import requests_of_file
+from gpuemu_lsp.server.checks.requests import requests_named
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.code_actions import fix_all, fixes
@@ -159,9 +161,11 @@ class CodeActionResolver:
         request = await self._request(path, kernel)
         if request is None or request.registered:
             return f"{kernel} is registered already." if request is not None else f"This file has no kernel {kernel}."
+        project = self._session.projects.of(path)
+        request = _with_free_name(request, {spec.name for spec in project.kernels} if project is not None else set())
         config = discover(Path(path).parent)
         target = Path(config) if config is not None else Path(self._folder_of(path)) / CONFIG_NAME
-        reference = fixes.reference_path(path, kernel)
+        reference = fixes.reference_path(path, request.spec.name)
         payload = {
             "request": to_json(request),
             "source": _relative(path, target.parent),
@@ -183,8 +187,7 @@ class CodeActionResolver:
         return max(containing, key=len, default=str(Path(path).parent))
 
     async def _request(self, path: str, kernel: str) -> CheckRequest | None:
-        requests = await requests_of_file(self._session, path)
-        return next((item for item in requests if item.spec.name == kernel), None)
+        return next(iter(await requests_named(self._session, path, kernel)), None)
 
     def _can_create(self) -> bool:
         capabilities = self._server.client_capabilities
@@ -233,3 +236,12 @@ class FileChange:
 def _relative(path: str, folder: Path) -> str:
     """Return a path as gpuemu.toml writes it: relative to the file, with forward slashes."""
     return Path(os.path.relpath(path, folder)).as_posix()
+
+
+def _with_free_name(request: CheckRequest, taken: Collection[str]) -> CheckRequest:
+    """Return the request of a kernel under a name that gpuemu.toml does not have yet: names are unique there."""
+    spec = request.spec
+    if spec.name not in taken:
+        return request
+    name = next(name for number in count(2) if (name := f"{spec.name}_{number}") not in taken)
+    return replace(request, spec=replace(spec, name=name, entry=spec.entry or spec.name))

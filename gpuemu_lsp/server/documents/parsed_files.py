@@ -43,7 +43,7 @@ class KernelEntry:
     """A kernel to check, from gpuemu.toml (``registered``) or found in the text.
 
     ``decl`` is None where the text does not declare the kernel that gpuemu.toml names. ``source`` is the file, or for a
-    kernel of a ``.py`` file the CUDA code in its string.
+    kernel of a ``.py`` file the CUDA code in its string, which is that of ``variable`` in the program.
     """
 
     spec: KernelSpec
@@ -51,6 +51,7 @@ class KernelEntry:
     decl: KernelDecl | None
     source: SourceFile = field(repr=False, compare=False)
     triton: TritonFunction | None = field(default=None, repr=False, compare=False)
+    variable: str | None = field(default=None, compare=False)
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
@@ -104,6 +105,33 @@ class ParsedFile:
     def triton(self) -> frozenset[Range]:
         """Ranges of the Triton kernels, which are functions of Python."""
         return frozenset(one.decl.range for one in self.entries if one.triton is not None and one.decl is not None)
+
+    def name_of(self, entry: KernelEntry) -> str:
+        """Return the name of a kernel for users and clients, which no other kernel of the file has.
+
+        Functions of several namespaces, and of several strings of a ``.py``, may share a name. The names in gpuemu.toml
+        are unique.
+        """
+        spec = entry.spec
+        alike = [one for one in self.entries if one.spec.name == spec.name]
+        if entry.registered or len(alike) == 1:
+            return spec.name
+        if spec.entry is not None and sum(one.spec.entry == spec.entry for one in alike) == 1:
+            return spec.entry
+        if spec.string is None:
+            return spec.name
+        return f"{spec.name}:{entry.variable}" if entry.variable is not None else f"{spec.name}#{spec.string + 1}"
+
+    def ids_of(self, kernel: str) -> frozenset[str]:
+        """Return the identity of the kernel of this name by :meth:`name_of`, else those of all that share the name."""
+        exact = frozenset(entry.id for entry in self.entries if self.name_of(entry) == kernel)
+        return exact or frozenset(entry.id for entry in self.entries if entry.spec.name == kernel)
+
+    def name_at(self, kernel: str, line: int) -> str:
+        """Return the name, as of :meth:`name_of`, of the kernel of a name that a 0-based line is part of."""
+        alike = [entry for entry in self.entries if entry.spec.name == kernel]
+        around = [one for one in alike if one.decl and one.decl.range.start.line <= line <= one.decl.range.end.line]
+        return self.name_of(around[0]) if around else kernel
 
     def decl_of(self, spec: KernelSpec) -> KernelDecl | None:
         """Return the kernel function that an entry of gpuemu.toml refers to."""
@@ -165,7 +193,10 @@ def _parse_python(project: Project | None, path: str, text: str) -> ParsedFile:
         path,
         text,
         kernels,
-        tuple(KernelEntry(one.spec, one.registered, one.decl, one.source, one.triton) for one in found.kernels),
+        tuple(
+            KernelEntry(one.spec, one.registered, one.decl, one.source, one.triton, one.variable)
+            for one in found.kernels
+        ),
         tuple(_headers(path, found)),
         frozenset(
             Path(include.target).name
@@ -194,7 +225,7 @@ def kernel_id(spec: KernelSpec) -> str:
     Functions of several namespaces, and of several strings of a ``.py``, may share a name.
     """
     identity = spec.name if spec.entry is None else f"{spec.name} = {spec.entry}"
-    return identity if not spec.string else f"{identity}, string {spec.string + 1}"
+    return identity if spec.string is None else f"{identity}, string {spec.string + 1}"
 
 
 def is_source(project: Project, path: str) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpuemu_lsp.engine.findings import Finding, Range
-from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings, variable_of
 from gpuemu_lsp.engine.jobs.requests.targets import mentions
 from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, unregistered_specs
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
@@ -30,7 +30,7 @@ class PythonKernel:
 
     ``decl`` has the places of the ``.py``; it is None where the code that a registered kernel names does not declare
     it. ``source`` is the CUDA code that is compiled, which launches are read from; ``triton`` the function, for a
-    Triton kernel, whose ``source`` is empty.
+    Triton kernel, whose ``source`` is empty. ``variable`` has the code in the program, where one has it alone.
     """
 
     spec: KernelSpec
@@ -38,6 +38,7 @@ class PythonKernel:
     decl: KernelDecl | None
     source: SourceFile
     triton: TritonFunction | None = None
+    variable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,9 @@ class _Codes:
         declared = [one for one in inner.kernels if wanted in (one.name, one.qualified_name)]
         if not declared and len(inner.kernels) == 1 and spec.entry is None:
             declared = list(inner.kernels)
-        return PythonKernel(spec, registered, self._located(declared[0], code) if declared else None, inner)
+        located = self._located(declared[0], code) if declared else None
+        variable = variable_of(self._source, spec.string) if spec.string is not None else None
+        return PythonKernel(spec, registered, located, inner, variable=variable)
 
     @property
     def launches(self) -> tuple[LaunchSite, ...]:

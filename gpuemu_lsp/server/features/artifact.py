@@ -14,10 +14,11 @@ from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.checks.requests import requests_of_file
+from gpuemu_lsp.server.checks.requests import requests_named
 from gpuemu_lsp.server.client.params import document_uri, params_object
 from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
 from gpuemu_lsp.server.documents.locations import path_from_uri
+from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
@@ -95,22 +96,26 @@ async def disassemble(session: Session, uri: Any, kernel: Any, form: Any, arch: 
         If there is no such kernel, or it does not compile.
     """
     path = path_from_uri(uri) if isinstance(uri, str) else None
-    if path is None or form not in FORMS or not (arch is None or isinstance(arch, str)):
+    texts = all(value is None or isinstance(value, str) for value in (kernel, arch))
+    if path is None or form not in FORMS or not texts:
         forms = ", ".join(FORMS)
         raise JsonRpcInvalidParams(f"{ARTIFACT} takes a file's uri, a kernel, a form (one of {forms}) and an arch")
-    requests = await requests_of_file(session, path)
-    chosen = [item for item in requests if item.spec.name == kernel] or (list(requests[:1]) if kernel is None else [])
-    if not chosen:
-        names = ", ".join(item.spec.name for item in requests) or "none"
-        raise JsonRpcInvalidParams(f"no kernel '{kernel}' in this file; its kernels: {names}")
-    request = chosen[0]
+    requests = await requests_named(session, path, kernel)
+    parsed = await session.parse(path)
+    names = {entry.id: parsed.name_of(entry) for entry in parsed.entries} if parsed is not None else {}
+    if not requests:
+        raise JsonRpcInvalidParams(
+            f"no kernel '{kernel}' in this file; its kernels: {', '.join(names.values()) or 'none'}"
+        )
+    request = requests[0]
     payload = {"request": to_json(request), "form": form, "arch": arch}
     # Compiling a Triton kernel executes its module.
     job = Job("disassemble", payload, wall_seconds=_SECONDS, taint=request.user_code)
     result = await session.jobs.run(job)
     found = next(result.named("artifact"), None)
     if isinstance(found, dict):
-        title = f"{request.spec.name} {form.upper()} ({found['arch']})"
+        name = names.get(kernel_id(request.spec), request.spec.name)
+        title = f"{name} {form.upper()} ({found['arch']})"
         return {"title": title, **found}
     problem = next(result.named("trouble"), None)
     if problem is None:

@@ -99,6 +99,9 @@ async def _actions(
     if rule == UNUSED_SUPPRESSION and (removal := resolver.unused(path, diagnostic.range)) is not None:
         title = "Remove this suppression"
         yield types.CodeAction(title, _FIX, diagnostics=[diagnostic], is_preferred=True, edit=removal)
+    parsed = await session.parse(path) if path_from_uri(file) == path else None
+    if isinstance(kernel, str) and parsed is not None:
+        kernel = parsed.name_at(kernel, diagnostic.range.start.line)
     if isinstance(case, str) and data.get("stored"):
         label = _case_label(data)
         yield run(f"Reproduce failure{label}", REPRODUCE, file, case, kernel, dtype)

@@ -31,7 +31,7 @@ def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.Cod
     # A lens is shown above its line; column 0 is the same in every position encoding.
     line = (kernel.decl.range if kernel.is_triton else kernel.decl.name_range).start.line  # above decorators
     start = types.Position(line, 0)
-    name = kernel.results[0].report.name if kernel.results else None
+    name = kernel.name if kernel.results else None
     todo = [types.Command(title=_title(session, kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]
     if kernel.unregistered is not None and session.settings.trusted:
         todo.append(types.Command(title="Register kernel", command=REGISTER, arguments=[uri, kernel.unregistered]))
@@ -40,7 +40,7 @@ def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.Cod
     stored = [item for result in kernel.results if result.stored for item in result.findings]
     failing = next(filter(has_failing_case, stored), None)
     if failing is not None:
-        arguments = [item for item in (uri, failing.case, failing.kernel or name, failing.dtype) if item is not None]
+        arguments = [item for item in (uri, failing.case, name or failing.kernel, failing.dtype) if item is not None]
         todo.append(types.Command(title="Minimize", command=MINIMIZE, arguments=arguments))
     if name is not None and kernel.resources:
         todo.append(types.Command(title="Show PTX", command=SHOW_ARTIFACT, arguments=[uri, name, "ptx"]))

@@ -12,10 +12,11 @@ from pygls.exceptions import JsonRpcInvalidParams
 
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
-from gpuemu_lsp.server.checks.requests import CheckRunOptions, requests_of_file
+from gpuemu_lsp.server.checks.requests import CheckRunOptions, requests_named
 from gpuemu_lsp.server.client.notifications import show_message
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import path_from_uri, uri_from_path
+from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.features.artifact import FORMS, disassemble, virtual_uri, write_artifact
 from gpuemu_lsp.server.features.debug_info import debug_info
 from gpuemu_lsp.server.handlers import background_command, command
@@ -47,9 +48,10 @@ def register(server: GpuemuServer, services: Services) -> None:
 
     async def enqueue(arguments: tuple[Any, ...], deep: bool) -> dict[str, int]:
         path, kernel = _file(arguments), _text(arguments, 1)
-        kernels = None if kernel is None else frozenset({kernel})
-        if kernel is not None and kernel not in {item.spec.name for item in await requests_of_file(session, path)}:
+        requests = await requests_named(session, path, kernel)
+        if kernel is not None and not requests:
             return {"queued": 0}
+        kernels = None if kernel is None else frozenset(kernel_id(item.spec) for item in requests)
         queue.check([path], CheckRunOptions(force=True, deep=deep, kernels=kernels))
         return {"queued": 1}
 
@@ -112,17 +114,18 @@ def register(server: GpuemuServer, services: Services) -> None:
     @background_command(server, SHOW_ARTIFACT)
     async def show_artifact(*arguments: Any) -> dict[str, str]:
         path, kernel, form = _file(arguments), _text(arguments, 1), _text(arguments, 2)
-        names = [item.spec.name for item in await requests_of_file(session, path)]
-        if form not in FORMS or (kernel or names[:1] or [""]) == [""] or (kernel is not None and kernel not in names):
+        requests = await requests_named(session, path, kernel)
+        if form not in FORMS or not requests:
             raise JsonRpcInvalidParams(f"{SHOW_ARTIFACT} takes a file's uri, one of its kernels, and {_FORMS}")
-        uri = virtual_uri(arguments[0], kernel or names[0], form)
+        name = kernel or requests[0].spec.name
+        uri = virtual_uri(arguments[0], name, form)
         if get_capability(server.client_capabilities, "workspace.text_document_content", None) is not None:
             _show(server, uri)
             return {"uri": uri}
-        found = await disassemble(session, arguments[0], kernel or names[0], form, None)
-        written = await session.parsed_files.run_in_thread(write_artifact, path, kernel or names[0], form, found)
+        found = await disassemble(session, arguments[0], name, form, None)
+        written = await session.parsed_files.run_in_thread(write_artifact, path, name, form, found)
         if not _show(server, uri_from_path(written)):
-            show_message(server, f"The {form.upper()} of {kernel or names[0]} is in {written}.")
+            show_message(server, f"The {form.upper()} of {name} is in {written}.")
         return {"uri": uri, "path": written}
 
     @command(server, DEBUG_INFO)
@@ -137,9 +140,7 @@ async def _write_reproduction(session: Session, arguments: tuple[Any, ...]) -> s
     if case is None:
         raise JsonRpcInvalidParams(f"{REPRODUCE} takes the uri of a file in a project and the id of a case")
     problem = f"There is no stored case {case} of this file, or its kernel can no longer be run."
-    for request in await requests_of_file(session, path):
-        if kernel not in (None, request.spec.name):
-            continue
+    for request in await requests_named(session, path, kernel):
         name = "_".join(_UNSAFE.sub("_", part) for part in (request.spec.name, dtype, case) if part)
         script = Path(request.root, ".gpuemu", "reproduce", f"{name}.py").as_posix()
         payload = {"request": to_json(request), "case": case, "dtype": dtype, "script": script, "ptx": None}
@@ -156,9 +157,9 @@ async def _accept(session: Session, arguments: tuple[Any, ...]) -> list[str]:
     path, kernel, tag = _file(arguments), _text(arguments, 1), _text(arguments, 2) or _DEFAULT_TAG
     if tag.startswith("@"):
         raise JsonRpcInvalidParams("the tag of a baseline must not start with '@'")
-    requests = await requests_of_file(session, path)
+    requests = await requests_named(session, path, kernel)
     requests = tuple(item for item in requests if item.options.store_root and item.registered)
-    names = [item.spec.name for item in requests if kernel in (None, item.spec.name)]
+    names = [item.spec.name for item in requests]
     if not names:
         raise JsonRpcInvalidParams("only registered kernels of a trusted workspace have a baseline")
     accepted, problem = await session.history.accept(requests[0].root, names, tag)

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, e
 from gpuemu_lsp.engine.report.text import cases_text
 from gpuemu_lsp.engine.source.model import KernelDecl
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
-from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile, is_python
+from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile, is_python, kernel_id
 from gpuemu_lsp.server.session import Session
 
 _WARP_SIZE = 32
@@ -35,7 +35,10 @@ class ResultSummary:
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary:
-    """A kernel function, its results, and its resource usage by architecture."""
+    """A kernel function, its results, and its resource usage by architecture.
+
+    ``name`` is that of the first result, which no other kernel of the file has; None without results.
+    """
 
     decl: KernelDecl
     results: tuple[KernelResult, ...]
@@ -45,6 +48,7 @@ class KernelSummary:
     unregistered: str | None
     """Name by which the kernel can be registered; None if it is, or if gpuemu.toml has errors."""
     entries: tuple[KernelEntry, ...] = ()
+    name: str | None = None
 
     @property
     def is_triton(self) -> bool:
@@ -92,14 +96,20 @@ async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
     found = []
     for decl, own, (checks, resources) in zip(parsed.kernels, own_entries, results, strict=True):
         edited = frozenset(item.report.name for item in checks if item.request.text != document.text)
-        found.append(KernelSummary(decl, checks, resources, edited, _unregistered(parsed, own), own))
+        name = _name(parsed, checks[0]) if checks else None
+        found.append(KernelSummary(decl, checks, resources, edited, _unregistered(parsed, own), own, name))
     return found
+
+
+def _name(parsed: ParsedFile, result: KernelResult) -> str:
+    identity = kernel_id(result.request.spec)
+    return next((parsed.name_of(entry) for entry in parsed.entries if entry.id == identity), result.report.name)
 
 
 def _unregistered(parsed: ParsedFile, entries: Sequence[KernelEntry]) -> str | None:
     if not entries or any(entry.registered for entry in entries) or parsed.project is None or parsed.project.broken:
         return None
-    return entries[0].spec.name
+    return parsed.name_of(entries[0])
 
 
 def _constant(expression: Expression) -> int | None:

@@ -77,7 +77,7 @@ def items_of(
         spec = entry.spec
         kernel = kernel_item_id(uri, entry.id)
         line = entry.decl.name_range.start.line if entry.decl is not None else None
-        items.append(TestItem(kernel, spec.name, "kernel", file_id(uri), line))
+        items.append(TestItem(kernel, parsed.name_of(entry), "kernel", file_id(uri), line))
         for dtype in _dtypes(entry):
             inner = f"{kernel}/{dtype}"
             items.append(TestItem(inner, dtype, "dtype", kernel, line))

@@ -82,7 +82,7 @@ class TestRuns:
                 requested[path] = None if run.waiting[path] == kernels else set(run.waiting[path])
         queued = []
         for path, chosen in requested.items():
-            names = None if chosen is None else frozenset(self._names(path, chosen))
+            names = None if chosen is None else frozenset(parse_id(one).kernel or "" for one in chosen)
             for item in self._below(path, run.waiting[path]):
                 queued.append(item.id)
                 self._send_state(item.id, "enqueued", run)
@@ -204,12 +204,6 @@ class TestRuns:
             for item in self._explorer.items(path)
             if item.kind != "file" and (item.id in kernels or _kernel_of(item.id) in kernels)
         ]
-
-    def _names(self, path: str, kernels: set[str]) -> Iterable[str]:
-        wanted = {parse_id(item).kernel for item in kernels}
-        parsed = self._session.parsed_files.last(path)
-        entries = parsed.entries if parsed is not None else ()
-        return (entry.spec.name for entry in entries if entry.id in wanted)
 
 
 def _kernel_of(identity: str) -> str:

@@ -241,6 +241,15 @@ def code_of(source: PythonSource, spec: KernelSpec) -> EmbeddedCuda | Finding:
     return _problem(spec, "config/bad-value", message)
 
 
+def variable_of(source: PythonSource, string: int) -> str | None:
+    """Return the first variable with the code of a string, or with what is compiled from it, that has no other code."""
+    if string >= len(source.cuda):
+        return None
+    own = source.cuda[string]
+    others = [cuda for cuda in source.cuda if cuda.text != own.text]
+    return next((name for name in own.variables if not any(name in cuda.variables for cuda in others)), None)
+
+
 def _of_variable(source: PythonSource, spec: KernelSpec, name: str) -> EmbeddedCuda | Finding:
     found: list[EmbeddedCuda | UnreadCuda] = [cuda for cuda in source.cuda if name in cuda.variables]
     if not found:

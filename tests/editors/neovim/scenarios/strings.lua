@@ -1,4 +1,5 @@
--- CUDA in strings of every form: each diagnostic is at its line and columns of the file that has the text.
+-- CUDA in strings of every form: each diagnostic is at its line and columns of the file that has the text. Of several
+-- kernels of one name, PTX is that of the one at the cursor.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 T.run(function()
@@ -21,4 +22,18 @@ T.run(function()
       T.equal({ problem.col, text }, { expected.start_byte, line:sub(expected.start_byte + 1, expected.end_byte) })
     end
   end
+
+  vim.cmd.edit(vim.fn.fnameescape(vim.fs.joinpath(folder, "one_name.py")))
+  T.idle()
+  for _, names in ipairs({ { "sqrtf", "scale:TWO PTX", "sqrt.rn.f32" }, { "cosf", "scale:three PTX", "fma.rn.f32" } }) do
+    T.goto_text(names[1])
+    vim.cmd("Gpuemu ptx")
+    local view = T.wait(names[2], function()
+      for _, bufnr in ipairs(vim.api.nvim_list_bufs()) do
+        if vim.startswith(vim.b[bufnr].gpuemu_title or "", names[2]) then return bufnr end
+      end
+    end)
+    T.contains(table.concat(vim.api.nvim_buf_get_lines(view, 0, -1, false), "\n"), names[3])
+  end
+  assert(vim.tbl_contains(require("gpuemu.commands").complete("scale", "Gpuemu ptx scale"), "scale:TWO"))
 end)
