@@ -82,13 +82,10 @@ class ConfigFile(pytest.File):
 
         targets = collect([str(self.path)], _options(self.config), self.path.parent)
         findings = tuple(finding for finding in targets.findings if finding.severity is Severity.ERROR)
-        if findings or not (targets.requests or targets.ops):
+        if findings or not targets.requests:
             yield ConfigItem.from_parent(self, name="configuration", findings=findings, root=targets.root)
         for request in targets.requests:
             yield KernelItem.from_parent(self, name=request.spec.name, request=request, root=targets.root)
-        for op in targets.ops:
-            mine = tuple(finding for finding in targets.findings if finding.kernel == op.name)
-            yield OpItem.from_parent(self, name=op.name, findings=mine, root=targets.root)
 
 
 class _GpuemuItem(pytest.Item):
@@ -128,12 +125,8 @@ class ConfigItem(_GpuemuItem):
         return self.path, first, self.name
 
 
-class OpItem(ConfigItem):
-    """One op. It fails: ops are not run, and what did not run is never clean."""
-
-
 class KernelItem(_GpuemuItem):
-    """One kernel. It fails if it has errors or was not run."""
+    """One kernel or op. It fails if it has errors or was not run."""
 
     def __init__(self, *, request: CheckRequest, **kwargs: Any) -> None:
         super().__init__(**kwargs)

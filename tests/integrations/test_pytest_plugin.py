@@ -73,7 +73,7 @@ def test_an_op_that_did_not_run_is_not_clean(installed: Installed, suite: Path) 
     config.write_text(config.read_text() + '[[ops]]\nname = "attention"\nreference = "reference/elementwise.py"\n')
     output = _pytest(installed, suite, "--gpuemu", "-v", "-k", "attention", expect=1)
     assert re.search(r"gpuemu\.toml::attention FAILED", output)
-    assert "running [[ops]] is not supported yet" in output
+    assert "To run it here, add op" in output
 
 
 def test_a_kernel_that_cannot_run_is_not_clean(installed: Installed, suite: Path) -> None:

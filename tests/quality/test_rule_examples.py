@@ -88,9 +88,22 @@ SETUPS = {
     "reference/constant": Setup(source=SCALE.replace("2.0f", "0.0f")),
     "engine/not-executed": Setup(registered=False),
     "engine/unsupported-instruction": Setup(arch="sm_90"),
+    "op/error": compared("x.mean(axis=1)"),
+    "op/wrong-result": compared("(x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)"),
     "reference/error": Setup(source=SCALE.replace("2.0f * x[i]", "tanhf(x[i])")),
 }
 TESTED = [rule for rule in RULES.values() if rule.name not in UNTESTED]
+
+
+ROWS = '[ops.dims]\nrows = { max = 9 }\ncols = { min = 2, max = 90 }\n[ops.args]\nx = { in = ["rows", "cols"] }\n'
+
+
+def op_entry(folder: Path, code: str) -> str:
+    """Write the op of an example; return its entry. A mean has a value for each row."""
+    (folder / "ops.py").write_text(code)
+    name = code.partition("def ")[2].partition("(")[0]
+    shape = '["rows"]' if name == "mean" else '["rows", "cols"]'
+    return f'[[ops]]\nname = "{name}"\nop = "ops:{name}"\nreference = "ref.py"\n{ROWS}y = {{ out = {shape} }}\n'
 
 
 def findings(folder: Path, rule: Rule, code: str) -> list[Finding]:
@@ -115,6 +128,8 @@ def findings(folder: Path, rule: Rule, code: str) -> list[Finding]:
         config = entry + code
     else:
         config = entry + code + setup.tables
+    if rule.name.startswith("op/"):
+        config, reference = op_entry(folder, code), setup.reference
     (folder / "scale.cu").write_text(source)
     (folder / "gelu.cu").write_text(source)
     (folder / "ref.py").write_text(reference or "")

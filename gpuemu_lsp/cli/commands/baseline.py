@@ -50,9 +50,7 @@ def measure(options: CheckOptions, jobs: int | None, names: Sequence[str] = ()) 
         open_pool(jobs, options.executor) as pool,
         ProgressBar(len(targets.requests), sys.stderr) as progress,
     ):
-        run = run_requests(
-            targets.requests, targets.findings, targets.root, pool, progress.update, records.append, targets.ops
-        )
+        run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.update, records.append)
     return Measurement(run, tuple(records), targets)
 
 

@@ -124,8 +124,7 @@ def targets_of(command: CheckCommand) -> Targets | None:
                 f"gpuemu: shard {part}/{count} is empty: there are only {len(targets.requests)} kernels.",
                 file=sys.stderr,
             )
-        # An op is reported by one shard, as every kernel is.
-        targets = replace(targets, requests=mine, ops=targets.ops if part == 1 else ())
+        targets = replace(targets, requests=mine)
     if targets is None or command.dask in (None, LOCAL):
         return targets
     requests = (replace(item, options=replace(item.options, store_root=None)) for item in targets.requests)
@@ -152,7 +151,7 @@ def _once(command: CheckCommand, pool: Runner) -> int:
         return EXIT_USAGE
     requests = split_time_budget(targets.requests, command.jobs)
     with ProgressBar(len(requests), sys.stderr) as progress:
-        run = run_requests(requests, targets.findings, targets.root, pool, progress.update, ops=targets.ops)
+        run = run_requests(requests, targets.findings, targets.root, pool, progress.update)
     if command.output.format in report_context.FORMATS:
         run = replace(run, context=report_context.report_context(run, targets))
     print_executor_fallback(run)

@@ -29,7 +29,7 @@ def coverage(
     if targets is None:
         return EXIT_USAGE
     with open_pool(jobs) as pool, ProgressBar(len(targets.requests), sys.stderr) as progress:
-        run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.update, ops=targets.ops)
+        run = run_requests(targets.requests, targets.findings, targets.root, pool, progress.update)
     print_config_errors(run.findings, run.root)
     if not write(render_coverage(run, form), output):
         return EXIT_USAGE

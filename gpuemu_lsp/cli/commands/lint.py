@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.model import ArtifactReport
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import run_job
+from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
@@ -35,8 +36,10 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str, emit
     targets = find_targets([kernel] if kernel is not None else [], CheckOptions(arch=arch))
     if targets is None:
         return EXIT_USAGE
-    requests = [request for request in targets.requests if request.registered]
-    config = fingerprinted(targets.findings, targets.root)
+    # An op has no artifact.
+    requests = [one for one in targets.requests if one.registered and one.spec.op is None]
+    unchecked = [found for one in targets.requests if (found := op_not_executed(one.spec)) is not None]
+    config = fingerprinted((*targets.findings, *unchecked), targets.root)
     if ptx is not None and len(requests) != 1:
         print("gpuemu: --ptx needs --kernel, whose limits and patterns apply.", file=sys.stderr)
         return EXIT_USAGE
@@ -69,7 +72,7 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str, emit
         # The PTX was asked for, which needs no limits.
         reports = [replace(report, result=report.result.replace(_UNLIMITED, "PASS")) for report in reports]
     code = _exit_code(reports, config)
-    return EXIT_USAGE if code == EXIT_CLEAN and targets.ops and emit is None else code
+    return EXIT_USAGE if code == EXIT_CLEAN and unchecked and emit is None else code
 
 
 def _write_ptx(path: Path, reports: Sequence[ArtifactReport]) -> int | None:

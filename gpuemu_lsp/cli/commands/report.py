@@ -76,9 +76,7 @@ def report(command: CheckCommand, options: ReportOptions) -> int:
     try:
         with open_runner(command) as runner, ProgressBar(len(targets.requests), sys.stderr) as progress:
             requests = split_time_budget(targets.requests, command.jobs)
-            run = run_requests(
-                requests, targets.findings, targets.root, runner, progress.update, on_record, targets.ops
-            )
+            run = run_requests(requests, targets.findings, targets.root, runner, progress.update, on_record)
     except ClusterError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -136,7 +134,6 @@ def _sign(command: CheckCommand, options: ReportOptions, run: Run, targets: Targ
         if _digests(targets) != before:
             raise NotSignableError("files changed during the check")
         registered = [spec.name for project in targets.projects for spec in project.kernels]
-        registered += [op.name for project in targets.projects for op in project.ops]
         broken = [name for project in targets.projects for name in project.broken]
         configured = targets.projects[0].validation.seed if targets.projects else None
         seed = command.options.seed if command.options.seed_given or configured is None else configured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -14,7 +15,7 @@ from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.subjects.model import CaseCode, Subject
+from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor, Subject
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _LOOKUP_SECONDS = 1.0
@@ -24,8 +25,10 @@ def choose_executor(request: CheckRequest, place: Place) -> tuple[Executor | Non
     """Return the executor, and a finding if a GPU was requested and none is available.
 
     ``auto`` selects the emulator: only it has the memory and synchronisation checkers, and its results are the same on
-    every machine.
+    every machine. An op runs in Python.
     """
+    if request.spec.op is not None:
+        return PythonExecutor(), None
     if request.options.executor != "gpu":
         return _emulator(), None
     from gpuemu_lsp.engine.device import available
@@ -134,6 +137,9 @@ class CaseRunner:
         CodeError
             If the case does not compile.
         """
+        code = self.code(case)
+        if code is not None and code.run is not None:
+            return self._run_in_python(case, code.run)
         launch = replace(
             self.complete(case),
             watch=watch,
@@ -143,7 +149,6 @@ class CaseRunner:
         outcome = self.executor.run(launch)
         if self.guidance is not None and outcome.coverage is not None:
             self.guidance.observe(case, outcome.coverage)
-        code = self.code(case)
         if self.covered is not None and code is not None and outcome.coverage is not None:
             self.covered.setdefault(id(code), (CoverageTotals(), code.source_map))[0].add(outcome.coverage)
         self.work += outcome.steps + sum(array.size for array in case.tensors.values())
@@ -157,8 +162,17 @@ class CaseRunner:
 
         ``arguments`` replace those of the plan.
         """
+        code = self.code(case)
+        if code is not None and code.run is not None:
+            return code.run(case)
         outcome = self.executor.run(self._request(case, launch, arguments))
         self._add_time("translate", outcome.translate_ms)
+        self._add_time("execute", outcome.execute_ms)
+        return outcome
+
+    def _run_in_python(self, case: Case, call: Callable[[Case], Outcome]) -> Outcome:
+        outcome = call(case)
+        self.work += sum(array.size for array in case.tensors.values())
         self._add_time("execute", outcome.execute_ms)
         return outcome
 

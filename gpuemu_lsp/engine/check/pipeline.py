@@ -231,7 +231,7 @@ def _report(
         source=request.spec.source,
         status=_status(request, prepared, totals, cases),
         compiled=prepared.artifact is not None,
-        executor="gpu" if executor is not None and executor.name == "gpu" else "emulator",
+        executor="emulator" if executor is None else executor.name,
         cases=cases,
         resources=prepared.resources,
         specialisation=prepared.specialisation,

@@ -34,6 +34,7 @@ from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.cuda import CudaKernel
 from gpuemu_lsp.engine.subjects.languages import is_triton_text
 from gpuemu_lsp.engine.subjects.model import Subject
+from gpuemu_lsp.engine.subjects.op_preparation import prepare_op
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _MAX_INCLUDERS = 3
@@ -166,6 +167,11 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)
+    if spec.op is not None:
+        op = prepare_op(spec, text, options.case_seconds if (options := request.options).execute else None)
+        return PreparedKernel(
+            op.findings, op.place, None, op.plans, op.artifact, artifacts=op.artifacts, subject=op.subject
+        )
     if is_triton_text(spec, text):
         return _prepared_triton(request, text, place)
     source, views = session.source(request, text), session.views(request, text)

@@ -131,7 +131,10 @@ def _add_tensor(
         raise ImpossibleError(f"{arg.param} would have the shape [{', '.join(map(str, shape))}]")
     steps = contiguous(shape)
     own = layouts.derive(arg.param) if layouts is not None else None
-    if own is not None and arg.strided and own.derive("stride").bool(0.5):
+    if own is not None and arg.transposed and len(shape) > 1 and own.derive("transposed").bool(0.3):
+        steps = _transposed(shape)
+        layout[f"stride:{arg.param}"] = ",".join(map(str, steps))
+    elif own is not None and arg.strided and own.derive("stride").bool(0.5):
         steps = _padded(shape, _PITCHES[0] if tight else own.derive("pitch").choice(_PITCHES))
         layout[f"stride:{arg.param}"] = ",".join(map(str, steps))
     if own is not None and arg.align is not None and 0 < arg.align < 256 and own.derive("align").bool(0.75):
@@ -149,6 +152,12 @@ def _padded(shape: tuple[int, ...], pitch: int) -> tuple[int, ...]:
     if len(shape) <= 1:
         return (1 + pitch,) * len(shape)
     return tuple(step for step in contiguous((*shape[:-1], shape[-1] + pitch)))
+
+
+def _transposed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of a contiguous tensor with the last two axes exchanged."""
+    *outer, last, before = contiguous((*shape[:-2], shape[-1], shape[-2]))
+    return (*outer, before, last)
 
 
 def _add_aliases(

@@ -94,14 +94,14 @@ def _argument(args: tuple[PlanArg, ...], case: Case) -> Argument:
     member = args[0].member
     if member is None:
         (arg,) = args
-        return _scalar(arg, case) if isinstance(arg, ScalarArg) else _buffer(arg, case)
+        return _scalar(arg, case) if isinstance(arg, ScalarArg) else pack_buffer(arg, case)
     data = bytearray(member.size)  # padding is zero
     pointers = []
     for arg in args:
         assert arg.member is not None
         offset = arg.member.offset
         if isinstance(arg, TensorArg):
-            pointers.append((offset, _buffer(arg, case)))
+            pointers.append((offset, pack_buffer(arg, case)))
         else:
             raw = case.scalars[arg.param].tobytes()
             data[offset : offset + len(raw)] = raw
@@ -112,7 +112,8 @@ def _scalar(arg: ScalarArg, case: Case) -> Scalar:
     return Scalar(arg.param, case.scalars[arg.param].tobytes())
 
 
-def _buffer(arg: TensorArg, case: Case) -> Buffer:
+def pack_buffer(arg: TensorArg, case: Case) -> Buffer:
+    """Return the buffer of one tensor."""
     dtype = numpy_dtype(arg.dtype)
     shape = shape_of(case, arg.param)
     steps = strides(case.extra, arg.param, shape)

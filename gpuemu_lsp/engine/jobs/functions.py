@@ -60,7 +60,7 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
 
 
 def _string_check(request: CheckRequest) -> StringCheck | Finding | None:
-    if not request.spec.source.endswith(".py"):
+    if request.spec.op is not None or not request.spec.source.endswith(".py"):
         return None
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import string_check
 

@@ -49,9 +49,8 @@ def run_requests(
     pool: Runner,
     on_event: Callable[[CheckEvent], None] | None = None,
     on_record: Callable[[BaselineRecord], None] | None = None,
-    ops: Sequence[KernelReport] = (),
 ) -> Run:
-    """Check every kernel and return the run, with kernels in the order of ``requests``, followed by ``ops``.
+    """Check every kernel and return the run, with kernels in the order of ``requests``.
 
     ``on_event`` is called with each finding, stage and verdict as soon as it is known, from one thread at a time.
     ``on_record`` is called at the end with the baseline records of each kernel.
@@ -68,7 +67,7 @@ def run_requests(
         for record in pending.records:
             assert on_record is not None
             on_record(record)
-    kernels = (*(pending.report for pending in all_pending if pending.report is not None), *ops)
+    kernels = tuple(pending.report for pending in all_pending if pending.report is not None)
     finished = tuple(fingerprinted(_unique(findings), root))
     writable = not any(finding.rule == "engine/not-stored" for finding in finished)
     stored = frozenset(one.spec.name for one in requests if writable and one.options.store_root is not None)

@@ -44,6 +44,8 @@ class TensorArg:
     """The place in a struct that is passed by value; ``param`` is then ``p.x``."""
     compare: str = "elements"
     """Comparison of an output: ``elements``, ``sorted`` (any order in a row), ``set``, or ``none``."""
+    transposed: bool = False
+    """Also try memory in which the last two axes are exchanged, as that of ``x.T``."""
 
     @property
     def ordered(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Place, Related
@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.project.arguments import arg_expressions, build_args, che
 from gpuemu_lsp.engine.project.check import check_table, flat_arguments
 from gpuemu_lsp.engine.project.dims import build_dims
 from gpuemu_lsp.engine.project.expressions import Expression
+from gpuemu_lsp.engine.project.files import module_file
 from gpuemu_lsp.engine.project.inheritance import complete
 from gpuemu_lsp.engine.project.keys import KERNEL, OP
 from gpuemu_lsp.engine.project.launch import build_launch, launch_expressions
@@ -59,18 +60,24 @@ def read_kernels(
     return tuple(usable), tuple(broken)
 
 
-def read_ops(entries: list[Any], validation: Validation, context: ConfigContext) -> tuple[OpSpec, ...]:
-    """Return the valid ``[[ops]]`` entries."""
-    usable: list[OpSpec] = []
-    first: dict[str, Place] = {}
+def read_ops(
+    entries: list[Any], kernels: Sequence[KernelSpec], validation: Validation, context: ConfigContext
+) -> tuple[tuple[KernelSpec, ...], tuple[str, ...]]:
+    """Return the valid ``[[ops]]`` entries, and the names (or ``#n``) of the others. Kernels have other names."""
+    usable: list[KernelSpec] = []
+    broken: list[str] = []
+    first = {spec.name: spec.places["name"] for spec in kernels}
     for index, entry in enumerate(entries):
         path: Path = ("ops", index)
         before = context.reporter.count
         checked = _check_entry(OP, entry, path, first, context)
+        spec = None if checked is None else _op(checked, entry, path, validation, context)
         context.reporter.kernel = None
-        if checked is not None and context.reporter.count == before:
-            usable.append(_op(checked, path, validation, context))
-    return tuple(usable)
+        if spec is not None and context.reporter.count == before:
+            usable.append(spec)
+        else:
+            broken.append(checked["name"] if checked and "name" in checked else f"#{index + 1}")
+    return tuple(usable), tuple(broken)
 
 
 def tolerances(checked: Mapping[str, Any]) -> dict[str, Tolerance]:
@@ -214,19 +221,56 @@ def _dotted(path: Path) -> str:
     return ".".join(names)
 
 
-def _op(checked: dict[str, Any], path: Path, validation: Validation, context: ConfigContext) -> OpSpec:
+_CALLS = ("op", "run", "op_script")
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def _op(
+    checked: dict[str, Any], raw: Mapping[str, Any], path: Path, validation: Validation, context: ConfigContext
+) -> KernelSpec | None:
+    reporter = context.reporter
+    dims = build_dims(checked["dims"], (*path, "dims"), reporter) if "dims" in checked else None
+    args = build_args(checked["args"], raw["args"], (*path, "args"), reporter) if "args" in checked else None
+    _check_all_names(raw, args, None, {}, path, context)
+    given = [key for key in _CALLS if key in checked]
+    for key in given[1:]:
+        reporter.bad_value((*path, key), f"`{key}` and `{given[0]}` both say how the op is run; remove one of them.")
+    target = checked.get("op")
+    if target is not None and not _TARGET.fullmatch(target):
+        reporter.bad_value((*path, "op"), f"`op` is {show(target)}; write `module:function`.")
+    if "op_schema" in checked and "args" in checked:
+        reporter.bad_value((*path, "op_schema"), "`op_schema` and `[ops.args]` both state the inputs; remove one.")
+    if "name" not in checked or "reference" not in checked:
+        return None
     reference: FileRef = checked["reference"]
+    run: FileRef | None = checked.get("run")
     script: FileRef | None = checked.get("op_script")
-    return OpSpec(
-        name=checked["name"],
-        reference=reference.path,
-        place=context.reporter.place((*path, "name")),
-        module=checked.get("module"),
+    schema: FileRef | None = checked.get("op_schema")
+    folder = context.folder.as_posix()
+    call = OpSpec(
+        folder=folder,
+        target=target,
+        run_file=run.path if run else None,
+        run_function=(run.function if run else None) or "run",
         op_script=script.path if script else None,
+        module=checked.get("module"),
         input_names=checked.get("input_names", ()),
         execution_mode=checked.get("execution_mode", "client_side"),
         frameworks=checked.get("frameworks", ()),
+        layouts=tuple(dict.fromkeys(checked["layouts"])) if "layouts" in checked else None,
+        schema=schema.path if schema else None,
+    )
+    own = call.run_file or call.op_script or (module_file(folder, target) if target else None)
+    return KernelSpec(
+        name=checked["name"],
+        source=own or reporter.place(path).path,
+        reference=reference.path,
+        dtypes=tuple(dict.fromkeys(checked.get("dtypes") or validation.dtypes)) or None,
+        dims=dims,
+        args=args,
         tolerances={**validation.tolerances, **tolerances(checked.get("tolerances", {}))},
         invariants=Invariants(**checked.get("invariants", {})),
+        places=_places(path, context),
         reference_function=reference.function or "reference",
+        op=call,
     )

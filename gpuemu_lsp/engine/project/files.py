@@ -47,3 +47,13 @@ def similar(folder: Path, name: str) -> str | None:
         return None
     close = difflib.get_close_matches(wanted.name, sorted(found), n=1, cutoff=0.7)
     return (wanted.parent / close[0]).as_posix() if close else None
+
+
+def module_file(folder: str, target: str) -> str | None:
+    """Return the file of ``module:function`` below a folder or its ``src``, None if the module is not there."""
+    module = target.partition(":")[0].replace(".", "/")
+    for base in (Path(folder), Path(folder) / "src"):
+        for candidate in (base / f"{module}.py", base / module / "__init__.py"):
+            if candidate.is_file():
+                return candidate.as_posix()
+    return None

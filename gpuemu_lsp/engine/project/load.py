@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.project import files
 from gpuemu_lsp.engine.project.check import check_table
 from gpuemu_lsp.engine.project.entries import read_kernels, read_ops, tolerances
 from gpuemu_lsp.engine.project.keys import ROOT
-from gpuemu_lsp.engine.project.model import Policies, Project, Validation
+from gpuemu_lsp.engine.project.model import KernelSpec, Policies, Project, Validation
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.engine.project.values import ConfigContext
@@ -86,16 +86,22 @@ def load(config: Path | None, text: str | None = None, root: Path | None = None)
 
 
 def ops_not_executed(project: Project) -> tuple[Finding, ...]:
-    """Return a finding for each op: ops are not run, and what did not run is never clean."""
-    return tuple(
-        make(
-            "engine/not-executed",
-            f"The op '{op.name}' was not checked: running [[ops]] is not supported yet.",
-            op.place,
-            kernel=op.name,
-        )
-        for op in project.ops
-    )
+    """Return a finding for each op that cannot be run here: what did not run is never clean."""
+    found = (op_not_executed(spec) for spec in project.kernels)
+    return tuple(finding for finding in found if finding is not None)
+
+
+def op_not_executed(spec: KernelSpec) -> Finding | None:
+    """Return the finding of an op of which gpuemu.toml does not say what to call, None for any other entry."""
+    op = spec.op
+    if op is None or op.runnable:
+        return None
+    if op.execution_mode == "script_based":
+        why = 'it is script_based and has no `op_script`. Add op_script = "op.py"'
+    else:
+        example = f"{op.module or 'package.module'}:function"
+        why = f'it is {op.execution_mode}, and no client has sent a result. To run it here, add op = "{example}"'
+    return make("engine/not-executed", f"'{spec.name}' was not run: {why}.", spec.places["name"], kernel=spec.name)
 
 
 def _read(config: Path, start: Place) -> tuple[str, Finding | None]:
@@ -147,18 +153,17 @@ def _build(values: Mapping[str, Any], text: str, config: Path, empty: Project) -
     checked = check_table(ROOT, values, (), context)
     validation = _validation(checked.get("validation", {}))
     kernels, broken = read_kernels(checked.get("kernels", []), validation, context)
-    ops = read_ops(checked.get("ops", []), validation, context)
+    ops, broken_ops = read_ops(checked.get("ops", []), kernels, validation, context)
     about = checked.get("project", {})
     return replace(
         empty,
         name=about.get("name", empty.name),
-        kernels=kernels,
-        ops=ops,
+        kernels=(*kernels, *ops),
         validation=validation,
         policies=Policies(**checked.get("policies", {}), **checked.get("ci", {})),
         executor=checked.get("validation", {}).get("executor", empty.executor),
         findings=reporter.findings(),
-        broken=broken,
+        broken=(*broken, *broken_ops),
         version=about.get("version"),
         framework=about.get("framework"),
     )

@@ -102,6 +102,34 @@ class ArtifactChecks:
 
 
 @dataclass(frozen=True, slots=True)
+class OpSpec:
+    """How one ``[[ops]]`` entry is called.
+
+    ``folder`` is that of gpuemu.toml, from which ``target`` (``module:function``) is imported. ``run_file`` with
+    ``run_function`` and ``op_script`` are absolute paths. ``target``, ``run_file`` and ``op_script`` exclude each
+    other; without any of them the op cannot be run here. ``layouts`` are the memory layouts to try, None for those of
+    the way it is called. ``schema`` is an absolute path.
+    """
+
+    folder: str
+    target: str | None = None
+    run_file: str | None = None
+    run_function: str = "run"
+    op_script: str | None = None
+    module: str | None = None
+    input_names: tuple[str, ...] = ()
+    execution_mode: str = "client_side"
+    frameworks: tuple[str, ...] = ()
+    layouts: tuple[str, ...] | None = None
+    schema: str | None = None
+
+    @property
+    def runnable(self) -> bool:
+        """Whether gpuemu.toml says what to call."""
+        return (self.target or self.run_file or self.op_script) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSpec:
     """One ``[[kernels]]`` entry. ``source``, ``reference``, ``include_dirs`` are absolute paths.
 
@@ -139,6 +167,9 @@ class KernelSpec:
     """For a ``.py`` source: the number of the string with the CUDA code, in the order of the calls that compile it."""
     variable: str | None = None
     """For a ``.py`` source: the name that holds the CUDA code or its compiled form (``source = "model.py:NAME"``)."""
+    op: OpSpec | None = None
+    """For an op, which runs in Python: how it is called. ``source`` is then its file if that is in the project, else
+    gpuemu.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,25 +195,10 @@ class Policies:
 
 
 @dataclass(frozen=True, slots=True)
-class OpSpec:
-    """One ``[[ops]]`` entry; ops are validated but not run. ``reference`` and ``op_script`` are absolute paths."""
-
-    name: str
-    reference: str
-    place: Place
-    module: str | None = None
-    op_script: str | None = None
-    input_names: tuple[str, ...] = ()
-    execution_mode: str = "client_side"
-    frameworks: tuple[str, ...] = ()
-    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    invariants: Invariants = Invariants()
-    reference_function: str = "reference"
-
-
-@dataclass(frozen=True, slots=True)
 class Project:
     """A loaded gpuemu.toml, or the empty project of a folder without one (``config`` is None).
+
+    ``kernels`` has the ``[[kernels]]`` entries, then the ``[[ops]]`` entries.
 
     ``findings`` has all errors. A kernel whose entry has an error is in ``broken`` by its name (``"#3"`` for the third
     entry if it has none) and not in ``kernels``, because a partial configuration would be another check than the one
@@ -193,7 +209,6 @@ class Project:
     config: str | None
     name: str = "unnamed"
     kernels: tuple[KernelSpec, ...] = ()
-    ops: tuple[OpSpec, ...] = ()
     validation: Validation = Validation()
     policies: Policies = Policies()
     executor: str = "auto"

@@ -38,7 +38,7 @@ The configuration of the kernels in a folder and those below it. Relative paths 
 folder. Unknown keys are errors. The language server validates and completes it; other TOML tools
 can use `docs/gpuemu.schema.json`.
 
-This page is generated from `gpuemu_lsp/engine/project/keys.py` by
+This page is generated from `gpuemu_lsp/engine/project/keys` by
 `python -m gpuemu_lsp.cli.pages docs`."""
 
 _NAMES: dict[str, Json] = {

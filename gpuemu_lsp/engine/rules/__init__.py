@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.rules import (
     engine_rules,
     memory_rules,
     numeric_rules,
+    op_rules,
     perf_rules,
     reference_rules,
     sync_rules,
@@ -33,6 +34,7 @@ _GROUPS = (
     sync_rules,
     artifact_rules,
     reference_rules,
+    op_rules,
     perf_rules,
     engine_rules,
 )

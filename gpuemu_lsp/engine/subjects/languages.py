@@ -15,6 +15,8 @@ def is_triton(spec: KernelSpec, source: PythonSource) -> bool:
 
     A ``.py`` file may have both Triton kernels and CUDA code in strings; then the name of the kernel decides.
     """
+    if spec.op is not None:
+        return False
     if spec.language is not None:
         return spec.language == "triton"
     if not source.triton or spec.string is not None or spec.variable is not None:
@@ -24,7 +26,7 @@ def is_triton(spec: KernelSpec, source: PythonSource) -> bool:
 
 def is_triton_text(spec: KernelSpec, text: str) -> bool:
     """Return whether a kernel of a file with that text is a Triton function."""
-    if not spec.source.endswith(".py"):
+    if spec.op is not None or not spec.source.endswith(".py"):
         return False
     # Most workers never read a .py, and the reader is fifteen modules.
     from gpuemu_lsp.engine.source.python import read_python

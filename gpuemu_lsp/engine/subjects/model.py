@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.execution import Argument, Checks, Dim3
+from gpuemu_lsp.engine.execution import Argument, Checks, Dim3, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Numerics
@@ -43,6 +43,8 @@ class CaseCode:
     arguments: Arguments = unchanged
     checks: Checks = Checks()
     representations: Mapping[str, str] = field(default_factory=dict, repr=False)
+    run: Callable[[Case], Outcome] | None = None
+    """Runs the case, for a subject without PTX; None where an executor runs the artifact."""
 
 
 class CodeError(Exception):
@@ -51,6 +53,16 @@ class CodeError(Exception):
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         super().__init__("; ".join(finding.message for finding in findings))
         self.findings = findings
+
+
+class PythonExecutor:
+    """The executor of subjects without PTX, whose code runs itself (:attr:`CaseCode.run`)."""
+
+    name = "python"
+
+    def run(self, request: Request) -> Outcome:
+        """Return that there is nothing to launch."""
+        return Outcome("unsupported", self.name, {})
 
 
 class Subject(Protocol):

@@ -145,10 +145,8 @@ def test_ops_alone_were_not_checked(here, capsys, verb):
     here.write(toml='[[ops]]\nname = "flash_attention"\nmodule = "flash_attn"\nreference = "ref.py"\n')
     code, text, _ = gpuemu_output(capsys, *verb)
     assert code == 2
-    assert "running [[ops]] is not supported yet" in text
-    code, _, errors = gpuemu_output(capsys, "fuzz", "--op", "flash_attention")
-    assert code == 2
-    assert "one of [[ops]]" in errors
+    assert 'To run it here, add op = "flash_attn:function"' in text
+    assert gpuemu_output(capsys, "fuzz", "--op", "flash_attention")[0] == 2
 
 
 @pytest.fixture

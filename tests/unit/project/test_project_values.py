@@ -137,12 +137,12 @@ def test_author_guide(folder):
 
 
 def test_integrator_guide(folder):
-    flash, rms = loaded(folder, INTEGRATOR_GUIDE).ops
-    assert (flash.name, flash.module, flash.execution_mode) == ("flash_attention", "flash_attn", "client_side")
+    flash, rms = loaded(folder, INTEGRATOR_GUIDE).kernels
+    assert (flash.name, flash.op.module, flash.op.execution_mode) == ("flash_attention", "flash_attn", "client_side")
     assert flash.reference == (folder / "scripts/ref_flash_attention.py").as_posix()
     assert flash.tolerances["bfloat16"] == Tolerance(2e-2, 2e-2)
     assert rms.invariants == Invariants()
-    assert flash.place.range.start.line == 2
+    assert flash.places["name"].range.start.line == 2
 
 
 def test_every_documented_key_of_the_original(folder):
@@ -171,8 +171,8 @@ tolerances = { float16 = 1 }
     shared = {"float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(0.0, 1e-2)}
     assert project.validation == Validation(2**64 - 1, False, False, ("float32", "float16"), shared)
     assert project.policies == Policies(False, 1.0, ("bfloat16",), 10, 2)
-    (op,) = project.ops
-    assert (op.input_names, op.frameworks, op.reference_function) == (("q", "k"), ("jax",), "attention")
+    (op,) = project.kernels
+    assert (op.op.input_names, op.op.frameworks, op.reference_function) == (("q", "k"), ("jax",), "attention")
     assert op.tolerances == {"float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1.0, 1.0)}
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem
-from gpuemu_lsp.engine.project.load import CONFIG_NAME, ops_not_executed
-from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, Project
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -34,17 +34,13 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Check requests, findings in the configuration, and the files to watch for changes.
-
-    ``ops`` are the reports of the ops of the targets, none of which runs.
-    """
+    """Check requests, findings in the configuration, and the files to watch for changes."""
 
     root: str
     requests: tuple[CheckRequest, ...]
     findings: tuple[Finding, ...]
     watched: tuple[str, ...] = ()
     projects: tuple[Project, ...] = field(default=())
-    ops: tuple[KernelReport, ...] = ()
 
 
 def collect(arguments: Sequence[str], options: CheckOptions, cwd: Path) -> Targets:
@@ -69,7 +65,6 @@ class _TargetCollector:
         self._projects: dict[Path | None, Project] = {}
         self._wanted: dict[tuple[str, str, str, str | None, int | None], CheckRequest] = {}
         self._findings: list[Finding] = []
-        self._with_ops: list[Project] = []
 
     def add(self, argument: str, cwd: Path) -> None:
         path = Path(os.path.normpath(cwd / argument))
@@ -85,12 +80,9 @@ class _TargetCollector:
 
     def targets(self, cwd: Path) -> Targets:
         projects = tuple(self._projects.values())
-        ops = tuple(_op(op) for project in self._with_ops for op in project.ops)
-        for project in self._with_ops:
-            self._findings += ops_not_executed(project)
         root = projects[0].root if len(projects) == 1 else str(cwd)
         requests = tuple(self._wanted.values())
-        return Targets(root, requests, tuple(self._findings), _watched(projects, requests), projects, ops)
+        return Targets(root, requests, tuple(self._findings), _watched(projects, requests), projects)
 
     def _project(self, folder: Path) -> Project:
         config = discover(folder)
@@ -117,11 +109,9 @@ class _TargetCollector:
             raise TargetError(f"'{folder}' is the root of the file system; name the folder with your kernels.")
         whole = project.config is not None and Path(project.config).parent.is_relative_to(folder)
         registered = [spec for spec in project.kernels if whole or Path(spec.source).is_relative_to(folder)]
-        if whole and project not in self._with_ops:
-            self._with_ops.append(project)
         if registered or whole:
             self._want(project, [(spec, True) for spec in registered])
-            for source in dict.fromkeys(spec.source for spec in registered):
+            for source in dict.fromkeys(spec.source for spec in registered if spec.op is None):
                 self._want(project, _in_file(project, Path(source), self._findings))
             return
         for path in _walk(folder):
@@ -146,9 +136,7 @@ def _unknown(projects: Sequence[Project], name: str) -> str:
     """Return the message for a name that is neither a file nor a kernel of these configurations."""
     names = [spec.name for project in projects for spec in project.kernels]
     close = difflib.get_close_matches(name, names, n=1)
-    if any(op.name == name for project in projects for op in project.ops):
-        hint = "it is one of [[ops]], which are not supported yet."
-    elif close:
+    if close:
         hint = f"did you mean '{close[0]}'?"
     elif any(name in project.broken for project in projects):
         hint = "its entry in gpuemu.toml has errors: run --check without arguments to see them."
@@ -275,11 +263,6 @@ def mentions(project: Project, path: Path | str) -> bool:
     if project.config is None:
         return False
     return Path(path).name in Path(project.config).read_text(encoding="utf-8", errors="replace")
-
-
-def _op(op: OpSpec) -> KernelReport:
-    """Return the report of an op. Its source is the gpuemu.toml: an op may have no file of its own."""
-    return KernelReport(op.name, op.place.path, "not-executed", compiled=False)
 
 
 def _watched(projects: Iterable[Project], requests: Iterable[CheckRequest]) -> tuple[str, ...]:

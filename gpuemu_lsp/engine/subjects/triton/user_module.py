@@ -78,6 +78,31 @@ def import_module(path: str, text: str, entry: str | None = None) -> ModuleType:
     return module
 
 
+def import_name(name: str, folders: tuple[str, ...]) -> ModuleType:
+    """Import a module by its name, from these folders before the installed packages, and return it.
+
+    Modules of these folders are imported again, as by :func:`import_module`; installed ones are kept.
+
+    Raises
+    ------
+    ModuleError
+        If it, or a module that it imports, raises an exception.
+    """
+    _folders.update(folders)
+    for one in _folders:
+        _forget(one)
+    importlib.invalidate_caches()
+    with contextlib.ExitStack() as stack:
+        for folder in reversed(folders):
+            stack.enter_context(_environment(folder))
+        try:
+            return importlib.import_module(name)
+        except DeadlineError:
+            raise
+        except BaseException as error:
+            raise _module_error(error, "") from error
+
+
 def _package(path: Path) -> tuple[str, str]:
     """Return the folder to import from, and the package of a module; "" for a module outside of packages."""
     folder, parts = path.resolve().parent, []
@@ -115,5 +140,9 @@ def _module_error(error: BaseException, path: str) -> ModuleError:
     if isinstance(error, SyntaxError) and error.filename:
         return ModuleError(f"SyntaxError: {error.msg}", error.filename, error.lineno)
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    frames = traceback.extract_tb(error.__traceback__)
+    if not path:
+        own = [frame.filename for frame in frames if any(Path(frame.filename).is_relative_to(one) for one in _folders)]
+        path = next((name for name in reversed(own) if not _INSTALLED & set(Path(name).parts)), "")
+    lines = [frame.lineno for frame in frames if frame.filename == path]
     return ModuleError(message, path, lines[-1] if lines else None, missing)

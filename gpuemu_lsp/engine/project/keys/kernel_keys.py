@@ -1,7 +1,4 @@
-"""The keys of gpuemu.toml: kind, default, documentation and example of each. New keys are added here only.
-
-Keys of the original ``gpuemu`` have the same meaning; its examples load unchanged.
-"""
+"""The keys of ``[[kernels]]``, and those that ops have too."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from gpuemu_lsp.engine.project.value_kinds import (
     Sequence,
     String,
     Table,
-    Tables,
 )
 
 _U32 = 2**32 - 1
@@ -55,48 +51,10 @@ INVARIANTS = Table(
     )
 )
 
-_DTYPE_LIST = Sequence(Dtype(), single=True)
-_STRINGS = Sequence(String(), minimum=0, single=True)
+DTYPE_LIST = Sequence(Dtype(), single=True)
+STRINGS = Sequence(String(), minimum=0, single=True)
 
-_PROJECT = Table(
-    (
-        ConfigKey("name", String(), "Name of the project, for reports.", example="my-kernels", default="unnamed"),
-        ConfigKey("version", String(), "Version of the project, for reports.", example="0.1.0"),
-        ConfigKey(
-            "framework", String(), "Framework the kernels belong to, for reports and templates.", example="pytorch"
-        ),
-    )
-)
-
-_VALIDATION = Table(
-    (
-        ConfigKey(
-            "dtypes",
-            _DTYPE_LIST,
-            "Values of `{T}` for kernels whose `entry` contains it and that do not set `dtypes`.",
-            example=["float32", "float16"],
-        ),
-        ConfigKey("check_nan", Boolean(), "Compare NaN in outputs with the reference.", example=True, default=True),
-        ConfigKey(
-            "check_inf", Boolean(), "Compare infinities in outputs with the reference.", example=True, default=True
-        ),
-        ConfigKey("seed", Integer(0, 2**64 - 1), "Master seed of the cases; equal seeds give equal cases.", example=42),
-        ConfigKey(
-            "tolerances",
-            TOLERANCES,
-            "Tolerances per dtype for every kernel and op; those of a kernel or op take precedence.",
-        ),
-        ConfigKey(
-            "executor",
-            String(("auto", "emulator", "gpu")),
-            "Where kernels run: `auto` is the emulator. Only the emulator has the memory and sync checkers.",
-            example="emulator",
-            default="auto",
-        ),
-    )
-)
-
-_DIM = ConfigKey(
+DIM = ConfigKey(
     "rows",
     Either(
         (
@@ -163,7 +121,7 @@ ARGUMENT = Table(
         ),
     )
 )
-_ARGUMENT = ConfigKey(
+ARGUMENT_VALUE = ConfigKey(
     "x",
     Either((ARGUMENT, _SCALAR)),
     "An argument, by the name of the C parameter. A pointer has a direction and a shape; a scalar is a number or an "
@@ -215,14 +173,14 @@ _ARTIFACT_CHECKS = Table(
         ConfigKey("max_local_memory", Integer(0, _U32), "Most bytes of stack (local memory) per thread.", 0, 0),
         ConfigKey(
             "required_patterns",
-            _STRINGS,
+            STRINGS,
             "Instructions, called or inlined functions, or intrinsics that the kernel must contain.",
             example=["fma.rn.f32"],
             default=[],
         ),
         ConfigKey(
             "forbidden_patterns",
-            _STRINGS,
+            STRINGS,
             "Instructions, called or inlined functions, or intrinsics that the kernel must not contain.",
             example=["printf"],
             default=[],
@@ -274,7 +232,7 @@ KERNEL = Table(
             example="softmax_rows<{T}>",
         ),
         ConfigKey(
-            "dtypes", _DTYPE_LIST, "Values of `{T}`. Default: from the pointer types.", example=["float32", "float16"]
+            "dtypes", DTYPE_LIST, "Values of `{T}`. Default: from the pointer types.", example=["float32", "float16"]
         ),
         ConfigKey(
             "arch", Sequence(Arch()), "Architecture to compile for, or a list.", example=["sm_80"], default="sm_80"
@@ -287,14 +245,16 @@ KERNEL = Table(
             example=["include"],
             default=[],
         ),
-        ConfigKey("dims", Table(free=_DIM, names="identifier"), "Symbolic sizes, chosen by the fuzzer."),
+        ConfigKey("dims", Table(free=DIM, names="identifier"), "Symbolic sizes, chosen by the fuzzer."),
         ConfigKey(
             "constexprs",
             Table(free=_CONSTEXPR, names="identifier"),
             "Values of the `tl.constexpr` parameters of a Triton kernel, by name. A parameter that is not given has "
             "the default of the function.",
         ),
-        ConfigKey("args", Table(free=_ARGUMENT, names="argument"), "The arguments, by C parameter name, in any order."),
+        ConfigKey(
+            "args", Table(free=ARGUMENT_VALUE, names="argument"), "The arguments, by C parameter name, in any order."
+        ),
         ConfigKey("launch", _LAUNCH, "Grid, block and dynamic shared memory."),
         ConfigKey("tolerances", TOLERANCES, "Tolerances per dtype; they take precedence over those of `[validation]`."),
         ConfigKey("invariants", INVARIANTS, "Claims about every output."),
@@ -305,80 +265,3 @@ KERNEL = Table(
         ),
     )
 )
-
-OP = Table(
-    (
-        ConfigKey("name", String(), "Unique name of the op.", example="flash_attention", required=True),
-        ConfigKey(
-            "reference",
-            PathTo(function=True),
-            "Python file with `reference(inputs: dict, **kwargs)`, or `file.py:function`.",
-            example="scripts/ref_flash_attention.py",
-            required=True,
-        ),
-        ConfigKey("module", String(), "Python module of the op.", example="flash_attn"),
-        ConfigKey("op_script", PathTo(), "Script that runs the op, for `script_based`.", example="scripts/op.py"),
-        ConfigKey("input_names", _STRINGS, "Names of the inputs.", example=["q", "k", "v"], default=[]),
-        ConfigKey(
-            "execution_mode",
-            String(("client_side", "daemon_orchestrated", "script_based")),
-            "Runner of the op.",
-            example="client_side",
-            default="client_side",
-        ),
-        ConfigKey("frameworks", _STRINGS, "Frameworks that have the op.", example=["pytorch"], default=[]),
-        ConfigKey("tolerances", TOLERANCES, "Tolerances per dtype; they take precedence over those of `[validation]`."),
-        ConfigKey("invariants", INVARIANTS, "Claims about the output."),
-    )
-)
-
-_POLICIES = Table(
-    (
-        ConfigKey(
-            "fail_on_regression",
-            Boolean(),
-            "A regression against the baseline is an error.",
-            example=True,
-            default=True,
-        ),
-        ConfigKey(
-            "warn_threshold", Real(minimum=0.0), "Relative increase that is a warning.", example=0.1, default=0.1
-        ),
-    )
-)
-
-_CI = Table(
-    (
-        ConfigKey(
-            "quick_dtypes",
-            _DTYPE_LIST,
-            "Dtypes of `gpuemu ci --quick`. A kernel that has none of them is checked in all of its own, and so is "
-            "every kernel without this key.",
-            example=["float32"],
-        ),
-        ConfigKey(
-            "thorough_timeout",
-            Integer(1),
-            "Seconds after which `gpuemu ci --thorough` starts no more cases; every kernel runs at least one.",
-            example=3600,
-            default=3600,
-        ),
-        ConfigKey("parallel_jobs", Integer(1, 1024), "Workers of `gpuemu ci --parallel 0`.", example=4, default=4),
-    )
-)
-
-ROOT = Table(
-    (
-        ConfigKey("project", _PROJECT, "About the project."),
-        ConfigKey("validation", _VALIDATION, "Defaults for every kernel and op."),
-        ConfigKey(
-            "kernels",
-            Tables(KERNEL),
-            "A kernel to check. An entry with `like` sets only the keys in which it differs from another entry.",
-        ),
-        ConfigKey("ops", Tables(OP), "An op of a library, compared with a reference by a client."),
-        ConfigKey("policies", _POLICIES, "Policies of a comparison with a baseline."),
-        ConfigKey("ci", _CI, "Settings of `gpuemu ci`."),
-    )
-)
-"""The file."""

@@ -1,0 +1,147 @@
+"""Preparation of an op: its place, its plans, and the function itself, which a worker imports.
+
+The function is the user's code: nothing is imported where the workspace is not trusted.
+"""
+
+from __future__ import annotations
+
+import ast
+import platform
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.deadline import DeadlineError, deadline
+from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.project.load import op_not_executed
+from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec
+from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
+
+_IMPORT_SECONDS = 60.0
+"""Limit of the import of an op: packages such as PyTorch take several seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpPreparation:
+    """What is known of an op before it runs. ``artifact`` stands for the versions that it runs with."""
+
+    findings: tuple[Finding, ...]
+    place: Place
+    plans: tuple[Plan, ...] = ()
+    artifact: Artifact | None = None
+    subject: OpSubject | None = None
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """The artifact, if there is one."""
+        return () if self.artifact is None else (self.artifact,)
+
+
+def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparation:
+    """Prepare an op; ``text`` is that of its file. ``seconds`` limits each call; with None nothing is imported."""
+    op = spec.op
+    assert op is not None
+    name = spec.places.get("name") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
+    place = _definition(spec, op, text) or name
+    not_runnable = op_not_executed(spec)
+    if not_runnable is not None:
+        return OpPreparation((not_runnable,), name)
+    if seconds is None:
+        why = "this workspace is not trusted to execute code, and an op is code of the user"
+        return OpPreparation((_not_executed(spec, why, name),), place)
+    from gpuemu_lsp.engine.oracle.opened_files import recorded_files
+    from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, import_op
+    from gpuemu_lsp.engine.subjects.ops.planning import plan_op
+    from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
+    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
+
+    try:
+        with deadline(max(seconds, _IMPORT_SECONDS)), recorded_files():
+            function = import_op(op, text if spec.source.endswith(".py") else None)
+    except ModuleError as error:
+        return OpPreparation((_import_failure(spec, error, name),), place)
+    except OpFailure as failure:
+        key = spec.places.get("op") or spec.places.get("run") or spec.places.get("op_script") or name
+        return OpPreparation((make("config/bad-value", f"{failure.message}.", key, kernel=spec.name),), place)
+    except DeadlineError:
+        why = f"its import took longer than {max(seconds, _IMPORT_SECONDS):g} s"
+        return OpPreparation((_not_executed(spec, why, name),), place)
+    planned = plan_op(spec, place)
+    artifact = Artifact(spec.source, "", "", b"", {spec.name: spec.name}, {}, toolchain_of(op))
+    files = {1: spec.source} if spec.source.endswith(".py") else {}
+    source_map = SourceMap(files, lambda path: text if path == spec.source else None, place)
+    return OpPreparation(
+        planned.findings, place, planned.plans, artifact, OpSubject(function, artifact, source_map, seconds)
+    )
+
+
+def toolchain_of(op: OpSpec) -> str:
+    """Return the versions of Python and of the packages that the op is of."""
+    versions = [f"Python {platform.python_version()}"]
+    for package in dict.fromkeys((package_of(op), "torch", "numpy")):
+        version = version_of(package) if package is not None else None
+        if version is not None:
+            versions.append(f"{package} {version}")
+    return ", ".join(versions)
+
+
+def package_of(op: OpSpec) -> str | None:
+    """Return the top-level module of an op."""
+    module = op.module or (op.target or "").partition(":")[0]
+    return module.partition(".")[0] or None
+
+
+def version_of(module: str) -> str | None:
+    """Return the version of the installed package that has a top-level module."""
+    for name in (*metadata.packages_distributions().get(module, ()), module):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _definition(spec: KernelSpec, op: OpSpec, text: str) -> Place | None:
+    """Return the name of the op's function in its file, None if that is not in the project or has no such function."""
+    if not spec.source.endswith(".py"):
+        return None
+    wanted = (op.target or "").rpartition(":")[2].rpartition(".")[2] or (op.run_function if op.run_file else "op")
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    lines = text.split("\n")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == wanted:
+            line = node.lineno - 1
+            start = len(lines[line][: lines[line].find(wanted, node.col_offset)].encode())
+            return Place(spec.source, Range.of(line, start, line, start + len(wanted.encode())))
+    return None
+
+
+def _import_failure(spec: KernelSpec, error: Exception, name: Place) -> Finding:
+    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
+
+    assert isinstance(error, ModuleError)
+    if error.missing is not None:
+        why = f"{error.missing} is not installed. Install it: pip install {error.missing}"
+        return _not_executed(spec, why, spec.places.get("op", name))
+    found = make("op/error", f"'{spec.name}' cannot be imported: {error.message}", name, kernel=spec.name)
+    if error.line is None:
+        return found
+    try:
+        text = Path(error.path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return found
+    return replace(found, place=Place(error.path, statement_range(text, error.line - 1, 0, python=True)))
+
+
+def _not_executed(spec: KernelSpec, why: str, place: Place) -> Finding:
+    return make("engine/not-executed", f"'{spec.name}' was not run: {why}.", place, kernel=spec.name)
