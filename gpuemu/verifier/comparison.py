@@ -1,0 +1,170 @@
+"""Comparison of a result with that of the ground truth: structure, shapes, then values within a tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu.verifier.values import Array, as_array, leaves
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
+
+DEFAULT_RTOL, DEFAULT_ATOL = 1e-2, 1e-8
+_ROUNDINGS = 64.0
+"""Unit roundoffs of a row's largest magnitude that are allowed where no tolerance was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """``atol + rtol * |expected|`` per element; ``explicit`` if the caller gave one of them."""
+
+    rtol: float = DEFAULT_RTOL
+    atol: float = DEFAULT_ATOL
+    explicit: bool = True
+    equal_nan: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a result differs from the expected one. ``output`` is the path of the worst output in the result."""
+
+    message: str
+    rule: str = "numeric/tolerance-exceeded"
+    output: str = ""
+    index: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    max_abs: float | None = None
+    max_rel: float | None = None
+
+
+def compare(actual: Any, expected: Any, tolerance: Tolerance, terms: int = 1) -> Difference | None:
+    """Return the worst difference between two results, None if they are equal within the tolerance.
+
+    Values are compared after widening to fp64; integers and booleans must be equal. ``terms`` is the length of the
+    longest sum that may have been rounded, for a tolerance that was not given.
+    """
+    found, wanted = leaves(actual), leaves(expected)
+    if list(found) != list(wanted):
+        return _structure(found, wanted)
+    worst: tuple[float, Difference] | None = None
+    for path, value in found.items():
+        compared = _leaf(path, value, wanted[path], tolerance, terms)
+        if compared is not None and (worst is None or compared[0] > worst[0]):
+            worst = compared
+    return None if worst is None else worst[1]
+
+
+def structure_difference(actual: Any, expected: Any) -> Difference | None:
+    """Return the difference in structure or shape of two results, None if there is none."""
+    found, wanted = leaves(actual), leaves(expected)
+    if list(found) != list(wanted):
+        return _structure(found, wanted)
+    for path, value in found.items():
+        if value is None or wanted[path] is None or isinstance(value, str):
+            if value is not wanted[path] and value != wanted[path]:
+                return Difference(f"{_name(path)} is {value!r}, expected {wanted[path]!r}", output=path)
+            continue
+        left, right = tuple(np.shape(value)), tuple(np.shape(wanted[path]))
+        if left != right:
+            return _shape(path, left, right, value)
+    return None
+
+
+def _structure(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Difference:
+    def named(values: Mapping[str, Any]) -> str:
+        return ", ".join(path or "one value" for path in values) or "nothing"
+
+    return Difference(f"the result consists of {named(found)}, expected {named(wanted)}", "numeric/wrong-shape")
+
+
+def _shape(path: str, left: tuple[int, ...], right: tuple[int, ...], value: Any) -> Difference:
+    message = f"{_name(path)} has shape {list(left)}, expected {list(right)}"
+    return Difference(message, "numeric/wrong-shape", path, shape=left, dtype=dtype_name(value))
+
+
+def _leaf(path: str, value: Any, expected: Any, tolerance: Tolerance, terms: int) -> tuple[float, Difference] | None:
+    if value is None or expected is None or isinstance(value, str) or isinstance(expected, str):
+        if (value is None and expected is None) or value == expected:
+            return None
+        return np.inf, Difference(f"{_name(path)} is {value!r}, expected {expected!r}", output=path)
+    left, right = as_array(value), as_array(expected)
+    if left.shape != right.shape:
+        return np.inf, _shape(path, left.shape, right.shape, value)
+    wrong, ratio, error = differences(left, right, tolerance, terms)
+    if not wrong.any():
+        return None
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(wrong, ratio, -1.0))), wrong.shape))
+    return float(ratio[index]), describe(path, left, right, wrong, index, error)
+
+
+def describe(
+    path: str, actual: Array, expected: Array, wrong: npt.NDArray[np.bool_], index: tuple[int, ...], error: Array
+) -> Difference:
+    """Return the difference of one output whose elements ``wrong`` differ, the worst of them at ``index``."""
+    with np.errstate(all="ignore"):
+        relative = error / np.abs(expected.astype(np.complex128))
+    largest = [
+        float(np.max(values, where=np.isfinite(values), initial=0.0)) for values in (error, np.asarray(relative))
+    ]
+    place = f"{_name(path)}[{', '.join(map(str, index))}]" if index else _name(path)
+    message = f"{place} = {_number(actual[index])}, expected {_number(expected[index])}"
+    count = int(np.count_nonzero(wrong))
+    if wrong.size > 1:
+        message += f"; {count} of {wrong.size} elements differ"
+    special = np.isnan(actual.astype(np.complex128)) != np.isnan(expected.astype(np.complex128))
+    rule = "numeric/nan" if (special & wrong).any() else "numeric/tolerance-exceeded"
+    return Difference(message, rule, path, index, actual.shape, dtype_name(actual), largest[0], largest[1])
+
+
+def differences(
+    left: Array, right: Array, tolerance: Tolerance, terms: int
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the wrong elements of one output, the error as a fraction of the allowed one, and the absolute error."""
+    if left.dtype.kind in "iub" and right.dtype.kind in "iub":
+        wrong = np.asarray(left != right)
+        # Integers beyond 2**53 are equal in fp64 only.
+        error = np.maximum(np.abs(left.astype(np.float64) - right.astype(np.float64)), wrong * 1.0)
+        return wrong, np.where(wrong, np.inf, 0.0), error
+    kind = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
+    wide_left, wide_right = left.astype(kind), right.astype(kind)
+    with np.errstate(all="ignore"):
+        error = np.abs(wide_left - wide_right)
+        allowed = tolerance.atol + tolerance.rtol * np.abs(wide_right)
+        if not tolerance.explicit:
+            allowed = np.maximum(allowed, _rounding(left, right, terms))
+        same = (wide_left == wide_right) | (error <= allowed) & np.isfinite(error)
+        if tolerance.equal_nan:
+            same |= np.isnan(wide_left) & np.isnan(wide_right)
+        ratio = np.where(np.isfinite(error), error / np.maximum(allowed, 1e-300), np.inf)
+    return np.asarray(~same), np.asarray(ratio), np.asarray(error)
+
+
+def _rounding(left: Array, right: Array, terms: int) -> npt.NDArray[np.float64]:
+    """Return the error that cancellation in a sum of ``terms`` may cause, in the narrower format of both."""
+    forms = [FORMATS[name] for name in (dtype_name(left), dtype_name(right)) if name in FORMATS]
+    roundoff = max((form.roundoff for form in forms), default=0.0)
+    magnitude = np.abs(np.nan_to_num(right.astype(np.complex128), nan=0.0, posinf=0.0, neginf=0.0))
+    rows = magnitude.max(axis=-1, keepdims=True, initial=0.0) if magnitude.ndim else magnitude
+    growth = 1.0 + float(np.sqrt(terms)) / 4
+    return np.broadcast_to(_ROUNDINGS * roundoff * growth * rows, right.shape)
+
+
+def dtype_name(value: Any) -> str:
+    """Return the name of a dtype as NumPy and ml_dtypes spell it."""
+    dtype = getattr(value, "dtype", None)
+    return type(value).__name__ if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def _name(path: str) -> str:
+    return f"result.{path}" if path else "result"
+
+
+def _number(value: Any) -> str:
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, float):
+        return f"{plain:.7g}"
+    return str(plain)
