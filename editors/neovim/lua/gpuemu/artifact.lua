@@ -29,7 +29,14 @@ local function highlight(self)
   end
   local shown = vim.fn.win_findbuf(self.view)[1]
   if shown and spans[1] then
-    vim.api.nvim_win_set_cursor(shown, { spans[1].first + 1, 0 })
+    local first, last = spans[1].first + 1, spans[1].last + 1
+    local in_view = vim.fn.line("w0", shown) <= first and last <= vim.fn.line("w$", shown)
+    vim.api.nvim_win_set_cursor(shown, { first, 0 })
+    if not in_view then
+      vim.api.nvim_win_call(shown, function()
+        vim.cmd("normal! zz")
+      end)
+    end
   end
 end
 
@@ -129,7 +136,8 @@ function M.open(source, form, kernel, client_id)
     vim.bo[view].filetype = form
   end
   if vim.fn.bufwinid(view) == -1 then
-    vim.api.nvim_open_win(view, false, { split = "right", win = math.max(vim.fn.bufwinid(source), 0) })
+    local window = vim.api.nvim_open_win(view, false, { split = "right", win = math.max(vim.fn.bufwinid(source), 0) })
+    vim.wo[window][0].wrap = false
   end
   local self = { source = source, view = view, kernel = kernel, form = form, client_id = client_id, map = {} }
   for _, key in ipairs({ "gd", "<CR>" }) do
