@@ -319,16 +319,6 @@ def test_extents_are_expressions_of_the_sizes_of_parameters(form):
 
 
 MISSING = {
-    "indices without bounds": (
-        """
-def f(table, index):
-    n = index.numel()
-    y = torch.empty(n)
-    gather[(triton.cdiv(n, 32),)](table, index, y, n, BLOCK=32)
-""",
-        "gather",
-        "the values of `index`, which are part of addresses",
-    ),
     "keywords of a dictionary": (
         """
 def f(x, **options):
@@ -345,14 +335,6 @@ def f(x):
 """,
         "k",
         "`library.allocate(x)`, which is passed as `y`",
-    ),
-    "part of a tensor": (
-        """
-def f(x):
-    k[(1,)](x[1:], x, x.numel(), BLOCK=16)
-""",
-        "k",
-        "`x[1:]`, which is passed as `x`",
     ),
 }
 

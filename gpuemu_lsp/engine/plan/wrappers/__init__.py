@@ -5,6 +5,8 @@ parameters. Nothing of the module is imported.
 
 ``values``
     Symbolic values: sizes, tensors, data types, functions.
+``objects``
+    Modules, and the contexts of autograd functions.
 ``tensor_functions``
     Functions and methods of PyTorch's tensors.
 ``expression_values``, ``call_values``, ``evaluator``
@@ -17,4 +19,6 @@ parameters. Nothing of the module is imported.
     The entry of a kernel that follows from a launch, as gpuemu.toml would have it, or what is missing.
 ``inference``
     The launches of a kernel.
+``call_sites``
+    Sizes with which the module calls the function that launches.
 """

@@ -15,9 +15,10 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     Value,
     ValueSequence,
     named,
+    rebuilt,
     substituted,
 )
-from gpuemu_lsp.engine.project.expressions import Binary, Expression, Name, Number, constant, names
+from gpuemu_lsp.engine.project.expressions import Binary, Call, Expression, Name, Number, constant, names
 
 _UNPACKED = (
     r"^[ \t]*\(?((?:\*?\w+[ \t]*,[ \t]*)+(?:\*?\w+)?)\)?[ \t]*=[ \t]*{name}(?:\.contiguous\(\))?"
@@ -83,7 +84,7 @@ class Assumptions:
     """
 
     text: str
-    ranks: Mapping[str, TensorRank] = field(default_factory=dict)
+    ranks: dict[str, TensorRank] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[Expression, Expression]] = field(default_factory=dict)
     equal: dict[str, Expression] = field(default_factory=dict)
@@ -94,10 +95,25 @@ class Assumptions:
     partial: bool = False
     """A condition on sizes is not understood, so that fewer sizes may be possible than are known."""
 
+    def rank(self, name: str) -> TensorRank:
+        """Return the rank of a parameter."""
+        return self.ranks.get(name) or rank_of(self.text, name)
+
+    def assume_rank(self, name: str, rank: int) -> None:
+        """Give a tensor a rank, and the shape of another one of that rank if there is one."""
+        if self.rank(name).rank == rank:
+            return
+        self.ranks[name] = TensorRank(rank, certain=False)
+        self.tensors.pop(name, None)
+        like = next((one for one in self.tensors.values() if len(one.shape) == rank), None)
+        if like is not None:
+            for axis, extent in enumerate(like.shape):
+                self.equal.setdefault(f"{name}_{axis}", extent)
+
     def tensor(self, name: str) -> SymbolicTensor:
         """Return a parameter as a tensor."""
         if name not in self.tensors:
-            rank = self.ranks.get(name) or rank_of(self.text, name)
+            rank = self.rank(name)
             shape = tuple(named(f"{name}_{axis}") for axis in range(rank.rank))
             dtype = self.dtypes.get(name, "")
             storage = Storage(name, shape, dtype, "given", rank.certain, self.bounds.get(name))
@@ -153,6 +169,12 @@ class Assumptions:
             self.partial = self.partial or sign != "in"
             return
         right = self.resolved(right)
+        if sign in ("<", "<=") and isinstance(right.root, Call) and right.root.function == "min":
+            for one in right.root.arguments:
+                self._compare(sign, left, rebuilt(one, {}))
+            return
+        if sign == "<=" and right.root == Call("next_pow2", (left.root,)):
+            return
         number = constant(right)
         if sign == "==" and isinstance(left.root, Binary) and left.root.operator == "%":
             self._divide(left.root, number)

@@ -8,16 +8,19 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.expression_values import MAX_CALLS, EvaluatedLaunch, ExpressionEvaluator, Names
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
+from gpuemu_lsp.engine.plan.wrappers.objects import attribute_of, call_method
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import created, method
 from gpuemu_lsp.engine.plan.wrappers.values import (
     DottedName,
     LocalFunction,
+    ObjectValue,
     Parameter,
     SymbolicTensor,
     UnknownValue,
     Value,
     ValueSequence,
     applied,
+    combined,
     product,
     size,
 )
@@ -27,6 +30,8 @@ from gpuemu_lsp.engine.source.python.syntax import call_arguments, text_of
 _CEIL_DIV = frozenset({"cdiv", "ceil_div", "ceildiv", "div_up"})
 _CONVERSIONS = frozenset({"from_numpy", "as_tensor", "ascontiguousarray"})
 """Functions that return the tensor or array they are given."""
+_OF_TENSORS = frozenset({"mul", "add", "sub", "div", "matmul", "mm", "copy_", "where", "masked_fill", "index_add_"})
+"""Methods whose arguments are tensors rather than sizes."""
 _NEXT_POWER = frozenset({"next_power_of_2", "next_pow2", "next_power_of_two"})
 
 
@@ -45,17 +50,25 @@ class CallEvaluator(ExpressionEvaluator):
         if callee.type == "attribute":
             owner_node, name = callee.child_by_field_name("object"), text_of(callee.child_by_field_name("attribute"))
             owner = self.value(owner_node, names)
+            if isinstance(owner, ObjectValue) and call_method(owner, name, positional):
+                return UnknownValue(text_of(callee))
             if isinstance(owner, Parameter) and name not in ("append", "apply"):
                 owner = self.tensor(owner)
             if isinstance(owner, SymbolicTensor):
-                given = tuple(map(self.number, positional))
+                given = tuple(map(self.number, positional)) if name not in _OF_TENSORS else positional
                 found = method(owner, name, given, keywords)
+                if name == "chunk" and isinstance(found, ValueSequence):
+                    self._assume_equal_parts(owner, found)
                 if found is None:
                     owner.storage.shared = True
                 return found if found is not None else self.unknown(node)
             function = self.attribute(callee, names)
         else:
             function = self.value(callee, names)
+        if isinstance(function, ObjectValue):  # a module that is called
+            function = attribute_of(function, "forward", text_of(callee))
+        if isinstance(function, DottedName) and function.text.removesuffix(".apply") in self.classes:
+            return self._instance(function.text, positional, keywords, node)
         if isinstance(function, DottedName):
             return self._library(function.text, positional, keywords, node)
         if isinstance(function, LocalFunction):
@@ -63,25 +76,67 @@ class CallEvaluator(ExpressionEvaluator):
         self._escape((*positional, *keywords.values()))
         return self.unknown(node)
 
+    def _assume_equal_parts(self, tensor: SymbolicTensor, chunks: ValueSequence) -> None:
+        """Assume that a tensor divides evenly: the kernel gets the extents of one part."""
+        shape = chunks.items[0].shape if isinstance(chunks.items[0], SymbolicTensor) else ()
+        for whole, one in zip(tensor.shape, shape, strict=False):
+            if whole != one:
+                self.assumptions.assume([("==", combined("%", whole, size(len(chunks.items))), size(0))])
+
     def _arguments(self, node: Node, names: Names) -> tuple[tuple[Value, ...], dict[str, Value]]:
         positional, keywords = call_arguments(node)
         inner = node.child_by_field_name("arguments")
-        values = [self.value(one, names) for one in positional]
-        splats = [one for one in inner.named_children if one.type == "list_splat"] if inner is not None else []
-        if len(splats) == 1:
-            spread = self.value(splats[0].named_children[0], names)
-            at = [one for one in inner.named_children if one.type == "list_splat" or one in positional] if inner else []
-            index = at.index(splats[0])
-            items = spread.items if isinstance(spread, ValueSequence) else (UnknownValue(text_of(splats[0])),)
-            values[index:index] = items
-        elif splats:
-            values = [UnknownValue(text_of(splats[0]))]
+        values: list[Value] = []
+        for one in inner.named_children if inner is not None else ():
+            if one.type == "list_splat":
+                spread = self.value(one.named_children[0], names)
+                if not isinstance(spread, ValueSequence):
+                    # The arguments after it have unknown positions.
+                    values.append(UnknownValue(text_of(one)))
+                    break
+                values += spread.items
+            elif one in positional:
+                values.append(self.value(one, names))
+        if not values:
+            values = [self.value(one, names) for one in positional]
         return tuple(values), {name: self.value(one, names) for name, one in keywords.items()}
+
+    def _ranks_of_splats(self, node: Node, kernel: str, names: Names) -> None:
+        """Give tensors whose strides a launch passes as ``*x.stride()`` the rank that fills the kernel's parameters.
+
+        The function that launches may not say it: of ``q``, ``k`` and ``v`` it takes the shape of ``q`` alone.
+        """
+        inner = node.child_by_field_name("arguments")
+        positional, keywords = call_arguments(node)
+        unknown: list[str] = []
+        known = len(positional)
+        for one in inner.named_children if inner is not None else ():
+            if one.type != "list_splat":
+                continue
+            owner = self._owner_of_strides(one.named_children[0], names)
+            if owner is not None and not self.assumptions.rank(owner).certain:
+                unknown.append(owner)
+            else:
+                spread = self.value(one.named_children[0], names)
+                known += len(spread.items) if isinstance(spread, ValueSequence) else 0
+        params = [name for name in parameter_names(self.functions[kernel]) if name not in keywords]
+        if unknown and (len(params) - known) % len(unknown) == 0 and len(params) > known:
+            for name in unknown:
+                self.assumptions.assume_rank(name, (len(params) - known) // len(unknown))
+
+    def _owner_of_strides(self, node: Node, names: Names) -> str | None:
+        """Return the parameter of which ``p.stride()`` is called."""
+        callee = node.child_by_field_name("function") if node.type == "call" else None
+        if callee is None or callee.type != "attribute" or not text_of(callee).endswith(".stride"):
+            return None
+        owner = self.value(callee.child_by_field_name("object"), names)
+        return owner.name if isinstance(owner, Parameter) else None
 
     def _launch(self, node: Node, callee: Node, names: Names) -> Value | None:
         kernel = self.value(callee.child_by_field_name("value"), names)
         if not isinstance(kernel, DottedName) or kernel.text not in self.kernels:
             return None
+        self._ranks_of_splats(node, kernel.text, names)
         positional, keywords = self._arguments(node, names)
         subscripts = callee.children_by_field_name("subscript")
         if len(subscripts) == 1:
@@ -116,12 +171,25 @@ class CallEvaluator(ExpressionEvaluator):
         if self._depth >= MAX_CALLS:
             self._escape((*positional, *keywords.values()))
             return self.unknown(node)
-        inner = self.bound(function.node, positional, keywords)
+        given = positional if function.owner is None else (function.owner, *positional)
+        inner = self.bound(function.node, given, keywords)
         self._depth += 1
         try:
             return self.run(function.node, {**function.names, **inner})
         finally:
             self._depth -= 1
+
+    def _instance(self, dotted: str, positional: tuple[Value, ...], keywords: Mapping[str, Value], node: Node) -> Value:
+        """Return the object of ``Module(...)``, or the outputs of ``Function.apply(...)``."""
+        methods = self.classes[dotted.removesuffix(".apply")]
+        made = ObjectValue(methods)
+        if dotted.endswith(".apply"):
+            forward = methods.get("forward")
+            function = LocalFunction(forward, {}, made) if forward is not None else None
+            return self.called(function, positional, keywords, node) if function is not None else self.unknown(node)
+        if "__init__" in methods:
+            self.called(LocalFunction(methods["__init__"], {}, made), positional, keywords, node)
+        return made
 
     def bound(self, function: Node, positional: tuple[Value, ...], keywords: Mapping[str, Value]) -> Names:
         """Return the parameters of a function by name, with its defaults."""
@@ -164,11 +232,13 @@ class CallEvaluator(ExpressionEvaluator):
         if name == "prod" and len(positional) == 1 and isinstance(positional[0], ValueSequence):
             sizes = tuple(one for one in positional[0].items if isinstance(one, Expression))
             return product(sizes) if len(sizes) == len(positional[0].items) else self.unknown(node)
+        if name == "Parameter" and positional:
+            return positional[0]
         if name in _CONVERSIONS and positional:
             converted = self.tensor(positional[0])
             return converted if isinstance(converted, SymbolicTensor) and not keywords else self.unknown(node)
-        if name == "device":
-            return DottedName("device")
+        if name in ("device", "get_device_properties"):
+            return DottedName(name)
         if dotted.startswith(("torch.", "torch")) and dotted.count(".") == 1:
             return self._torch(name, positional, keywords, node)
         if name in ("isinstance", "print", "hasattr", "str", "is_available", "synchronize", "manual_seed"):

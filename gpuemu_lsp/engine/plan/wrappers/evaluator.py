@@ -9,10 +9,11 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.call_values import CallEvaluator
-from gpuemu_lsp.engine.plan.wrappers.expression_values import EvaluationLimitError, Names
+from gpuemu_lsp.engine.plan.wrappers.expression_values import EvaluationLimitError, Names, UnexpectedRankError
 from gpuemu_lsp.engine.plan.wrappers.values import (
     LiteralValue,
     LocalFunction,
+    ObjectValue,
     SymbolicTensor,
     UnknownValue,
     Value,
@@ -22,6 +23,8 @@ from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.source.python.syntax import descendants, text_of
 
 _MAX_STEPS = 20_000
+_MAX_ITEMS = 8
+"""Items of a list for each of which a loop is evaluated."""
 _SIZES = frozenset({"shape", "size", "numel", "stride", "dim", "ndim", "len"})
 
 
@@ -86,7 +89,11 @@ class Evaluator(CallEvaluator):
             right = node.child_by_field_name("right")
             target = node.child_by_field_name("left")
             if right is not None and target is not None:
-                self.bind(target, self.value(right, names), names)
+                value = self.value(right, names)
+                starred = any(one.type == "list_splat_pattern" for one in target.named_children)
+                if target.type in ("pattern_list", "tuple_pattern") and not starred:
+                    self._expect_rank(right, value, len(target.named_children), names)
+                self.bind(target, value, names)
         elif node.type == "augmented_assignment":
             target = node.child_by_field_name("left")
             right = node.child_by_field_name("right")
@@ -96,6 +103,27 @@ class Evaluator(CallEvaluator):
                 names[text_of(target)] = self._arithmetic(sign, left, self.value(right, names), node)
         else:
             self.value(node, names)
+
+    def _expect_rank(self, node: Node, extents: Value, rank: int, names: Names) -> None:
+        """Check the rank of a view of a parameter whose rank is assumed, as in ``M, N = t.shape``.
+
+        ``node`` is the expression of its ``extents``.
+
+        Raises
+        ------
+        UnexpectedRankError
+            If the assumed rank is another one.
+        """
+        callee = node.child_by_field_name("function") if node.type == "call" else node
+        owner = callee.child_by_field_name("object") if callee is not None and callee.type == "attribute" else None
+        if owner is None or not isinstance(extents, ValueSequence):
+            return
+        tensor = self.tensor(self.value(owner, names))
+        if not isinstance(tensor, SymbolicTensor) or tensor.storage.name not in self.assumptions.tensors:
+            return
+        if len(extents.items) != rank:
+            raise UnexpectedRankError(tensor.storage.name, len(tensor.storage.shape) + rank - len(extents.items))
+        tensor.storage.certain = True
 
     def bind(self, target: Node, value: Value, names: Names) -> None:
         """Assign a value to a variable, or its parts to several."""
@@ -114,6 +142,10 @@ class Evaluator(CallEvaluator):
             for part, item in zip(parts, items, strict=True):
                 inner = part.named_children[0] if part.type == "list_splat_pattern" and part.named_children else part
                 self._bind_size(inner, item, names)
+        elif target.type == "attribute":
+            owner = self.value(target.child_by_field_name("object"), names)
+            if isinstance(owner, ObjectValue):
+                owner.attributes[text_of(target.child_by_field_name("attribute"))] = value
         elif target.type == "subscript":
             written = self.value(target.child_by_field_name("value"), names)
             if isinstance(written, SymbolicTensor):
@@ -190,6 +222,14 @@ class Evaluator(CallEvaluator):
 
     def _loop(self, node: Node, names: Names) -> None:
         body, target = node.child_by_field_name("body"), node.child_by_field_name("left")
+        items = self.value(node.child_by_field_name("right"), names) if target is not None else None
+        unrolled = isinstance(items, ValueSequence) and len(items.items) <= _MAX_ITEMS
+        if unrolled and isinstance(items, ValueSequence) and body is not None and target is not None:
+            for item in items.items:
+                inner = dict(names)
+                self.bind(target, item, inner)
+                self._block(body, inner)
+            body = None
         changed = list(descendants(node, "assignment", "augmented_assignment"))
         for statement in changed:
             for name in descendants(statement.child_by_field_name("left") or node, "identifier"):
@@ -239,6 +279,10 @@ class Evaluator(CallEvaluator):
             return []
         signs = [text_of(child) for child in node.children_by_field_name("operators")]
         values = [self.value(child, names) for child in node.named_children]
+        if len(values) == 2 and all(isinstance(one, ValueSequence) for one in values):
+            for child, extents, other in zip(node.named_children, values, reversed(values), strict=True):
+                if isinstance(other, ValueSequence):
+                    self._expect_rank(child, extents, len(other.items), names)
         if negated_:
             inverse = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "not in": "in"}
             if len(signs) != 1 or signs[0] not in inverse:

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, Relations
-from gpuemu_lsp.engine.plan.wrappers.tensor_functions import DTYPES, copied
+from gpuemu_lsp.engine.plan.wrappers.objects import Methods, attribute_of
+from gpuemu_lsp.engine.plan.wrappers.tensor_functions import DTYPES, copied, part, selected
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import attribute as tensor_attribute
 from gpuemu_lsp.engine.plan.wrappers.values import (
     DataType,
     DottedName,
     LiteralValue,
     LocalFunction,
+    ObjectValue,
     Parameter,
     SymbolicTensor,
     UnknownValue,
@@ -37,13 +39,26 @@ from gpuemu_lsp.engine.source.python.syntax import text_of
 
 MAX_CALLS = 8
 _INTEGER_SIGNS = {"+": "+", "-": "-", "*": "*", "//": "//", "%": "%"}
+_PROCESSORS = frozenset({"multi_processor_count", "multiprocessor_count"})
+MULTIPROCESSORS = 108
+"""Multiprocessors of the emulated device, an A100."""
 _TENSOR_ATTRIBUTES = frozenset({"shape", "dtype", "ndim", "is_cuda", "T", "mT", "data", "device"})
 
 Names = dict[str, Value]
+OnCall = Callable[[str, tuple[Value, ...], Mapping[str, Value]], None]
+"""Called with the name and the arguments of a call."""
 
 
 class EvaluationLimitError(Exception):
     """A function takes too many steps to evaluate."""
+
+
+@dataclass
+class UnexpectedRankError(Exception):
+    """A parameter is used as a tensor of another rank than assumed; the function is to be evaluated again."""
+
+    name: str
+    rank: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +87,8 @@ class ExpressionEvaluator:
     functions: Mapping[str, Node]
     kernels: frozenset[str]
     assumptions: Assumptions
-    on_call: Callable[[str, tuple[Value, ...], Mapping[str, Value]], None] = lambda *_: None
+    classes: Mapping[str, Methods] = field(default_factory=dict)
+    on_call: OnCall = lambda *_: None
     launches: list[EvaluatedLaunch] = field(default_factory=list)
     _depth: int = 0
     _steps: int = field(default=0)
@@ -92,7 +108,7 @@ class ExpressionEvaluator:
         if isinstance(value, Expression):
             number = constant(value)
             return None if number is None else bool(number)
-        return True if isinstance(value, SymbolicTensor | DataType) else None
+        return True if isinstance(value, SymbolicTensor | DataType | ObjectValue) else None
 
     def value(self, node: Node | None, names: Names) -> Value:
         """Return the value of an expression."""
@@ -188,6 +204,10 @@ class ExpressionEvaluator:
         if isinstance(owner, SymbolicTensor):
             found = tensor_attribute(owner, name)
             return found if found is not None else self.unknown(node)
+        if isinstance(owner, ObjectValue):
+            return attribute_of(owner, name, dotted)
+        if isinstance(owner, DottedName) and name in _PROCESSORS:
+            return size(MULTIPROCESSORS)
         if isinstance(owner, DottedName):
             return DottedName(f"{owner.text}.{name}")
         return self.unknown(node)
@@ -197,7 +217,9 @@ class ExpressionEvaluator:
         return self.assumptions.tensor(value.name) if isinstance(value, Parameter) else value
 
     def number(self, value: Value) -> Value:
-        """Return a parameter as the number that it is."""
+        """Return a parameter as the number that it is; one that is known as a tensor as that."""
+        if isinstance(value, Parameter) and value.name in self.assumptions.tensors:
+            return self.assumptions.tensor(value.name)
         if isinstance(value, Parameter):
             return self.assumptions.number(value.name)
         if isinstance(value, LiteralValue) and isinstance(value.value, bool):
@@ -207,6 +229,10 @@ class ExpressionEvaluator:
     def _subscript(self, node: Node, names: Names) -> Value:
         owner = self.value(node.child_by_field_name("value"), names)
         keys = node.children_by_field_name("subscript")
+        if len(keys) > 1 or (keys and keys[0].type in ("slice", "ellipsis")):
+            owner = self.tensor(owner)
+        if isinstance(owner, SymbolicTensor):
+            return self._view(owner, keys, names) or self.unknown(node)
         key = self.value(keys[0], names) if len(keys) == 1 and keys[0].type != "slice" else None
         if isinstance(owner, ValueSequence):
             if keys and keys[0].type == "slice":
@@ -218,12 +244,53 @@ class ExpressionEvaluator:
             return names.get(f"$meta.{key.value}", named(str(key.value)))
         return self.unknown(node)
 
+    def _view(self, tensor: SymbolicTensor, keys: list[Node], names: Names) -> SymbolicTensor | None:
+        """Return the view ``t[keys]`` for slices without a step, numbers, ``...`` and None; None for other keys."""
+        given = len([one for one in keys if one.type not in ("ellipsis", "none")])
+        axis, found = 0, tensor
+        for key in keys:
+            if key.type == "ellipsis":
+                axis += len(tensor.shape) - given
+                continue
+            if axis >= len(found.shape):
+                return None
+            if key.type == "slice":
+                ends = self._slice_ends(key, found.shape[axis], names)
+                if ends is None:
+                    return None
+                if ends != (size(0), found.shape[axis]):
+                    found = part(found, axis, ends[0], combined("-", ends[1], ends[0]))
+                axis += 1
+                continue
+            index = self.number(self.value(key, names))
+            if not isinstance(index, Expression):
+                return None
+            number = constant(index)
+            found = selected(found, axis, combined("+", found.shape[axis], index) if number and number < 0 else index)
+        return found
+
+    def _slice_ends(self, node: Node, extent: Expression, names: Names) -> tuple[Expression, Expression] | None:
+        first, _, rest = text_of(node).partition(":")
+        if ":" in rest:
+            return None
+        parts = iter(node.named_children)
+        ends = [size(0), extent]
+        for at, text in enumerate((first, rest)):
+            if not text.strip():
+                continue
+            value = self.number(self.value(next(parts, None), names))
+            if not isinstance(value, Expression):
+                return None
+            number = constant(value)
+            ends[at] = combined("+", extent, value) if number is not None and number < 0 else value
+        return ends[0], ends[1]
+
     def _slice(self, owner: ValueSequence, node: Node, names: Names) -> Value:
         text = text_of(node)
         first, _, last = text.partition(":")
         ends: list[int | None] = []
-        for part in (first, last):
-            bare = part.strip()
+        for end in (first, last):
+            bare = end.strip()
             if bare and not bare.lstrip("-").isdecimal():
                 return self.unknown(node)
             ends.append(int(bare) if bare else None)
@@ -257,13 +324,21 @@ class ExpressionEvaluator:
         for one in (left, right):
             if isinstance(one, SymbolicTensor):
                 other = right if one is left else left
-                if isinstance(other, SymbolicTensor) and other.shape != one.shape:
-                    return self.unknown(node)
+                if isinstance(other, SymbolicTensor):
+                    return self._broadcast(one, other) or self.unknown(node)
                 return copied(one, one.dtype)
         numbers = [one for one in (left, right) if isinstance(one, LiteralValue) and isinstance(one.value, float)]
         if numbers and all(isinstance(one, LiteralValue | Expression) for one in (left, right)):
             return LiteralValue(1.0)
         return self.unknown(node)
+
+    def _broadcast(self, one: SymbolicTensor, other: SymbolicTensor) -> SymbolicTensor | None:
+        """Return the result of an operation on two tensors, if the extents of one are the last ones of the other."""
+        long, short = (one, other) if len(one.shape) >= len(other.shape) else (other, one)
+        last = [self.assumptions.resolved(extent) for extent in long.shape[len(long.shape) - len(short.shape) :]]
+        if last != [self.assumptions.resolved(extent) for extent in short.shape]:
+            return None
+        return copied(long, long.dtype)
 
     def _comparison(self, node: Node, names: Names) -> Value:
         if len(node.named_children) != 2:
@@ -279,12 +354,10 @@ class ExpressionEvaluator:
             if isinstance(left, DataType) and "" in (left.name, getattr(right, "name", "")) and left != right:
                 return self.unknown(node)
             return LiteralValue((left == right) == (sign == "=="))
-        if isinstance(left, Expression | Parameter) and isinstance(right, Expression | Parameter):
-            one, two = self.number(left), self.number(right)
-            if isinstance(one, Expression) and isinstance(two, Expression):
-                ends = constant(one), constant(two)
-                if ends[0] is not None and ends[1] is not None and sign in _COMPARED:
-                    return LiteralValue(_COMPARED[sign](ends[0], ends[1]))
+        if isinstance(left, Expression) and isinstance(right, Expression):
+            ends = constant(left), constant(right)
+            if ends[0] is not None and ends[1] is not None and sign in _COMPARED:
+                return LiteralValue(_COMPARED[sign](ends[0], ends[1]))
         return self.unknown(node)
 
     def _boolean(self, node: Node, names: Names) -> Value:

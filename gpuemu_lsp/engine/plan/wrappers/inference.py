@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions
+from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, TensorRank
+from gpuemu_lsp.engine.plan.wrappers.call_sites import Call, including, parametrized, sizes_of_calls
 from gpuemu_lsp.engine.plan.wrappers.call_values import defaults
 from gpuemu_lsp.engine.plan.wrappers.evaluator import Evaluator
-from gpuemu_lsp.engine.plan.wrappers.expression_values import EvaluationLimitError, Names
-from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import kernel_accesses
+from gpuemu_lsp.engine.plan.wrappers.expression_values import (
+    EvaluationLimitError,
+    Names,
+    OnCall,
+    UnexpectedRankError,
+)
+from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import kernel_accesses, parameter_names
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, LaunchEntry, MissingLaunch
-from gpuemu_lsp.engine.plan.wrappers.values import (
-    LiteralValue,
-    Parameter,
-    UnknownValue,
-    Value,
+from gpuemu_lsp.engine.plan.wrappers.objects import (
+    CONTEXT,
+    Methods,
+    as_members,
+    classes_of,
+    gradients,
+    is_autograd,
+    is_static,
 )
-from gpuemu_lsp.engine.project.model import (
-    KernelSpec,
-)
+from gpuemu_lsp.engine.plan.wrappers.values import LiteralValue, ObjectValue, Parameter, UnknownValue, Value
+from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.python import module_scope
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.syntax import descendants, enclosing_function, text_of
@@ -29,6 +38,9 @@ from gpuemu_lsp.engine.source.python.syntax import descendants, enclosing_functi
 _BLOCKS = frozenset(
     {"if_statement", "try_statement", "block", "else_clause", "elif_clause", "except_clause", "with_statement"}
 )
+_MAX_EVALUATIONS = 6
+_LARGEST_OF_CALL = 4096
+"""Largest size of a call in the program that a check tries, for one dim; of several dims, divided by their number."""
 _NOT_REACHED = "the arguments with which the launch is reached"
 
 
@@ -39,13 +51,15 @@ class KernelInference:
     scope: ModuleScope
     kernels: Mapping[str, Node]
     functions: Mapping[str, Node]
+    classes: Mapping[str, Methods]
 
     @classmethod
     def of(cls, scope: ModuleScope, kernels: Iterable[str]) -> KernelInference:
         """Return the inference of a module; ``kernels`` are the names of its kernels."""
         wanted = frozenset(kernels)
         functions = {text_of(one.child_by_field_name("name")): one for one in _functions(scope.root)}
-        return cls(scope, {name: node for name, node in functions.items() if name in wanted}, functions)
+        kernels_found = {name: node for name, node in functions.items() if name in wanted}
+        return cls(scope, kernels_found, functions, classes_of(scope.root))
 
     def infer(self, spec: KernelSpec) -> InferredKernel | MissingLaunch:
         """Return the entry of an unregistered kernel."""
@@ -57,16 +71,38 @@ class KernelInference:
         if not wrappers:
             return MissingLaunch("a launch")
         missing: MissingLaunch | None = None
+        assumed: InferredKernel | None = None
         for wrapper in wrappers:
             # Without a caller an optional parameter has its default, unless the launch needs another value.
             for defaults_hold in (True, False):
                 found = self._from(spec, kernel, wrapper, defaults_hold)
+                if isinstance(found, InferredKernel) and not found.indices_assumed:
+                    return self._with_sizes_of_calls(found, wrapper, wrappers)
                 if isinstance(found, InferredKernel):
-                    return found
+                    assumed = assumed or found
+                    break
                 if missing is None or missing.reason == _NOT_REACHED:
                     missing = found
-        assert missing is not None
-        return missing
+        # A caller that determines the values of indices comes before one that does not.
+        found_assumed = assumed or missing
+        assert found_assumed is not None
+        return found_assumed
+
+    def _with_sizes_of_calls(self, found: InferredKernel, wrapper: Node, wrappers: list[Node]) -> InferredKernel:
+        """Add the sizes with which the module's other functions, and its own statements, call the wrapper."""
+        calls: list[Call] = []
+        for caller in wrappers[wrappers.index(wrapper) + 1 :]:
+            for given in parametrized(caller):
+                # What a caller that cannot be evaluated calls is not known, like the callers of other files.
+                with suppress(EvaluationLimitError, RecursionError):
+                    self._evaluated(caller, True, given, lambda *call: calls.append(call))
+        values = sizes_of_calls(wrapper, calls, found.origins)
+        largest = _LARGEST_OF_CALL // max(len(found.spec.dims or ()), 1)
+        dims = {
+            name: including(dim, [one for one in values.get(name, ()) if one <= largest])
+            for name, dim in (found.spec.dims or {}).items()
+        }
+        return replace(found, spec=replace(found.spec, dims=dims), values=values)
 
     def _wrappers(self, kernel: str) -> list[Node]:
         """Return the functions that launch a kernel, then those that call them."""
@@ -90,15 +126,11 @@ class KernelInference:
     def _from(
         self, spec: KernelSpec, kernel: Node, wrapper: Node, defaults_hold: bool
     ) -> InferredKernel | MissingLaunch:
-        assumptions = Assumptions(text_of(wrapper))
-        evaluator = Evaluator(self.scope, self.functions, frozenset(self.kernels), assumptions)
         try:
-            if wrapper == self.scope.root:
-                evaluator.run_module(wrapper)
-            else:
-                evaluator.run(wrapper, _parameters(wrapper, evaluator, defaults_hold))
+            evaluator = self._evaluated(wrapper, defaults_hold)
         except (EvaluationLimitError, RecursionError):
             return MissingLaunch("the launch, whose function is too long")
+        assumptions = evaluator.assumptions
         launches = [one for one in evaluator.launches if one.kernel == (spec.entry or spec.name)]
         if not launches:
             return MissingLaunch(_NOT_REACHED)
@@ -112,6 +144,71 @@ class KernelInference:
             missing = missing or found
         assert missing is not None
         return missing
+
+    def _evaluated(
+        self, wrapper: Node, defaults_hold: bool, given: Names | None = None, on_call: OnCall = lambda *_: None
+    ) -> Evaluator:
+        """Evaluate a function, again if a parameter turns out to have another rank than assumed.
+
+        ``given`` are parameters whose values are known.
+
+        Raises
+        ------
+        EvaluationLimitError
+            If it takes too many steps.
+        """
+        ranks: dict[str, TensorRank] = {}
+        for _ in range(_MAX_EVALUATIONS):
+            assumptions = Assumptions(text_of(wrapper) + text_of(self._called_before(wrapper)), ranks=dict(ranks))
+            evaluator = Evaluator(
+                self.scope, self.functions, frozenset(self.kernels), assumptions, self.classes, on_call
+            )
+            try:
+                if wrapper == self.scope.root:
+                    evaluator.run_module(wrapper)
+                else:
+                    evaluator.run(wrapper, self._arguments(wrapper, evaluator, defaults_hold) | (given or {}))
+            except UnexpectedRankError as error:
+                ranks[error.name] = TensorRank(error.rank, certain=True)
+            else:
+                return evaluator
+        raise EvaluationLimitError
+
+    def _arguments(self, wrapper: Node, evaluator: Evaluator, defaults_hold: bool) -> Names:
+        """Return the parameters of a function, with the object of a method.
+
+        ``backward`` of an autograd function gets what ``forward`` saved, and gradients of its outputs' shapes.
+        """
+        given = _parameters(wrapper, evaluator, defaults_hold)
+        methods = self._own_methods(wrapper)
+        if methods is None:
+            return given
+        first, *others = given
+        owner = given[first] = ObjectValue(methods)
+        before = self._called_before(wrapper)
+        if before is not None:
+            names = _parameters(before, evaluator, defaults_hold=True)
+            names[next(iter(names), first)] = owner
+            outputs = evaluator.run(before, names)
+            given |= gradients(outputs, tuple(others)) if is_autograd(methods) else {}
+        if not is_autograd(methods):
+            as_members(owner)
+        return given
+
+    def _own_methods(self, function: Node) -> Methods | None:
+        """Return the methods of the class of which a function is a method with an object, or of autograd."""
+        methods = next((one for one in self.classes.values() if function in one.values()), None)
+        if methods is None or (is_static(function) and next(iter(parameter_names(function)), "") != CONTEXT):
+            return None
+        return methods if parameter_names(function) else None
+
+    def _called_before(self, function: Node) -> Node | None:
+        """Return the method that sets the attributes which a method reads."""
+        methods = self._own_methods(function)
+        if methods is None:
+            return None
+        before = methods.get("forward" if is_autograd(methods) else "__init__")
+        return before if before != function else None
 
 
 def inferred_kernel(spec: KernelSpec, text: str, kernels: Iterable[str]) -> InferredKernel | MissingLaunch:

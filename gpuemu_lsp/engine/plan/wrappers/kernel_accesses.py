@@ -38,6 +38,8 @@ class KernelAccesses:
     unknown: set[str] = field(default_factory=set)
     masks: set[str] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
+    indexed: dict[str, set[str]] = field(default_factory=dict)
+    """By parameter of ``indices``, those whose addresses its elements are part of."""
 
 
 def kernel_accesses(function: Node, functions: Mapping[str, Node]) -> KernelAccesses:
@@ -149,7 +151,9 @@ class _Body:
 
     def _access(self, name: str, pointer: _Origins) -> _Origins:
         direct = {one for one, loaded in pointer if not loaded}
-        self._found.indices |= {one for one, loaded in pointer if loaded}
+        for index in {one for one, loaded in pointer if loaded}:
+            self._found.indices.add(index)
+            self._found.indexed.setdefault(index, set()).update(direct)
         if name not in _STORES:
             self._found.loaded |= direct
         if name not in _LOADS:

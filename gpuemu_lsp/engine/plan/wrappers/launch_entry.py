@@ -20,8 +20,11 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     UnknownValue,
     Value,
     ValueSequence,
+    applied,
+    combined,
     named,
     product,
+    size,
     substituted,
 )
 from gpuemu_lsp.engine.project.expressions import Expression, constant, names
@@ -64,6 +67,10 @@ class InferredKernel:
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
     tile: int = 128
     free: frozenset[str] = frozenset()
+    origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By dim, its names in the evaluation of the function: extents of parameters, and numbers."""
+    indices_assumed: bool = False
+    """The elements of a tensor are part of addresses, and the program does not bound them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,7 @@ class LaunchEntry:
     args: dict[str, PointerSpec | ScalarSpec] = field(default_factory=dict)
     constexprs: dict[str, tuple[ConstexprValue, ...]] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
+    assumed: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
     scalars: list[Expression] = field(default_factory=list)
 
@@ -99,6 +107,7 @@ class LaunchEntry:
         for name in params:
             if name in given:
                 self._argument(name, given[name], params[name])
+        self._bound_indices()
         grid = self._grid()
         if self.missing or grid is None:
             missing = tuple(dict.fromkeys(self.missing))
@@ -157,12 +166,6 @@ class LaunchEntry:
 
     def _tensor(self, name: str, tensor: SymbolicTensor) -> None:
         storage, accesses = tensor.storage, self.accesses
-        if tensor.offset:
-            self.missing.append(f"the place of `{name}` in its tensor")
-            return
-        if name in accesses.indices and storage.bounds is None:
-            self.missing.append(f"the values of `{name}`, which are part of addresses")
-            return
         stored = name in accesses.stored
         direction = "in"
         compare = "elements"
@@ -175,8 +178,30 @@ class LaunchEntry:
             dtype = "bool"
         bounds = storage.bounds
         shape = tuple(map(self.assumptions.resolved, storage.shape))
+        if tensor.offset is not None:
+            # The part of the storage from the first element of the view on.
+            shape = (self.assumptions.resolved(combined("-", product(storage.shape), tensor.offset)),)
+            direction, compare = ("in", compare) if direction == "in" else ("inout", "none")
         self.storages[name] = storage
         self.args[name] = PointerSpec(direction, shape, range=bounds, dtype=dtype or None, compare=compare)
+
+    def _bound_indices(self) -> None:
+        """Bound the elements that are part of addresses, where the program does not, by what they index.
+
+        The caller determines which elements they are, so that nothing is claimed about accesses to those tensors.
+        """
+        for name in sorted(self.accesses.indices & set(self.storages)):
+            argument = self.args[name]
+            if self.storages[name].bounds is not None or not isinstance(argument, PointerSpec):
+                continue
+            indexed = self.accesses.indexed[name] & set(self.storages)
+            extents = [self.assumptions.resolved(self.storages[one].shape[0]) for one in sorted(indexed)]
+            if not extents:
+                self.missing.append(f"the values of `{name}`, which are part of addresses")
+                continue
+            least = extents[0] if len(set(extents)) == 1 else applied("min", *dict.fromkeys(extents))
+            self.args[name] = replace(argument, range=(size(0), least), dtype=argument.dtype or "int64")
+            self.assumed |= indexed
 
     def _grid(self) -> tuple[Expression, ...] | None:
         grid = self.launch.grid
@@ -232,7 +257,16 @@ class LaunchEntry:
             place,
             tile=max(tile, 1),
             free=free,
+            origins=self._origins(dims_used, rename),
+            indices_assumed=bool(self.assumed),
         )
+
+    def _origins(self, dims: Iterable[str], rename: Mapping[str, Expression]) -> dict[str, frozenset[str]]:
+        equal = {name: self.assumptions.resolved(named(name)) for name in self.assumptions.equal}
+        return {
+            str(rename.get(dim, dim)): frozenset({dim, *(one for one, value in equal.items() if str(value) == dim)})
+            for dim in dims
+        }
 
     def _free(self) -> frozenset[str]:
         """Return the numbers of the caller that no extent of its tensors is equal to, and that accesses depend on."""
@@ -249,7 +283,8 @@ class LaunchEntry:
     def _uncertain(self, used: frozenset[str]) -> set[str]:
         """Return the tensors whose extents are assumed; those without any get the shape of another tensor."""
         known = [name for name, one in self.storages.items() if self._is_certain(one, used)]
-        uncertain = set()
+        uncertain: set[str] = set()
+        uncertain |= self.assumed
         for name, _storage in self.storages.items():
             if name in known:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.wrappers.values import (
     DataType,
@@ -139,8 +140,8 @@ def method(
     if name == "element_size":
         return size(_BYTES.get(tensor.dtype, _UNTYPED_BYTES))
     if name == "is_contiguous":
-        return LiteralValue(tensor.strides is None and not tensor.offset)
-    if name in ("contiguous", "clone") and (tensor.strides is not None or tensor.offset):
+        return LiteralValue(tensor.strides is None)
+    if name in ("contiguous", "clone") and (tensor.strides is not None or tensor.offset is not None):
         return copied(tensor, tensor.dtype)
     if name in _SAME:
         return tensor
@@ -153,6 +154,8 @@ def method(
         return _reshaped(tensor, arguments)
     if name == "flatten" and not arguments:
         return _reshaped(tensor, (size(-1),))
+    if name in ("chunk", "split", "narrow", "select"):
+        return parts(tensor, name, [*arguments, *keywords.values()])
     if name in ("t", "transpose", "permute", "unsqueeze", "squeeze"):
         return _rearranged(tensor, name, arguments)
     if name in ("new_empty", "new_zeros", "new_ones", "new_full"):
@@ -179,7 +182,7 @@ def _axis(tensor: SymbolicTensor, value: Value | None) -> int | None:
 
 def _reshaped(tensor: SymbolicTensor, arguments: Sequence[Value]) -> SymbolicTensor | None:
     shape = shape_of(arguments)
-    if shape is None or tensor.strides is not None or tensor.offset:
+    if shape is None or tensor.strides is not None or tensor.offset is not None:
         return None
     open_axes = [index for index, one in enumerate(shape) if constant(one) == -1]
     if len(open_axes) > 1:
@@ -222,6 +225,50 @@ def _rearranged(tensor: SymbolicTensor, name: str, arguments: Sequence[Value]) -
             shape = (*tensor.shape[:at], size(1), *tensor.shape[at:])
             return SymbolicTensor(tensor.storage, shape, tensor.dtype, None, tensor.offset)
     return None
+
+
+def part(tensor: SymbolicTensor, axis: int, first: Expression, length: Expression) -> SymbolicTensor:
+    """Return the view of ``length`` elements along an axis, from ``first`` on."""
+    strides = tuple(map(tensor.stride, range(len(tensor.shape))))
+    shape = (*tensor.shape[:axis], length, *tensor.shape[axis + 1 :])
+    moved = combined("*", first, strides[axis])
+    offset = moved if tensor.offset is None else combined("+", tensor.offset, moved)
+    contiguous = tensor.strides is None and axis == 0
+    return SymbolicTensor(
+        tensor.storage, shape, tensor.dtype, None if contiguous else strides, offset if constant(offset) != 0 else None
+    )
+
+
+def selected(tensor: SymbolicTensor, axis: int, index: Expression) -> SymbolicTensor:
+    """Return the view of one index of an axis, which it no longer has."""
+    one = part(tensor, axis, index, size(1))
+    strides = one.strides
+    return replace(
+        one,
+        shape=(*one.shape[:axis], *one.shape[axis + 1 :]),
+        strides=None if strides is None else (*strides[:axis], *strides[axis + 1 :]),
+    )
+
+
+def parts(tensor: SymbolicTensor, name: str, arguments: Sequence[Value]) -> Value | None:
+    """Return the results of ``chunk(count, dim)``, ``split(length, dim)``, ``narrow`` and ``select``."""
+    numbers = [one for one in arguments if isinstance(one, Expression)]
+    at = 0 if name in ("narrow", "select") else 1
+    axis = _axis(tensor, numbers[at] if len(numbers) > at else size(0))
+    if axis is None or not numbers or len(numbers) != len(arguments):
+        return None
+    extent = tensor.shape[axis]
+    if name == "narrow" and len(numbers) == 3:
+        return part(tensor, axis, numbers[1], numbers[2])
+    if name == "select" and len(numbers) == 2:
+        return selected(tensor, axis, numbers[1])
+    count = constant(numbers[0]) if name == "chunk" else constant(combined("//", extent, numbers[0]))
+    if count is None or not 0 < count < 9:
+        return None
+    length = combined("//", extent, size(count)) if name == "chunk" else numbers[0]
+    return ValueSequence(
+        tuple(part(tensor, axis, combined("*", size(index), length), length) for index in range(count))
+    )
 
 
 def _permuted(tensor: SymbolicTensor, order: tuple[int, ...]) -> SymbolicTensor:

@@ -54,10 +54,14 @@ class ValueSequence:
 
 @dataclass(frozen=True, slots=True)
 class LocalFunction:
-    """A function or lambda of the module; ``names`` are the variables that it sees."""
+    """A function or lambda of the module.
+
+    ``names`` are the variables that it sees, ``owner`` is the object of a method.
+    """
 
     node: Syntax
     names: Mapping[str, Value] = field(compare=False, repr=False)
+    owner: Value | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +97,22 @@ class SymbolicTensor:
     shape: tuple[Expression, ...]
     dtype: str
     strides: tuple[Expression, ...] | None = None
-    offset: bool = False
-    """The first element is not that of the storage."""
+    offset: Expression | None = None
+    """The index of the first element in the storage, in elements; None for 0."""
 
     def stride(self, axis: int) -> Expression:
         """Return the distance of neighbours along an axis, in elements."""
         if self.strides is not None:
             return self.strides[axis]
         return product(self.shape[axis % len(self.shape) + 1 :])
+
+
+@dataclass(slots=True, eq=False)
+class ObjectValue:
+    """An object of a class of the module; ``methods`` are those of the class."""
+
+    methods: Mapping[str, Syntax]
+    attributes: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +124,7 @@ class Parameter:
 
 Value: TypeAlias = (
     "Expression | UnknownValue | LiteralValue | DataType | ValueSequence | LocalFunction | DottedName"
-    " | SymbolicTensor | Parameter"
+    " | SymbolicTensor | Parameter | ObjectValue"
 )
 Evaluate: TypeAlias = Callable[[Syntax], Value]
 
@@ -145,6 +157,8 @@ def combined(operator: str, left: Expression, right: Expression) -> Expression:
     """
     if operator == "*" and constant(left) == 1:
         return right
+    if operator == "*" and 0 in (constant(left), constant(right)):
+        return size(0)
     if (operator == "*" and constant(right) == 1) or (operator == "//" and constant(right) == 1):
         return left
     if operator in ("+", "-") and constant(right) == 0:
