@@ -95,3 +95,129 @@ def test_an_error_of_one_specialisation_is_found_where_all_are_compiled(request_
     assert checked(request_of(ONLY_ONE, "general"))[0].status == "passed"
     report, rules = checked(request_of(ONLY_ONE, "all"))
     assert report.status != "passed" and rules == {"compile/error"}
+
+
+SUMS = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sums(x, y, cols, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    value = tl.load(x + tl.program_id(0) * cols + c, mask=c < cols, other=0.0).to(tl.float32)
+    tl.store(y + tl.program_id(0), tl.sum(value, axis=0))
+
+
+def reference(inputs):
+    return inputs["x"].sum(axis=1)
+"""
+SUMS_CONFIG = """\
+[[kernels]]
+name = "sums"
+source = "model.py"
+reference = "model.py:reference"
+dtypes = ["float32", "float16"]
+[kernels.dims]
+rows = { min = 1, max = 40 }
+cols = { min = 1, max = 1100 }
+[kernels.args]
+x = { in = ["rows", "cols"] }
+y = { out = ["rows"], dtype = "float32" }
+cols = "cols"
+[kernels.constexprs]
+BLOCK = "next_pow2(cols)"
+[kernels.launch]
+grid = "rows"
+num_warps = [4, 8]
+"""
+TUNED = """\
+import triton
+import triton.language as tl
+
+# The first needs more shared memory than there is: seven stages of 64 KiB.
+CONFIGURATIONS = [triton.Config({"SIZE": size}, num_stages=stages) for size, stages in ((128, 8), (32, 2), (64, 2))]
+
+
+@triton.autotune(configs=CONFIGURATIONS, key=["m"])
+@triton.jit
+def product(x, y, out, m, k, SIZE: tl.constexpr):
+    i, c = tl.program_id(0) * SIZE + tl.arange(0, SIZE), tl.arange(0, 64)
+    total = tl.zeros((SIZE, SIZE), tl.float32)
+    for start in range(0, k, 64):
+        inside = (i[:, None] < m) & (start + c[None, :] < k)
+        a = tl.load(x + i[:, None] * k + start + c[None, :], mask=inside, other=0.0)
+        b = tl.load(y + i[:, None] * k + start + c[None, :], mask=inside, other=0.0)
+        total = tl.dot(a, tl.trans(b), total)
+    diagonal = tl.arange(0, SIZE)[:, None] == tl.arange(0, SIZE)[None, :]
+    tl.store(out + i, tl.sum(tl.where(diagonal, total, 0.0), axis=1), mask=i < m)
+
+
+def reference(inputs):
+    return (inputs["x"] * inputs["y"]).sum(axis=1)
+"""
+
+TUNED_CONFIG = """\
+[[kernels]]
+name = "product"
+source = "model.py"
+reference = "model.py:reference"
+[kernels.dims]
+m = { min = 1, max = 200 }
+k = { min = 1, max = 200, multiple_of = 8 }
+[kernels.args]
+x = { in = ["m", "k"], align = 4 }
+y = { in = ["m", "k"], align = 4 }
+out = { out = ["m"] }
+m = "m"
+k = "k"
+[kernels.launch]
+grid = "ceil_div(m, SIZE)"
+"""
+
+
+def compiled(request):
+    """Return the number of specialisations that the drawn cases of each plan have."""
+    prepared = prepare(request)
+    counts = []
+    for plan in prepared.plans:
+        drawn = list(cases(plan, 42, 16))
+        assert len(drawn) == 16
+        counts.append(len({id(prepared.subject.code(plan, case)) for case in drawn}))
+    return prepared, counts
+
+
+def test_a_save_compiles_three_specialisations_of_a_block_that_depends_on_a_size(tmp_path, request_of):
+    (tmp_path / "gpuemu.toml").write_text(SUMS_CONFIG)
+    (tmp_path / "model.py").write_text(SUMS)
+    (request,) = targets.collect([str(tmp_path)], CheckOptions(store_root=str(tmp_path)), tmp_path).requests
+    on_save = replace(request, options=replace(request.options, specialisations="general"))
+    assert sum(compiled(request)[1]) > 12
+    prepared, counts = compiled(on_save)
+    assert counts == [2, 1] and prepared.specialisation.warps == 4
+    assert checked(on_save)[0].status == "passed"
+    buggy = SUMS.replace("other=0.0", "other=1.0")
+    assert checked(replace(on_save, text=buggy))[0].status == "failed"
+
+
+def test_a_stored_case_of_another_variant_runs_on_a_save(tmp_path, request_of):
+    """It fails in one variant only, which the cases of a save do not have."""
+    (tmp_path / "gpuemu.toml").write_text(SUMS_CONFIG)
+    (tmp_path / "model.py").write_text(SUMS.replace("axis=0))", "axis=0) + (1.0 if BLOCK == 2048 else 0.0))"))
+    (request,) = targets.collect([str(tmp_path)], CheckOptions(store_root=str(tmp_path)), tmp_path).requests
+    on_save = replace(request, options=replace(request.options, specialisations="general"))
+    assert checked(on_save)[0].status == "passed"
+    assert checked(request)[0].status == "failed"
+    assert checked(on_save)[0].status == "failed"
+
+
+def test_a_save_runs_one_configuration_and_one_alignment(tmp_path, request_of):
+    (tmp_path / "gpuemu.toml").write_text(TUNED_CONFIG)
+    (tmp_path / "model.py").write_text(TUNED)
+    (request,) = targets.collect([str(tmp_path)], CheckOptions(store_root=str(tmp_path)), tmp_path).requests
+    on_save = replace(request, options=replace(request.options, specialisations="general"))
+    prepared, counts = compiled(on_save)
+    assert counts == [1]
+    (plan,) = prepared.plans
+    assert {case.dims["config"] for case in cases(plan, 42, 16)} == {2}
+    assert checked(on_save)[0].status == "passed"

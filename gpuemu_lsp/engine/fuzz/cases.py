@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 
@@ -16,6 +17,7 @@ from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.size_classes import DimSizes
 from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
 from gpuemu_lsp.engine.fuzz.values import draw
+from gpuemu_lsp.engine.fuzz.variants import MEDIUM, SMALL, Variants, variants_of
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 
@@ -46,7 +48,9 @@ def cases(
     """
     hints = hints or LaunchHints()
     dims = size_classes.dim_sizes(plan, hints)
-    included = [(dim.spec.name, value) for dim in dims for value in dim.spec.include]
+    variants = _variants(plan, master_seed, dims)
+    fixed = {} if variants is None else variants.fixed
+    included = [(dim.spec.name, value) for dim in dims for value in dim.spec.include if dim.spec.name not in fixed]
     narrow = any(isinstance(arg, TensorArg) and arg.dtype == "float16" for arg in plan.args)
     built, reason = 0, "no sizes to try"
     for index in range(count):
@@ -54,7 +58,7 @@ def cases(
         how = recipe(strategy, index, hints.linear, narrow)
         wanted = _included(included, index)
         try:
-            geometry, chosen = _choose(plan, dims, seed, how, wanted)
+            geometry, chosen = _choose(plan, dims, seed, how, wanted, variants)
         except ImpossibleError as error:
             reason = str(error)
             continue
@@ -118,9 +122,14 @@ def _included(pairs: list[tuple[str, int]], index: int) -> Mapping[str, int]:
 
 
 def _choose(
-    plan: Plan, dims: tuple[DimSizes, ...], seed: int, how: Recipe, wanted: Mapping[str, int]
+    plan: Plan,
+    dims: tuple[DimSizes, ...],
+    seed: int,
+    how: Recipe,
+    wanted: Mapping[str, int],
+    variants: Variants | None = None,
 ) -> tuple[CaseGeometry, dict[str, int]]:
-    """Draw sizes until they can be launched within the limits.
+    """Draw sizes until they can be launched within the limits, with one of ``variants``.
 
     Raises
     ------
@@ -136,11 +145,29 @@ def _choose(
         chosen = size_classes.draw(dims, kind, rng, lead)
         if attempt < 2:
             chosen = size_classes.override(dims, chosen, wanted)
+        if variants is not None:
+            chosen = variants.moved(
+                chosen, {name: chosen[name] for name in wanted if attempt < 2}, rng.derive("variant")
+            )
+            keep |= variants.deciding
         try:
             return _shrunk_to_fit(plan, dims, chosen, keep, seed, how)
         except ImpossibleError as error:
             first = first or error
     raise first or ImpossibleError("no sizes to try")
+
+
+def _variants(plan: Plan, master_seed: int, dims: tuple[DimSizes, ...]) -> Variants | None:
+    """Return the variants that the cases of a seed may have; None for any."""
+
+    def draw(index: int, fixed: Mapping[str, int]) -> Mapping[str, int]:
+        seed, how = derive_seed(master_seed, f"iter_{index}"), recipe(QUICK, index)
+        with contextlib.suppress(ImpossibleError):
+            if index in (MEDIUM, SMALL):
+                return {**_choose(plan, dims, seed, how, fixed)[1], **fixed}
+        return {**size_classes.draw(dims, how.sizes, Rng(seed).derive("shape"), _lead(dims, how)), **fixed}
+
+    return variants_of(plan, dims, draw)
 
 
 def _lead(dims: tuple[DimSizes, ...], how: Recipe) -> int:

@@ -99,16 +99,30 @@ class PythonChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class VariantLimit:
+    """How many variants of a Triton kernel, of different compile-time values, drawn cases have.
+
+    ``most`` does not count the values of flags and lists, each of which some case has. ``fixed`` are dims that have one
+    value in all drawn cases.
+    """
+
+    most: int
+    fixed: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class TritonOptions:
     """What Triton's compiler is given besides the arguments.
 
     ``options`` are those of the compiler, such as ``num_warps``, by name; ``choices`` the constexprs that are not
-    scalars. ``configuration`` is the dim whose value is the number of the autotuner's configuration, from 1.
+    scalars. ``configuration`` is the dim whose value is the number of the autotuner's configuration, from 1. Without a
+    ``limit`` drawn cases have any number of variants.
     """
 
     options: tuple[tuple[str, Expression], ...] = ()
     choices: tuple[PythonChoice, ...] = ()
     configuration: str | None = None
+    limit: VariantLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ is needed: it takes half a second.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz.model import PlanError
 from gpuemu_lsp.engine.lint import lint
-from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ReadLaunch
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ReadLaunch, VariantLimit
 from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, entry_template, resolve_triton
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, MissingLaunch
@@ -25,11 +26,16 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.source.python.model import PythonSource, TritonKernel
-from gpuemu_lsp.engine.subjects.model import CodeError
+from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.source_map import statement_range
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
+
+_MOST_VARIANTS = 2
+"""Variants of the first dtype on a save, of small and of larger sizes; those of other dtypes have larger sizes only."""
+_TRIED_CONFIGURATIONS = 4
+"""Configurations of an autotuner that may be skipped on a save, because they need too much shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class TritonRequest:
 
     ``text`` is that of its file, ``arch`` the architectures to compile for, the first of which runs, ``seed`` that of
     the first case. ``seconds`` limits the import of the module and each compilation. ``execute`` False imports nothing.
-    ``general``: cases share code that assumes nothing of integers.
+    ``general``: cases share code that assumes nothing of integers, and have few variants.
     """
 
     spec: KernelSpec
@@ -96,17 +102,18 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
         stated = [_assumed(inferred, source, name)] if result.plans else []
     plans, artifacts, found = list[Plan](), list[Artifact](), [*stated, *result.findings]
     variant: Specialisation | None = None
-    for plan in result.plans:
+    for resolved in result.plans:
         subjects = [imported, *(replace(imported, arch=arch) for arch in request.arch[1:] if not plans)]
+        limited = _with_few_variants(resolved, _MOST_VARIANTS if not plans else 1) if request.general else ()
         try:
-            codes = [subject.first(plan, request.seed) for subject in subjects]
+            plan, codes = _first_codes(subjects, (*limited, resolved), request.seed)
         except CodeError as error:
             if imported.import_failure is not None:
                 return TritonPreparation((replace(imported.import_failure, rule="engine/not-executed"),))
             found += [one for one in error.findings if one not in found]
         except PlanError as error:
             place = next((spec.places[key] for key in ("launch.grid", "launch") if key in spec.places), name)
-            found.append(make("config/bad-value", str(error), place, kernel=spec.name, dtype=plan.dtype))
+            found.append(make("config/bad-value", str(error), place, kernel=spec.name, dtype=resolved.dtype))
         else:
             if not plans:
                 artifacts += [with_resources(code.artifact) for code in codes]
@@ -117,6 +124,36 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
     for artifact in artifacts:
         found += lint(artifact, artifact.entries[kernel.name], spec, file)
     return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file, variant)
+
+
+def _first_codes(
+    subjects: Sequence[TritonKernelSubject], plans: Sequence[Plan], seed: int
+) -> tuple[Plan, list[CaseCode]]:
+    """Return the first of the plans that an autotuner would not skip, and its code for each architecture."""
+    for plan in plans[:-1]:
+        try:
+            return plan, [subject.first(plan, seed) for subject in subjects]
+        except CodeError as error:
+            if error.findings:
+                raise
+    return plans[-1], [subject.first(plans[-1], seed) for subject in subjects]
+
+
+def _with_few_variants(plan: Plan, most: int) -> tuple[Plan, ...]:
+    """Return a plan whose drawn cases have few variants; of an autotuned kernel one for each configuration.
+
+    Cases have the first of several ``num_warps`` and ``num_stages``. They and the configurations have no influence on
+    what a kernel is to compute.
+    """
+    assert plan.triton is not None
+    choices = {dim.name: dim.choices for dim in plan.dims if dim.choices}
+    fixed = {name: choices[name][0] for name, _ in plan.triton.options if name in choices}
+    configuration = plan.triton.configuration
+    chosen = [fixed]
+    if configuration is not None:
+        chosen = [{**fixed, configuration: number} for number in choices[configuration][:_TRIED_CONFIGURATIONS]]
+    limits = [VariantLimit(most, one) for one in chosen]
+    return tuple(replace(plan, triton=replace(plan.triton, limit=limit)) for limit in limits)
 
 
 def _with_launch(result: PlanResult, inferred: InferredKernel) -> PlanResult:

@@ -126,7 +126,7 @@ class TritonKernelSubject:
         try:
             with deadline(self.seconds):
                 general = self.general and case.key.id not in self.exact
-                code = compile_for(self.kernel, self._arguments(plan, case), configuration, general=general)
+                code = compile_for(self.kernel, self._arguments(plan, case, general), configuration, general=general)
         except DeadlineError as error:
             why = f"Triton's compilation took longer than {self.seconds:g} s"
             raise CodeError((self._not_executed(why),)) from error
@@ -182,15 +182,19 @@ class TritonKernelSubject:
             {form: code.kernel.asm[form] for form in REPRESENTATIONS if form in code.kernel.asm},
         )
 
-    def _arguments(self, plan: Plan, case: Case) -> dict[str, Any]:
-        """Return the arguments of the launch, as Triton's launcher takes them."""
+    def _arguments(self, plan: Plan, case: Case, general: bool) -> dict[str, Any]:
+        """Return the arguments of the launch, as Triton's launcher takes them.
+
+        ``general``: a tensor that some case has at an unaligned address has one. The code of an unaligned pointer is
+        valid for an aligned one.
+        """
         assert plan.triton is not None
         given: dict[str, Any] = {}
         for arg in plan.args:
             if isinstance(arg, TensorArg):
                 shape = shape_of(case, arg.param)
                 owner = case.extra.get(f"alias:{arg.param}", arg.param)
-                offset = int(case.extra.get(f"offset:{owner}", "0"))
+                offset = int(case.extra.get(f"offset:{owner}", "0")) or (arg.align or 0 if general else 0)
                 steps = strides(case.extra, arg.param, shape)
                 given[arg.param] = TensorStandIn.of(arg.dtype, shape, steps, offset)
             else:
