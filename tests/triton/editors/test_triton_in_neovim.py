@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+from support.editor_project import without_editor
 from support.neovim import HARNESS, command_of, run_scenario, variables_of
 from support.terminal import COLUMNS, ROWS, record
 from support.vscode import installed, run_script
@@ -30,3 +32,23 @@ def test_the_screen_has_hover_diagnostics_and_ttgir(project, editor_environment,
     hover, ttgir = texts.values()
     assert "num_warps = 4" in hover and "FAILED" in hover and "out of bounds" in hover
     assert "tl.store" in ttgir and "tt.store" in ttgir and "tt.reduce" in ttgir
+
+
+def test_pyright_and_ruff_next_to_the_server_keep_their_findings(project, editor_environment):
+    tools = installed()
+    pyright = tools.editors / "pyright/node_modules/pyright/langserver.index.js"
+    ruff = shutil.which("ruff", path=editor_environment["PATH"])
+    if not pyright.exists() or ruff is None:
+        without_editor("Pyright or ruff is not installed (tests/editors/install_pyright.sh, pip install ruff)")
+    file = project.root / "softmax.py"
+    text = file.read_text(encoding="utf-8").replace("    return torch", "    unused = 1\n    return torch")
+    file.write_text(text + '\n\ncount: int = "three"\n', encoding="utf-8")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    facts = {
+        **project.facts,
+        "pyright": [str(tools.node), str(pyright), "--stdio"],
+        "ruff": [ruff, "server"],
+        "unused": lines.index("    unused = 1") + 1,
+        "typed": len(lines),
+    }
+    run_scenario(Path(__file__).with_name("servers.lua"), project.root, editor_environment, facts)
