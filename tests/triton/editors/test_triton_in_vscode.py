@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.model_pairs import BIAS
+from support.untrusted import make_untrusted
 from support.vscode import SCRIPTS, assert_all_passed, build, installed, run_script, with_server
 
 # Each test starts a workbench, a browser and a server, which are slow on a busy machine.
@@ -48,3 +49,11 @@ def test_a_model_and_its_kernel_are_compared_once_the_lightbulb_has_registered_i
     (folder / "model.py").write_text(BIAS, encoding="utf-8")
     facts = {"folder": str(folder), "suite": "pairs"}
     assert_all_passed(run_script(tools, SCRIPTS / "host.mjs", tmp_path, user_environment, facts))
+
+
+def test_in_restricted_mode_nothing_of_the_folder_is_imported(tmp_path, tools, vsix, user_environment):
+    folder = tmp_path / "theirs"
+    imported = make_untrusted(folder, shadows=False)
+    facts = {"folder": str(folder), "imported": str(imported), "vsix": str(vsix)}
+    output = run_script(tools, SCRIPTS / "restricted.mjs", tmp_path, user_environment, facts)
+    assert "scenario passed" in output
