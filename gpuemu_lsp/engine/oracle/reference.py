@@ -33,6 +33,7 @@ from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
 from gpuemu_lsp.engine.oracle.opened_files import recorded_files
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
+from gpuemu_lsp.engine.oracle.stdin_scripts import StdinScript, is_stdin_script
 from gpuemu_lsp.engine.oracle.torch_reference import (
     as_arrays,
     as_tensors,
@@ -106,6 +107,9 @@ def load(path: str, function: str = "reference") -> Reference:
     ReferenceFailure
         If the script fails, or has no such function.
     """
+    if is_stdin_script(path, function):
+        folder = str(Path(path).resolve().parent)
+        return Reference(path, folder, StdinScript(path, folder), (), everything=True)
     loader = _FreshLoader(path)
     spec = importlib.util.spec_from_loader(_MODULE, loader, origin=path)
     assert spec is not None

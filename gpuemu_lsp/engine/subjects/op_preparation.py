@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 
 if TYPE_CHECKING:
+    from gpuemu_lsp.engine.subjects.ops.planning import OpPlans
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
 
 _IMPORT_SECONDS = 60.0
@@ -59,6 +60,7 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
     from gpuemu_lsp.engine.oracle.opened_files import recorded_files
     from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, import_op
     from gpuemu_lsp.engine.subjects.ops.planning import plan_op
+    from gpuemu_lsp.engine.subjects.ops.schema import SchemaError, with_schema
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
     from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
 
@@ -73,13 +75,43 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
     except DeadlineError:
         why = f"its import took longer than {max(seconds, _IMPORT_SECONDS):g} s"
         return OpPreparation((_not_executed(spec, why, name),), place)
+    try:
+        spec = with_schema(spec)
+    except SchemaError as error:
+        key = spec.places.get("op_schema", name)
+        return OpPreparation((make("config/bad-value", f"{error}.", key, kernel=spec.name),), place)
     planned = plan_op(spec, place)
     artifact = Artifact(spec.source, "", "", b"", {spec.name: spec.name}, {}, toolchain_of(op))
     files = {1: spec.source} if spec.source.endswith(".py") else {}
     source_map = SourceMap(files, lambda path: text if path == spec.source else None, place)
-    return OpPreparation(
-        planned.findings, place, planned.plans, artifact, OpSubject(function, artifact, source_map, seconds)
-    )
+    subject = OpSubject(function, artifact, source_map, seconds)
+    plans, findings = _with_outputs(spec, planned, subject, seconds, name)
+    return OpPreparation((*planned.findings, *findings), place, plans, artifact, subject)
+
+
+def _with_outputs(
+    spec: KernelSpec, planned: OpPlans, subject: OpSubject, seconds: float, name: Place
+) -> tuple[tuple[Plan, ...], tuple[Finding, ...]]:
+    """Return the plans with outputs that gpuemu.toml does not declare, or the finding that says what to add."""
+    from gpuemu_lsp.engine.oracle import ReferenceFailure, load
+    from gpuemu_lsp.engine.subjects.ops.outputs import UndeterminedError, with_outputs
+
+    assert spec.reference is not None
+    plans = []
+    try:
+        with deadline(10 * seconds):
+            reference = load(spec.reference, spec.reference_function)
+            for plan in planned.plans:
+                plans.append(with_outputs(plan, reference, subject.results, set(planned.open_dtypes)))
+    except (ReferenceFailure, DeadlineError):
+        # The check calls the reference too, and says on which line it fails.
+        return planned.plans, ()
+    except UndeterminedError as error:
+        message = (
+            f"'{spec.name}' was not run: {error}. Declare its outputs in `[ops.args]`: y = {{ out = [\"rows\"] }}."
+        )
+        return (), (make("config/ambiguous-signature", message, spec.places.get("args", name), kernel=spec.name),)
+    return tuple(plans), ()
 
 
 def toolchain_of(op: OpSpec) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,7 +97,8 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_result_that_is_not_as_declared_has_its_own_message(tmp_path, name):
     text, rule, words = FAULTS[name]
-    write(tmp_path, op=text)
+    entry = ENTRY.replace('y = { out = ["rows", "cols"]', 'y = { out = ["rows", "cols"], dtype = "float32"')
+    write(tmp_path, entry, text)
     report, findings = checked(tmp_path)
     found = [finding for finding in findings if finding.rule == rule]
     assert report.status == "failed", findings
@@ -199,3 +201,87 @@ def test_options_of_the_emulator_do_not_matter(tmp_path):
     thorough = CheckOptions(unoptimized=True, counters=True, coverage=True, verdicts="reuse", cases=4)
     assert checked(tmp_path, thorough)[0].status == "passed"
     assert checked(tmp_path, replace(thorough, executor="gpu"))[0].status == "passed"
+
+
+SCRIPT = """
+import base64, json, sys
+import numpy as np
+
+payload = json.load(sys.stdin)
+given = payload["inputs"]["x"]
+x = np.frombuffer(base64.b64decode(given["data"]), given["dtype"]).reshape(given["shape"])
+y = x * float(payload["kwargs"]["factor"]) if payload["kwargs"]["negate"] == "false" else -x
+print(json.dumps({"shape": y.shape, "dtype": str(y.dtype), "data": base64.b64encode(y.tobytes()).decode()}))
+"""
+SCRIPT_ENTRY = """
+[[ops]]
+name = "scale"
+execution_mode = "script_based"
+op_script = "op.py"
+reference = "ref.py"
+[ops.dims]
+n = { max = 40 }
+[ops.args]
+x = { in = ["n"] }
+factor = 2.5
+negate = false
+y = { out = ["n"] }
+"""
+FACTOR = "def reference(inputs, factor):\n    return inputs['x'] * factor\n"
+
+
+def scripts(folder: Path, op: str, reference: str = FACTOR) -> None:
+    write(folder, SCRIPT_ENTRY, reference=reference)
+    (folder / "op.py").write_text(op)
+
+
+@pytest.mark.parametrize("reference", [FACTOR, SCRIPT])
+@pytest.mark.parametrize("op", [SCRIPT, "def op(inputs, factor, **kwargs):\n    return inputs['x'] * 2.5\n"])
+def test_scripts_and_functions_are_interchangeable(tmp_path, op, reference):
+    options = CheckOptions(cases=3)
+    scripts(tmp_path, op, reference)
+    report, findings = checked(tmp_path, options)
+    assert (report.status, findings) == ("passed", [])
+    scripts(tmp_path, op.replace("2.5", "2.6").replace("float(", "1.01 * float("), reference)
+    assert checked(tmp_path, options)[0].status == "failed"
+
+
+SCRIPT_FAULTS = {
+    "short": (SCRIPT.replace("y.tobytes()", "y.tobytes()[:-4]"), "elements ("),
+    "no output": (SCRIPT.replace("print(", "str("), "wrote no JSON object"),
+    "text": (SCRIPT + "print('done')\n", "wrote no JSON object"),
+    "raises": (SCRIPT.replace('["inputs"]["x"]', '["inputs"]["z"]'), "exit code 1: KeyError: 'z'"),
+    "not base64": (SCRIPT.replace(".decode()}", ".decode()[:-1] + '!'}"), "is not a tensor"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPT_FAULTS)
+def test_an_output_that_is_not_a_tensor_is_an_error(tmp_path, name):
+    text, words = SCRIPT_FAULTS[name]
+    scripts(tmp_path, text)
+    report, findings = checked(tmp_path, CheckOptions(cases=2))
+    assert report.status == "failed"
+    assert {finding.rule for finding in findings} == {"op/error"}
+    assert words in findings[0].message
+    scripts(tmp_path, SCRIPT, text)
+    report, findings = checked(tmp_path, CheckOptions(cases=2))
+    assert report.status == "error"
+    assert {finding.rule for finding in findings} == {"reference/error"}
+
+
+def test_a_script_that_does_not_return_is_killed_with_its_children(tmp_path):
+    child = "import subprocess, sys, time\nopen('pid', 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
+    scripts(tmp_path, f"# stdin\n{child}time.sleep(600)\n")
+    report, findings = checked(tmp_path, CheckOptions(cases=1, case_seconds=1.0))
+    assert report.status == "failed"
+    assert "did not return within 1 s" in findings[0].message
+    pid = int((tmp_path / "pid").read_text())
+    until = time.monotonic() + 10.0
+    while _runs(pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.deadline import DeadlineError
+from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Array
+from gpuemu_lsp.engine.oracle.stdin_scripts import ScriptError, StdinScript, is_stdin_script
 from gpuemu_lsp.engine.oracle.torch_reference import may_use_torch, uses_torch
 from gpuemu_lsp.engine.project.model import OpSpec
 from gpuemu_lsp.engine.subjects.ops.tensors import to_array, to_tensor
@@ -57,10 +59,11 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The result of a call, with arrays in place of tensors."""
+    """The result of a call, with arrays in place of tensors; ``findings`` are those of emulated launches in it."""
 
     value: Any
     op: Op
+    findings: tuple[Finding, ...] = ()
 
 
 def import_op(call: OpSpec, text: str | None) -> Op:
@@ -77,6 +80,8 @@ def import_op(call: OpSpec, text: str | None) -> Op:
         module_name, _, name = call.target.partition(":")
         module: Any = import_name(module_name, (call.folder, f"{call.folder}/src"))
         function, where = _attribute(module, name), f"module {module_name}"
+    elif call.op_script is not None and is_stdin_script(call.op_script, "op"):
+        return Op(StdinScript(call.op_script, call.folder), call.folder, mapping=True)
     else:
         path = call.run_file or call.op_script
         assert path is not None
@@ -97,10 +102,8 @@ def _emulation() -> Callable[[], contextlib.AbstractContextManager[object]]:
     if importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None:
         return contextlib.nullcontext
     # By name: the package of users is a front end, which the engine does not depend on.
-    emulated: Callable[[], contextlib.AbstractContextManager[object]] = importlib.import_module(
-        "gpuemu.triton"
-    ).emulated
-    return emulated
+    emulated = importlib.import_module("gpuemu.triton").emulated
+    return functools.partial(emulated, on_finding="collect")
 
 
 def call_op(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) -> Returned:
@@ -112,25 +115,28 @@ def call_op(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) ->
         If it raises an exception or exits.
     """
     try:
-        return Returned(_called(op, tensors, scalars), op)
+        return _called(op, tensors, scalars)
     except OpFailure as failure:
         if not op.either or not isinstance(failure.__cause__, AttributeError | TypeError | ValueError | RuntimeError):
             raise
         other = replace(op, torch=not op.torch, either=False)
         try:
-            return Returned(_called(other, tensors, scalars), other)
+            return _called(other, tensors, scalars)
         except OpFailure:
             raise failure from failure.__cause__
 
 
-def _called(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) -> Any:
-    with _quiet(), op.environment():
+def _called(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) -> Returned:
+    with _quiet(), op.environment() as session:
         try:
             given = {name: to_tensor(array) if op.torch else array for name, array in tensors.items()}
             positional, named = _bound(op, given, scalars)
-            return _as_arrays(op.function(*positional, **named))
+            value = _as_arrays(op.function(*positional, **named))
+            return Returned(value, op, getattr(session, "findings", ()))
         except DeadlineError:
             raise
+        except ScriptError as error:
+            raise OpFailure(str(error)) from error
         except BaseException as error:
             frames = traceback.extract_tb(error.__traceback__)
             own = [one for one in frames if _is_own(one.filename, op.folder)]

@@ -5,41 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Finding, Place
-from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, OpSpec, PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make
 
 DEFAULT_DTYPE = "float32"
-RESULT = "output"
-"""Name of the only result of an op that declares none."""
-
 _DEFAULT_DIMS = (
     DimSpec("batch", 1, 8, choices=(1, 2, 4, 8)),
     DimSpec("seq", 1, 512, include=(64, 65, 512)),
     DimSpec("hidden", 1, 1024, include=(512, 513, 1024)),
 )
-"""Sizes of an op without `dims` and `args`, as in the original: a tensor of rank 3 in a transformer."""
+"""Sizes of an op without ``dims`` and ``args``: a tensor of rank 3, as in a transformer."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpPlans:
-    """The plans of an op. ``undeclared``: no output is declared, so that its shape follows from the reference."""
+    """The plans of an op. ``open_dtypes`` are the outputs that are declared without a dtype."""
 
     plans: tuple[Plan, ...]
     findings: tuple[Finding, ...] = ()
-    undeclared: bool = False
+    open_dtypes: frozenset[str] = frozenset()
 
 
 def plan_op(spec: KernelSpec, place: Place) -> OpPlans:
     """Return a plan for each dtype; ``place`` is where its findings are."""
     assert spec.op is not None
     plans, findings = list[Plan](), list[Finding]()
-    undeclared = False
     for dtype in spec.dtypes or (DEFAULT_DTYPE,):
         dims, args = _arguments(spec, spec.op, dtype)
-        undeclared = not any(isinstance(arg, TensorArg) and arg.direction != "in" for arg in args)
         plans.append(
             Plan(
                 kernel=spec.name,
@@ -53,7 +47,7 @@ def plan_op(spec: KernelSpec, place: Place) -> OpPlans:
                 place=place,
             )
         )
-    if spec.args is None and spec.op.schema is None:
+    if spec.args is None:
         names = ", ".join(arg.param for arg in plans[0].args)
         shape = ", ".join(dim.name for dim in plans[0].dims)
         message = (
@@ -61,7 +55,9 @@ def plan_op(spec: KernelSpec, place: Place) -> OpPlans:
             '`[ops.dims]` and its arguments in `[ops.args]`, such as x = { in = ["rows", "cols"] }.'
         )
         findings.append(make("config/launch-inferred", message, spec.places.get("name", place), kernel=spec.name))
-    return OpPlans(tuple(plans), tuple(findings), undeclared)
+    pointers = {name: arg for name, arg in (spec.args or {}).items() if isinstance(arg, PointerSpec)}
+    unstated = (name for name, arg in pointers.items() if arg.direction == "out" and arg.dtype is None)
+    return OpPlans(tuple(plans), tuple(findings), frozenset(unstated))
 
 
 def _arguments(spec: KernelSpec, op: OpSpec, dtype: str) -> tuple[tuple[DimSpec, ...], tuple[PlanArg, ...]]:
@@ -107,10 +103,3 @@ def _scalar(name: str, given: ScalarSpec) -> ScalarArg:
     if isinstance(value, Expression):
         return ScalarArg(name, key, "int64", value)
     return ScalarArg(name, key, "bool" if isinstance(value, bool) else "float64", value)
-
-
-def narrower(dtype: str, than: str) -> bool:
-    """Return whether a float dtype has fewer significant digits than another one."""
-    from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
-
-    return is_float(dtype) and is_float(than) and FORMATS[dtype].digits < FORMATS[than].digits

@@ -12,6 +12,7 @@ import numpy as np
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.execution import Bytes, Event, Outcome
+from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import contiguous, strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
@@ -21,7 +22,7 @@ from gpuemu_lsp.engine.oracle.inputs import scalar_value
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.ptx.model import Location, Module
 from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor
-from gpuemu_lsp.engine.subjects.ops.calling import Op, OpFailure, call_op
+from gpuemu_lsp.engine.subjects.ops.calling import Op, OpFailure, Returned, call_op
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _FORMATS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}
@@ -61,14 +62,17 @@ class OpSubject:
         started = time.perf_counter()
         memory: dict[str, Bytes] = {}
         try:
-            returned = self._call(plan, case, memory)
+            result = self._call(plan, case, memory)
         except DeadlineError:
             event = self._event("op/error", f"The op did not return within {self.seconds:g} s")
             return Outcome("hung", PythonExecutor.name, {}, events=(event,))
         except OpFailure as failure:
             return Outcome("trapped", PythonExecutor.name, {}, events=(self._failed(failure),))
-        events, buffers = list[Event](), dict(memory)
-        for arg, value in self._results(plan, returned, events):
+        events, buffers = [_launch_event(one, self.source_map) for one in result.findings], dict(memory)
+        if any(event.rule == "engine/unsupported-instruction" for event in events):
+            return Outcome("unsupported", PythonExecutor.name, {}, events=tuple(events))
+        launched = len(events)
+        for arg, value in self._results(plan, result.value, events):
             unfit = _unfit(arg, value, case)
             if unfit is not None:
                 events.append(unfit)
@@ -76,10 +80,12 @@ class OpSubject:
                 array = np.asarray(value).astype(numpy_dtype(arg.dtype), copy=False)
                 buffers[arg.param] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         milliseconds = (time.perf_counter() - started) * 1e3
-        status = "trapped" if events else "completed"
-        return Outcome(status, PythonExecutor.name, buffers, events=tuple(events), execute_ms=milliseconds)
+        status = "trapped" if len(events) > launched else "completed"
+        # Every element of a result has a value.
+        written = {name: np.ones(data.size, np.bool_) for name, data in buffers.items()}
+        return Outcome(status, PythonExecutor.name, buffers, written, tuple(events), execute_ms=milliseconds)
 
-    def _call(self, plan: Plan, case: Case, memory: dict[str, Bytes]) -> Any:
+    def _call(self, plan: Plan, case: Case, memory: dict[str, Bytes]) -> Returned:
         """Call the op; with contiguous inputs if it refuses others. ``memory`` gets the bytes of the inputs."""
         try:
             return self._call_once(plan, case, memory)
@@ -96,7 +102,11 @@ class OpSubject:
                     memory[arg.param] = _laid_out(arg, case, contiguous_memory[arg.param])
             return returned
 
-    def _call_once(self, plan: Plan, case: Case, memory: dict[str, Bytes]) -> Any:
+    def results(self, plan: Plan, case: Case) -> Any:
+        """Return what the op returns for a case."""
+        return self._call_once(plan, case, {}).value
+
+    def _call_once(self, plan: Plan, case: Case, memory: dict[str, Bytes]) -> Returned:
         tensors: dict[str, Array] = {}
         scalars: dict[str, Any] = {}
         for arg in plan.args:
@@ -109,7 +119,7 @@ class OpSubject:
         with deadline(self.seconds):
             returned = call_op(self.op, tensors, scalars)
         self.op = returned.op
-        return returned.value
+        return returned
 
     def _results(self, plan: Plan, returned: Any, events: list[Event]) -> Iterator[tuple[TensorArg, Any]]:
         """Yield each output with its value, or add an event that says what is missing."""
@@ -148,6 +158,15 @@ class OpSubject:
         if failure.line is not None and failure.path == self.source_map.files.get(_FILE):
             location = Location(_FILE, failure.line, 0)
         return Event("op/error", f"The op raised {failure.message}", location, "")
+
+
+def _launch_event(finding: Finding, source_map: SourceMap) -> Event:
+    """Return the finding of an emulated launch as an event, on its line if that is in the op's file."""
+    location = None
+    if finding.place.path == source_map.files.get(_FILE):
+        start = finding.place.range.start
+        location = Location(_FILE, start.line + 1, start.column + 1)
+    return Event(finding.rule, finding.message, location, "", severity=finding.severity)
 
 
 def numerics_of(plan: Plan) -> Numerics:
