@@ -9,6 +9,8 @@ parameters. Nothing of the module is imported.
     Modules, and the contexts of autograd functions.
 ``tensor_functions``
     Functions and methods of PyTorch's tensors.
+``comparisons``, ``device_values``
+    Conditions, and what a function may ask of the device.
 ``expression_values``, ``call_values``, ``evaluator``
     Expressions, calls and statements of a function.
 ``assumptions``

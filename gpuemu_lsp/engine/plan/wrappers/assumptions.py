@@ -56,6 +56,9 @@ def rank_of(text: str, name: str) -> TensorRank:
         rank = max(max(positive, default=0) + 1 + (min(indices) < 0 and not positive), -min(0, *indices))
         if min(indices) < 0 and positive:
             rank = max(rank, 2)
+        if min(indices) < 0 and len(positive) > 2:
+            # Of three axes by number and the last one by -1, the last one is mostly a fourth.
+            return TensorRank(max(positive) - min(indices) + 1, certain=False)
         whole = len(indices) >= 2 or (indices == {-1} and flat)
         return TensorRank(rank, whole)
     return TensorRank(1, flat, flat)
@@ -154,7 +157,9 @@ class Assumptions:
             right = self.number(second.name) if isinstance(second, Parameter) and _is_size(first) else second
             if isinstance(left, ValueSequence) and isinstance(right, ValueSequence) and sign == "==":
                 if len(left.items) == len(right.items):
-                    self.assume([("==", one, two) for one, two in zip(left.items, right.items, strict=True)])
+                    # From the last one: of equal strides the extents follow from those of the axes after them.
+                    pairs = list(zip(left.items, right.items, strict=True))[::-1]
+                    self.assume([("==", one, two) for one, two in pairs])
             elif isinstance(left, Expression) and isinstance(right, ValueSequence | Expression):
                 self._compare(sign, self.resolved(left), right)
 
@@ -198,6 +203,10 @@ class Assumptions:
     def _unify(self, left: Expression, right: Expression) -> None:
         if left == right:
             return
+        factors = _unequal_factors(left, right)
+        if factors is not None:
+            self._unify(*factors)
+            return
         # Of two extents the first stands for both; a number of the caller stands for the extents equal to it.
         if isinstance(right.root, Name) and (not isinstance(left.root, Name) or right.root.name not in self.numbers):
             left, right = right, left
@@ -227,6 +236,16 @@ class Assumptions:
             limits.maximum = min(limits.maximum or number, number - (sign == "<"))
         elif sign in (">", ">="):
             limits.minimum = max(limits.minimum, number + (sign == ">"))
+
+
+def _unequal_factors(left: Expression, right: Expression) -> tuple[Expression, Expression] | None:
+    """Return the factors in which two products of two factors differ; None unless they have one in common."""
+    one, two = left.root, right.root
+    if not (isinstance(one, Binary) and isinstance(two, Binary) and one.operator == two.operator == "*"):
+        return None
+    if one.left == two.left:
+        return rebuilt(one.right, {}), rebuilt(two.right, {})
+    return (rebuilt(one.left, {}), rebuilt(two.left, {})) if one.right == two.right else None
 
 
 def _is_size(value: Value) -> bool:

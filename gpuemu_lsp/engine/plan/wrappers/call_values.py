@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.plan.wrappers.device_values import device_value
 from gpuemu_lsp.engine.plan.wrappers.expression_values import MAX_CALLS, EvaluatedLaunch, ExpressionEvaluator, Names
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
 from gpuemu_lsp.engine.plan.wrappers.objects import attribute_of, call_method
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import created, method
 from gpuemu_lsp.engine.plan.wrappers.values import (
+    BoundKernel,
     DottedName,
     LocalFunction,
     ObjectValue,
@@ -42,14 +44,19 @@ class CallEvaluator(ExpressionEvaluator):
         """Return the result of a call; record a launch."""
         callee = node.child_by_field_name("function")
         assert callee is not None
-        if callee.type == "subscript":
-            launched = self._launch(node, callee, names)
-            if launched is not None:
-                return launched
+        if callee.type in ("subscript", "identifier"):
+            bound = self.value(callee, names)
+            if isinstance(bound, BoundKernel):
+                return self._launch(node, bound, names)
         positional, keywords = self._arguments(node, names)
         if callee.type == "attribute":
             owner_node, name = callee.child_by_field_name("object"), text_of(callee.child_by_field_name("attribute"))
             owner = self.value(owner_node, names)
+            if isinstance(owner, DottedName) and owner.text in self.kernels and name == "warmup":
+                return owner
+            if isinstance(owner, DottedName) and owner.text in self.kernels and name == "run":
+                grid = keywords.get("grid", UnknownValue("the grid"))
+                return self._launch(node, BoundKernel(owner.text, grid), names)
             if isinstance(owner, ObjectValue) and call_method(owner, name, positional):
                 return UnknownValue(text_of(callee))
             if isinstance(owner, Parameter) and name not in ("append", "apply"):
@@ -132,17 +139,10 @@ class CallEvaluator(ExpressionEvaluator):
         owner = self.value(callee.child_by_field_name("object"), names)
         return owner.name if isinstance(owner, Parameter) else None
 
-    def _launch(self, node: Node, callee: Node, names: Names) -> Value | None:
-        kernel = self.value(callee.child_by_field_name("value"), names)
-        if not isinstance(kernel, DottedName) or kernel.text not in self.kernels:
-            return None
+    def _launch(self, node: Node, bound: BoundKernel, names: Names) -> Value:
+        kernel, grid = DottedName(bound.kernel), bound.grid
         self._ranks_of_splats(node, kernel.text, names)
         positional, keywords = self._arguments(node, names)
-        subscripts = callee.children_by_field_name("subscript")
-        if len(subscripts) == 1:
-            grid = self.value(subscripts[0], names)
-        else:
-            grid = ValueSequence(tuple(self.value(one, names) for one in subscripts))
         if isinstance(grid, LocalFunction):
             parameter = next(iter(parameter_names(grid.node)), None) or _lambda_parameter(grid.node)
             by_name = dict(zip(parameter_names(self.functions[kernel.text]), positional, strict=False)) | keywords
@@ -152,7 +152,13 @@ class CallEvaluator(ExpressionEvaluator):
                 inner[parameter] = DottedName("$meta")
             grid = self.run(grid.node, inner)
         inner_node = node.child_by_field_name("arguments")
-        starred = inner_node is not None and any(one.type == "dictionary_splat" for one in inner_node.named_children)
+        starred = False
+        for child in inner_node.named_children if inner_node is not None else ():
+            if child.type == "dictionary_splat":
+                spread = self.value(child.named_children[0], names)
+                known = isinstance(spread, ObjectValue) and spread.complete and not spread.methods
+                starred = starred or not known
+                keywords |= spread.attributes if isinstance(spread, ObjectValue) else {}
         given = tuple(positional)
         self.launches.append(
             EvaluatedLaunch(kernel.text, node, grid, given, keywords, starred, self.assumptions.copy())
@@ -160,7 +166,8 @@ class CallEvaluator(ExpressionEvaluator):
         for one in (*given, *keywords.values()):
             if isinstance(one, SymbolicTensor):
                 one.storage.launches += 1
-        return UnknownValue(text_of(node)[:20])
+        # The compiled kernel, which may be launched with another grid.
+        return kernel
 
     def called(
         self, function: LocalFunction, positional: tuple[Value, ...], keywords: Mapping[str, Value], node: Node
@@ -209,6 +216,9 @@ class CallEvaluator(ExpressionEvaluator):
 
     def _library(self, dotted: str, positional: tuple[Value, ...], keywords: dict[str, Value], node: Node) -> Value:
         name = dotted.rpartition(".")[2]
+        about_device = device_value(dotted)
+        if about_device is not None:
+            return about_device
         numbers = [one for one in map(self.number, positional) if isinstance(one, Expression)]
         if len(numbers) == len(positional):
             if name in _CEIL_DIV and len(numbers) == 2:
@@ -237,8 +247,8 @@ class CallEvaluator(ExpressionEvaluator):
         if name in _CONVERSIONS and positional:
             converted = self.tensor(positional[0])
             return converted if isinstance(converted, SymbolicTensor) and not keywords else self.unknown(node)
-        if name in ("device", "get_device_properties"):
-            return DottedName(name)
+        if name == "dict" and not positional:
+            return ObjectValue({}, dict(keywords))
         if dotted.startswith(("torch.", "torch")) and dotted.count(".") == 1:
             return self._torch(name, positional, keywords, node)
         if name in ("isinstance", "print", "hasattr", "str", "is_available", "synchronize", "manual_seed"):

@@ -150,6 +150,11 @@ class Evaluator(CallEvaluator):
             written = self.value(target.child_by_field_name("value"), names)
             if isinstance(written, SymbolicTensor):
                 written.storage.state = "filled"
+            key = self.value(target.child_by_field_name("subscript"), names)
+            if isinstance(written, ObjectValue) and isinstance(key, LiteralValue) and not self._undecided:
+                written.attributes[str(key.value)] = value
+            elif isinstance(written, ObjectValue):
+                written.complete = False
 
     def _bind_size(self, target: Node, item: Value, names: Names) -> None:
         """Assign an extent. Two extents of tensors with one name are equal: ``M, K = a.shape; K, N = b.shape``."""
@@ -163,7 +168,9 @@ class Evaluator(CallEvaluator):
     def _if(self, node: Node, names: Names) -> tuple[bool, Value | None]:
         condition, then = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
         others = node.children_by_field_name("alternative")
-        known = self.truth(self.value(condition, names))
+        known = self.condition(condition, names)
+        if known is None and self.decision is not None:
+            known = self._decide_size(condition, names)
         if known is True and then is not None:
             return self._block(then, names)
         if known is False:
@@ -171,10 +178,12 @@ class Evaluator(CallEvaluator):
         taken, rest = dict(names), dict(names)
         before = self.assumptions.copy()
         self._assume(condition, taken)
+        self._undecided += 1
         left, value = self._block(then, taken) if then is not None else (False, None)
         self.assumptions.restore(before)
         self._assume(condition, rest, negated_=True)
         left_too, other = self._alternatives(others, rest)
+        self._undecided -= 1
         if not left:  # the condition may hold after the statement too
             self.assumptions.restore(before)
             if left_too:
@@ -193,6 +202,19 @@ class Evaluator(CallEvaluator):
                 names[name] = UnknownValue(name)
         return False, None
 
+    def _decide_size(self, condition: Node | None, names: Names) -> bool | None:
+        """Assume a condition on sizes, or its opposite, so that only such sizes are checked; None for any other."""
+        before = self.assumptions.copy()
+        relation = self._relation(condition, names, not self.decision)
+        if not relation:
+            return None
+        self.assumptions.assume(relation)
+        after = self.assumptions.copy()
+        if after[2] != before[2] or before[:2] == after[:2]:
+            self.assumptions.restore(before)
+            return None
+        return self.decision
+
     def _alternatives(self, others: list[Node], names: Names) -> tuple[bool, Value | None]:
         if not others:
             return False, None
@@ -200,7 +222,7 @@ class Evaluator(CallEvaluator):
         if first.type == "else_clause":
             body = first.child_by_field_name("body")
             return self._block(body, names) if body is not None else (False, None)
-        known = self.truth(self.value(first.child_by_field_name("condition"), names))
+        known = self.condition(first.child_by_field_name("condition"), names)
         then = first.child_by_field_name("consequence")
         if known is True and then is not None:
             return self._block(then, names)

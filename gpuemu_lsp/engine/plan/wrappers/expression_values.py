@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, Relations
-from gpuemu_lsp.engine.plan.wrappers.objects import Methods, attribute_of
+from gpuemu_lsp.engine.plan.wrappers.comparisons import compared
+from gpuemu_lsp.engine.plan.wrappers.device_values import compiled_value
+from gpuemu_lsp.engine.plan.wrappers.objects import Methods, attribute_of, dictionary
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import DTYPES, copied, part, selected
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import attribute as tensor_attribute
 from gpuemu_lsp.engine.plan.wrappers.values import (
+    BoundKernel,
     DataType,
     DottedName,
     LiteralValue,
@@ -23,15 +25,13 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     UnknownValue,
     Value,
     ValueSequence,
-    applied,
+    ceiling,
     combined,
     named,
     negated,
-    rebuilt,
     size,
 )
-from gpuemu_lsp.engine.project.expressions import Binary, Expression, ExpressionError, Number, constant
-from gpuemu_lsp.engine.project.expressions import Node as Formula
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, constant
 from gpuemu_lsp.engine.source.python.constants import UnknownText
 from gpuemu_lsp.engine.source.python.constants import constant as module_constant
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
@@ -39,9 +39,6 @@ from gpuemu_lsp.engine.source.python.syntax import text_of
 
 MAX_CALLS = 8
 _INTEGER_SIGNS = {"+": "+", "-": "-", "*": "*", "//": "//", "%": "%"}
-_PROCESSORS = frozenset({"multi_processor_count", "multiprocessor_count"})
-MULTIPROCESSORS = 108
-"""Multiprocessors of the emulated device, an A100."""
 _TENSOR_ATTRIBUTES = frozenset({"shape", "dtype", "ndim", "is_cuda", "T", "mT", "data", "device"})
 
 Names = dict[str, Value]
@@ -90,6 +87,12 @@ class ExpressionEvaluator:
     classes: Mapping[str, Methods] = field(default_factory=dict)
     on_call: OnCall = lambda *_: None
     launches: list[EvaluatedLaunch] = field(default_factory=list)
+    decision: bool | None = None
+    """The assumed truth of conditions that are not known; None evaluates both branches."""
+    decided: dict[str, bool] = field(default_factory=dict)
+    """Variables by the truth that was assumed for them."""
+    _undecided: int = 0
+    """Conditions around the current statement both of whose branches are evaluated."""
     _depth: int = 0
     _steps: int = field(default=0)
 
@@ -109,6 +112,18 @@ class ExpressionEvaluator:
             number = constant(value)
             return None if number is None else bool(number)
         return True if isinstance(value, SymbolicTensor | DataType | ObjectValue) else None
+
+    def condition(self, node: Node | None, names: Names) -> bool | None:
+        """Return whether a condition holds; where that is not known, as decided for a variable."""
+        known = self.truth(self.value(node, names))
+        if known is not None or self.decision is None or node is None:
+            return known
+        inner = node.named_children[0] if node.type == "not_operator" else node
+        owner = names.get(text_of(inner)) if inner.type == "identifier" else None
+        if not isinstance(owner, UnknownValue | Parameter):
+            return None
+        self.decided[text_of(inner)] = self.decision
+        return self.decision == (inner is node)
 
     def value(self, node: Node | None, names: Names) -> Value:
         """Return the value of an expression."""
@@ -144,6 +159,10 @@ class ExpressionEvaluator:
             return self.call(node, names)
         if kind == "lambda":
             return LocalFunction(node, names)
+        if kind == "dictionary":
+            pairs = [one for one in node.named_children if one.type != "comment"]
+            keys = [self.value(one.child_by_field_name("key"), names) for one in pairs]
+            return dictionary(keys, [self.value(one.child_by_field_name("value"), names) for one in pairs])
         if kind == "binary_operator":
             left, right = (self.value(node.child_by_field_name(side), names) for side in ("left", "right"))
             return self._arithmetic(text_of(node.child_by_field_name("operator")), left, right, node)
@@ -151,7 +170,7 @@ class ExpressionEvaluator:
             return self._unary(node, names)
         if kind == "conditional_expression":
             yes, condition, no = node.named_children[:3]
-            known = self.truth(self.value(condition, names))
+            known = self.condition(condition, names)
             if known is not None:
                 return self.value(yes if known else no, names)
             one, two = self.value(yes, names), self.value(no, names)
@@ -176,7 +195,8 @@ class ExpressionEvaluator:
     def _name(self, node: Node, names: Names) -> Value:
         name = text_of(node)
         if name in names:
-            return names[name]
+            open_ = isinstance(names[name], UnknownValue | Parameter)
+            return LiteralValue(self.decided[name]) if open_ and name in self.decided else names[name]
         if name in self.kernels:
             return DottedName(name)
         if name in self.functions:
@@ -206,9 +226,10 @@ class ExpressionEvaluator:
             return found if found is not None else self.unknown(node)
         if isinstance(owner, ObjectValue):
             return attribute_of(owner, name, dotted)
-        if isinstance(owner, DottedName) and name in _PROCESSORS:
-            return size(MULTIPROCESSORS)
         if isinstance(owner, DottedName):
+            resource = compiled_value(name) if owner.text.partition(".")[0] in self.kernels else None
+            if resource is not None:
+                return resource
             return DottedName(f"{owner.text}.{name}")
         return self.unknown(node)
 
@@ -240,6 +261,10 @@ class ExpressionEvaluator:
             number = constant(key) if isinstance(key, Expression) else None
             if number is not None and -len(owner.items) <= number < len(owner.items):
                 return owner.items[number]
+        if isinstance(owner, ObjectValue) and isinstance(key, LiteralValue):
+            return attribute_of(owner, str(key.value), text_of(node))
+        if isinstance(owner, DottedName) and owner.text in self.kernels:
+            return BoundKernel(owner.text, key or ValueSequence(tuple(self.value(one, names) for one in keys)))
         if isinstance(owner, DottedName) and owner.text == "$meta" and isinstance(key, LiteralValue):
             return names.get(f"$meta.{key.value}", named(str(key.value)))
         return self.unknown(node)
@@ -309,8 +334,8 @@ class ExpressionEvaluator:
         if isinstance(left, Expression) and isinstance(right, Expression):
             ends = constant(left), constant(right)
             if sign in _INTEGER_SIGNS:
-                ceiling = _ceiling(sign, left, right)
-                return ceiling if ceiling is not None else combined(_INTEGER_SIGNS[sign], left, right)
+                rounded = ceiling(sign, left, right)
+                return rounded if rounded is not None else combined(_INTEGER_SIGNS[sign], left, right)
             if ends[0] is not None and ends[1] is not None and 0 <= ends[1] < 40 and sign in ("**", "<<", ">>"):
                 return size({"**": ends[0] ** ends[1], "<<": ends[0] << ends[1], ">>": ends[0] >> ends[1]}[sign])
             if sign == "/":
@@ -345,20 +370,8 @@ class ExpressionEvaluator:
             return self.unknown(node)
         sign = text_of(node.child_by_field_name("operators"))
         left, right = (self.value(one, names) for one in node.named_children)
-        if sign in ("is", "is not") and isinstance(right, LiteralValue) and right.value is None:
-            if isinstance(left, Parameter | UnknownValue):
-                return self.unknown(node)
-            absent = isinstance(left, LiteralValue) and left.value is None
-            return LiteralValue(absent == (sign == "is"))
-        if isinstance(left, LiteralValue | DataType) and type(left) is type(right) and sign in ("==", "!="):
-            if isinstance(left, DataType) and "" in (left.name, getattr(right, "name", "")) and left != right:
-                return self.unknown(node)
-            return LiteralValue((left == right) == (sign == "=="))
-        if isinstance(left, Expression) and isinstance(right, Expression):
-            ends = constant(left), constant(right)
-            if ends[0] is not None and ends[1] is not None and sign in _COMPARED:
-                return LiteralValue(_COMPARED[sign](ends[0], ends[1]))
-        return self.unknown(node)
+        holds = compared(sign, left, right)
+        return self.unknown(node) if holds is None else LiteralValue(holds)
 
     def _boolean(self, node: Node, names: Names) -> Value:
         if node.type == "not_operator":
@@ -370,30 +383,3 @@ class ExpressionEvaluator:
             other = self.truth(right)
             return LiteralValue(other) if other is not None and other != conjunction else self.unknown(node)
         return right if known == conjunction else left
-
-
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-def _ceiling(sign: str, left: Expression, right: Expression) -> Expression | None:
-    """Return ``(n + b - 1) // b`` as ``ceil_div(n, b)``; None for any other quotient."""
-    root = left.root
-    if sign != "//" or not isinstance(root, Binary):
-        return None
-    less, one = constant(right), Number(1)
-    rounded: Formula | None = None
-    if root.operator == "-" and root.right == one and isinstance(root.left, Binary) and root.left.operator == "+":
-        terms = (root.left.left, root.left.right)
-        rounded = next((terms[1 - at] for at in (1, 0) if terms[at] == right.root), None)
-    elif root.operator == "+" and isinstance(root.right, Binary) and root.right.operator == "-":
-        rounded = root.left if root.right.left == right.root and root.right.right == one else None
-    elif root.operator == "+" and less is not None and less > 1 and root.right == Number(less - 1):
-        rounded = root.left
-    return applied("ceil_div", rebuilt(rounded, {}), right) if rounded is not None else None

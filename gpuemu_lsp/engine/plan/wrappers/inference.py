@@ -34,6 +34,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.python import module_scope
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.syntax import descendants, enclosing_function, text_of
+from gpuemu_lsp.engine.source.python.triton_kernels import is_launched
 
 _BLOCKS = frozenset(
     {"if_statement", "try_statement", "block", "else_clause", "elif_clause", "except_clause", "with_statement"}
@@ -41,6 +42,8 @@ _BLOCKS = frozenset(
 _MAX_EVALUATIONS = 6
 _LARGEST_OF_CALL = 4096
 """Largest size of a call in the program that a check tries, for one dim; of several dims, divided by their number."""
+_POLICIES = ((True, None), (False, None), (True, True), (True, False), (False, True))
+"""Whether optional parameters have their defaults, and what conditions that are not known are assumed to be."""
 _NOT_REACHED = "the arguments with which the launch is reached"
 
 
@@ -74,8 +77,8 @@ class KernelInference:
         assumed: InferredKernel | None = None
         for wrapper in wrappers:
             # Without a caller an optional parameter has its default, unless the launch needs another value.
-            for defaults_hold in (True, False):
-                found = self._from(spec, kernel, wrapper, defaults_hold)
+            for defaults_hold, decision in _POLICIES:
+                found = self._from(spec, kernel, wrapper, defaults_hold, decision)
                 if isinstance(found, InferredKernel) and not found.indices_assumed:
                     return self._with_sizes_of_calls(found, wrapper, wrappers)
                 if isinstance(found, InferredKernel):
@@ -107,11 +110,9 @@ class KernelInference:
     def _wrappers(self, kernel: str) -> list[Node]:
         """Return the functions that launch a kernel, then those that call them."""
         found: list[Node] = []
-        for call in descendants(self.scope.root, "call"):
-            function = call.child_by_field_name("function")
-            launched = function.child_by_field_name("value") if function is not None else None
-            if function is not None and function.type == "subscript" and text_of(launched) == kernel:
-                outer = _outermost(call) or self.scope.root
+        for name in descendants(self.scope.root, "identifier"):
+            if text_of(name) == kernel and is_launched(name):
+                outer = _outermost(name) or self.scope.root
                 if outer not in found:
                     found.append(outer)
         for _ in range(2):
@@ -124,10 +125,10 @@ class KernelInference:
         return found
 
     def _from(
-        self, spec: KernelSpec, kernel: Node, wrapper: Node, defaults_hold: bool
+        self, spec: KernelSpec, kernel: Node, wrapper: Node, defaults_hold: bool, decision: bool | None
     ) -> InferredKernel | MissingLaunch:
         try:
-            evaluator = self._evaluated(wrapper, defaults_hold)
+            evaluator = self._evaluated(wrapper, defaults_hold, decision=decision)
         except (EvaluationLimitError, RecursionError):
             return MissingLaunch("the launch, whose function is too long")
         assumptions = evaluator.assumptions
@@ -146,11 +147,16 @@ class KernelInference:
         return missing
 
     def _evaluated(
-        self, wrapper: Node, defaults_hold: bool, given: Names | None = None, on_call: OnCall = lambda *_: None
+        self,
+        wrapper: Node,
+        defaults_hold: bool,
+        given: Names | None = None,
+        on_call: OnCall = lambda *_: None,
+        decision: bool | None = None,
     ) -> Evaluator:
         """Evaluate a function, again if a parameter turns out to have another rank than assumed.
 
-        ``given`` are parameters whose values are known.
+        ``given`` are parameters whose values are known, ``decision`` the assumed truth of unknown conditions.
 
         Raises
         ------
@@ -160,8 +166,9 @@ class KernelInference:
         ranks: dict[str, TensorRank] = {}
         for _ in range(_MAX_EVALUATIONS):
             assumptions = Assumptions(text_of(wrapper) + text_of(self._called_before(wrapper)), ranks=dict(ranks))
+            kernels = frozenset(self.kernels)
             evaluator = Evaluator(
-                self.scope, self.functions, frozenset(self.kernels), assumptions, self.classes, on_call
+                self.scope, self.functions, kernels, assumptions, self.classes, on_call, decision=decision
             )
             try:
                 if wrapper == self.scope.root:

@@ -133,12 +133,18 @@ class _Body:
             function.child_by_field_name("object") if function is not None and function.type == "attribute" else None
         )
         named = owner is not None and owner.type in ("identifier", "attribute")
+        if owner is not None and owner.type == "identifier" and (name in _LOADS or name in _STORES):
+            described = self._origins(owner)
+            if described:
+                return self._access(name, described)
         library = named and text_of(owner).split(".")[0] in ("tl", "triton", "language", "libdevice")
         if library and (name in _LOADS or name in _STORES or name.startswith("atomic_")):
             pointer = arguments[0] if arguments else by_name.get("pointer", _NONE)
             mask = by_name.get("mask", arguments[1] if name in _LOADS and len(arguments) > 1 else _NONE)
             self._found.masks |= {one for one, loaded in mask if loaded}
             return self._access(name, pointer)
+        if library and name.endswith("make_tensor_descriptor"):
+            return arguments[0] if arguments else by_name.get("base", _NONE)
         called = self._functions.get(name) if owner is None else None
         if called is not None and self._depth < _MAX_DEPTH:
             names = parameter_names(called)

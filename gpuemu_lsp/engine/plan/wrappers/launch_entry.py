@@ -45,6 +45,7 @@ _LARGEST = (2048, 160, 48, 24, 12, 8)
 """Largest size by the number of sizes that the launch depends on: a check takes seconds."""
 _UNKNOWN_TILE = 128
 """Size of tiles that an autotuner or a size determines."""
+_TOO_MANY = "independent sizes"
 _MOST_SHOWN = 3
 """Missing values that a message names."""
 
@@ -100,6 +101,25 @@ class LaunchEntry:
     def inferred(self) -> InferredKernel | MissingLaunch:
         """Return the entry, or what the launch does not determine."""
         self.assumptions.restore(self.launch.relations)
+        found = self._entry()
+        if isinstance(found, MissingLaunch) and _TOO_MANY in found.reason:
+            # Tensors of one rank mostly have one shape; their extents stay assumed.
+            self._equal_shapes()
+            self.args, self.constexprs, self.storages = {}, {}, {}
+            self.missing, self.scalars, self.assumed = [], [], set()
+            found = self._entry()
+        return found
+
+    def _equal_shapes(self) -> None:
+        given = [one for one in self.storages.values() if one.state == "given"]
+        for index, one in enumerate(given):
+            first = next((two for two in given[:index] if len(two.shape) == len(one.shape)), None)
+            if first is not None:
+                shapes = [tuple(map(self.assumptions.resolved, tensor.shape)) for tensor in (first, one)]
+                one.certain = one.certain and shapes[0] == shapes[1]
+                self.assumptions.assume([("==", *pair) for pair in zip(*shapes, strict=True)])
+
+    def _entry(self) -> InferredKernel | MissingLaunch:
         params = self._constexpr_params()
         given = self._given()
         if self.launch.starred:
@@ -222,7 +242,7 @@ class LaunchEntry:
         tuned = self._tuned()
         dims_used = self._dims(grid) - tuned
         if len(dims_used) > len(_LARGEST):
-            return MissingLaunch(f"the {len(dims_used)} independent sizes of the launch")
+            return MissingLaunch(f"the {len(dims_used)} {_TOO_MANY} of the launch")
         rename = self._names(dims_used)
         grid = tuple(substituted(one, rename) for one in grid)
         args = {name: renamed(one, rename) for name, one in self.args.items()}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
 from gpuemu_lsp.engine.plan.wrappers.values import (
+    LiteralValue,
     LocalFunction,
     ObjectValue,
     Storage,
@@ -55,6 +56,14 @@ def is_autograd(methods: Methods) -> bool:
     return forward is not None and next(iter(parameter_names(forward)), "") == CONTEXT
 
 
+def dictionary(keys: Sequence[Value], values: Sequence[Value]) -> Value:
+    """Return a dictionary as an object with the attributes of its keys; unknown unless all of them are text."""
+    names = [one.value for one in keys if isinstance(one, LiteralValue) and isinstance(one.value, str)]
+    if len(names) != len(keys):
+        return UnknownValue("a dictionary")
+    return ObjectValue({}, dict(zip(names, values, strict=True)))
+
+
 def attribute_of(owner: ObjectValue, name: str, text: str) -> Value:
     """Return an attribute of an object; ``text`` is the expression."""
     if name in owner.attributes:
@@ -73,6 +82,9 @@ def call_method(owner: ObjectValue, name: str, positional: tuple[Value, ...]) ->
         label = getattr(positional[0], "value", None)
         if isinstance(label, str):
             owner.attributes[label] = positional[1]
+    elif name == "update" and all(isinstance(one, ObjectValue) for one in positional):
+        for one in positional:
+            owner.attributes |= one.attributes if isinstance(one, ObjectValue) else {}
     else:
         return False
     return True

@@ -40,7 +40,11 @@ _CASTS |= {"int": "int32", "bool": "bool"}
 _BYTES = {"float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 _UNTYPED_BYTES = 4
 """Bytes of an element of a tensor without a dtype, which is float32; and of other types of that size."""
-_ELEMENTWISE = frozenset({"relu", "exp", "abs", "neg", "sqrt", "sigmoid", "tanh", "clamp", "softmax", "mul", "div"})
+_ELEMENTWISE = frozenset({"relu", "exp", "exp2", "abs", "neg", "sqrt", "rsqrt", "sigmoid", "tanh"})
+_ELEMENTWISE |= {"clamp", "softmax", "log_softmax", "mul", "div", "log"}
+_ELEMENTWISE |= {"log2", "log1p", "expm1", "sin", "cos", "tan", "asin", "acos", "atan"}
+_ELEMENTWISE |= {"sinh", "cosh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "round"}
+_ELEMENTWISE |= {"trunc", "sign", "silu", "gelu", "square", "reciprocal", "clamp_min", "clamp_max", "dropout"}
 
 
 def created(
@@ -72,7 +76,9 @@ def created(
     dtype = _dtype(keywords, default)
     if dtype is None:
         return UnknownValue("the dtype")
-    storage = Storage(label, shape, dtype, _CREATED[base], certain)
+    value = {"zeros": 0, "ones": 1}.get(base) if dtype.startswith(("int", "uint")) else None
+    bounds = (size(value), size(value + 1)) if value is not None else None
+    storage = Storage(label, shape, dtype, _CREATED[base], certain, bounds)
     return SymbolicTensor(storage, shape, dtype)
 
 

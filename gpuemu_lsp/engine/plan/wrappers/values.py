@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.project.expressions import (
     Name,
     Negation,
     Node,
+    Number,
     constant,
     parse,
 )
@@ -50,6 +51,14 @@ class ValueSequence:
     """A tuple or list."""
 
     items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKernel:
+    """A kernel with its grid: ``kernel[grid]``."""
+
+    kernel: str
+    grid: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +118,12 @@ class SymbolicTensor:
 
 @dataclass(slots=True, eq=False)
 class ObjectValue:
-    """An object of a class of the module; ``methods`` are those of the class."""
+    """An object of a class of the module, or a dictionary; ``methods`` are those of the class."""
 
     methods: Mapping[str, Syntax]
     attributes: dict[str, Value] = field(default_factory=dict)
+    complete: bool = True
+    """A dictionary has no other keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,7 @@ class Parameter:
 
 Value: TypeAlias = (
     "Expression | UnknownValue | LiteralValue | DataType | ValueSequence | LocalFunction | DottedName"
-    " | SymbolicTensor | Parameter | ObjectValue"
+    " | SymbolicTensor | Parameter | ObjectValue | BoundKernel"
 )
 Evaluate: TypeAlias = Callable[[Syntax], Value]
 
@@ -225,3 +236,20 @@ def rebuilt(node: Node, values: Mapping[str, Expression]) -> Expression:
             return applied(function, *(rebuilt(one, values) for one in arguments))
         case _:
             return Expression(node, str(getattr(node, "value", node)))
+
+
+def ceiling(sign: str, left: Expression, right: Expression) -> Expression | None:
+    """Return ``(n + b - 1) // b`` as ``ceil_div(n, b)``; None for any other quotient."""
+    root = left.root
+    if sign != "//" or not isinstance(root, Binary):
+        return None
+    less, one = constant(right), Number(1)
+    rounded: Node | None = None
+    if root.operator == "-" and root.right == one and isinstance(root.left, Binary) and root.left.operator == "+":
+        terms = (root.left.left, root.left.right)
+        rounded = next((terms[1 - at] for at in (1, 0) if terms[at] == right.root), None)
+    elif root.operator == "+" and isinstance(root.right, Binary) and root.right.operator == "-":
+        rounded = root.left if root.right.left == right.root and root.right.right == one else None
+    elif root.operator == "+" and less is not None and less > 1 and root.right == Number(less - 1):
+        rounded = root.left
+    return applied("ceil_div", rebuilt(rounded, {}), right) if rounded is not None else None

@@ -28,7 +28,23 @@ def triton_kernels(root: Node) -> tuple[tuple[TritonKernel, ...], tuple[TritonLa
     names = {kernel.name for kernel in kernels}
     launches = tuple(launch for launch in _launches(root) if launch.kernel in names)
     launched = {launch.kernel for launch in launches}
+    launched |= {text_of(one) for one in descendants(root, "identifier") if text_of(one) in names and is_launched(one)}
     return tuple(replace(kernel, launched=kernel.name in launched) for kernel in kernels), launches
+
+
+def is_launched(name: Node) -> bool:
+    """Return whether the identifier of a kernel is launched, compiled, or bound to another name that may be."""
+    parent = name.parent
+    if parent is None:
+        return False
+    if parent.type == "subscript":
+        return parent.child_by_field_name("value") == name
+    if parent.type == "attribute" and parent.child_by_field_name("object") == name:
+        call = parent.parent
+        return call is not None and call.type == "call" and text_of(parent).rpartition(".")[2] in ("warmup", "run")
+    value = parent if parent.type == "conditional_expression" else name
+    statement = value.parent
+    return statement is not None and statement.type == "assignment" and statement.child_by_field_name("right") == value
 
 
 def _kernels(root: Node) -> Iterator[TritonKernel]:

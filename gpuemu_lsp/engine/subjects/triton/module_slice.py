@@ -15,7 +15,7 @@ def slice_of(tree: ast.Module, entry: str) -> ast.Module:
     # A name may be bound several times, in the branches of a condition for instance.
     binding: dict[str, list[int]] = {}
     for index, node in enumerate(tree.body):
-        for name in _bound(node):
+        for name in _bound(node) if not _is_of_scripts(node) else ():
             binding.setdefault(name, []).append(index)
     wanted: set[int] = set()
     needed: set[str] = set()
@@ -30,7 +30,7 @@ def slice_of(tree: ast.Module, entry: str) -> ast.Module:
                 wanted.add(index)
                 node = tree.body[index]
                 if not isinstance(node, ast.Import | ast.ImportFrom):
-                    pending += _read(node)
+                    pending += sorted(_free(node))
     unbound = needed - set(binding)
     body = [
         _only(node, needed)
@@ -60,8 +60,36 @@ def _bound(node: ast.stmt) -> Iterator[str]:
                     yield inner.id
 
 
-def _read(node: ast.stmt) -> list[str]:
-    return [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+def _is_of_scripts(node: ast.stmt) -> bool:
+    """Return whether a statement is executed only where the file is run as a script."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+def _free(node: ast.AST) -> set[str]:
+    """Return the names that a statement reads from the module: those of its functions without their variables."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        own = {node.id} if isinstance(node, ast.Name) else set[str]()
+        return own.union(*map(_free, ast.iter_child_nodes(node)))
+    arguments = node.args
+    outside: list[ast.AST | None] = [*arguments.defaults, *arguments.kw_defaults]
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    bound = {one.arg for one in every if one is not None}
+    outside += [one.annotation for one in every if one is not None]
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    if not isinstance(node, ast.Lambda):
+        outside += [*node.decorator_list, node.returns]
+    own, pending = set[str](), list[ast.AST](body)
+    for one in pending:
+        if isinstance(one, ast.Global):
+            own |= {*one.names}
+        elif isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+            bound.add(one.id)
+        elif isinstance(one, ast.FunctionDef):
+            bound.add(one.name)
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending += ast.iter_child_nodes(one)
+    inner = set[str]().union(*map(_free, body))
+    return own | (inner - bound) | set[str]().union(*(_free(one) for one in outside if one is not None))
 
 
 def _only(node: ast.stmt, needed: set[str]) -> ast.stmt:

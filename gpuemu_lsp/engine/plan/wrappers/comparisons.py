@@ -1,0 +1,62 @@
+"""Comparisons of symbolic values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Final
+
+from gpuemu_lsp.engine.plan.wrappers.values import (
+    DataType,
+    LiteralValue,
+    Parameter,
+    UnknownValue,
+    Value,
+    ValueSequence,
+)
+from gpuemu_lsp.engine.project.expressions import Expression, Name, constant
+
+LARGEST_SIZE: Final = 4096
+"""Sizes that checks draw are smaller, so that all of them are on one side of a limit that is not."""
+_FLOATS = frozenset({"float32", "float16", "bfloat16"})
+"""Types that tensors without one may have."""
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def compared(sign: str, left: Value, right: Value) -> bool | None:
+    """Return whether a comparison holds; None where that is not known."""
+    if sign in ("in", "not in"):
+        found = _contained(left, right) if isinstance(right, ValueSequence) else None
+        return None if found is None else found == (sign == "in")
+    if sign in ("is", "is not") and isinstance(right, LiteralValue) and right.value is None:
+        if isinstance(left, Parameter | UnknownValue):
+            return None
+        return (isinstance(left, LiteralValue) and left.value is None) == (sign == "is")
+    if isinstance(left, DataType) and isinstance(right, DataType) and sign in ("==", "!="):
+        if "" in (left.name, right.name) and left != right:
+            return None if {left.name, right.name} & _FLOATS else sign == "!="
+        return (left == right) == (sign == "==")
+    if isinstance(left, LiteralValue) and isinstance(right, LiteralValue) and sign in ("==", "!="):
+        return (left == right) == (sign == "==")
+    if isinstance(left, Expression) and isinstance(right, Expression) and sign in _COMPARED:
+        one, two = constant(left), constant(right)
+        if one is not None and two is not None:
+            return _COMPARED[sign](one, two)
+        if isinstance(left.root, Name) and two is not None and two >= LARGEST_SIZE:
+            return sign in ("<", "<=", "!=")
+    return None
+
+
+def _contained(value: Value, items: ValueSequence) -> bool | None:
+    """Return whether a constant is one of several."""
+    for one in (value, *items.items):
+        if not isinstance(one, LiteralValue) and not (isinstance(one, Expression) and constant(one) is not None):
+            return None
+    return any(compared("==", value, one) for one in items.items if type(one) is type(value))

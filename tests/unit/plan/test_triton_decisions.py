@@ -1,0 +1,201 @@
+"""Launches that depend on conditions, on properties of the device, on dictionaries, and on compiled kernels."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
+from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, MissingLaunch
+from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec
+from gpuemu_lsp.engine.source.python import read_python
+from gpuemu_lsp.engine.subjects.triton.module_slice import slice_of
+
+HEAD = """\
+import torch
+import triton
+import triton.language as tl
+from triton.runtime import driver
+
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+
+
+@triton.jit
+def k(x, y, n, BLOCK: tl.constexpr, STAGE: tl.constexpr = 1):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def described(x, y, n, BLOCK: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [n], [1], [BLOCK])
+    target = tl.make_tensor_descriptor(y, [n], [1], [BLOCK])
+    target.store([tl.program_id(0) * BLOCK], source.load([tl.program_id(0) * BLOCK]))
+
+
+@triton.jit
+def locked(lock, x, total, n, BLOCK: tl.constexpr):
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    i = tl.arange(0, BLOCK)
+    tl.store(total, tl.load(total) + tl.sum(tl.load(x + i, mask=i < n), axis=0))
+    tl.atomic_xchg(lock, 0)
+
+
+"""
+
+
+def infer(body, kernel="k"):
+    return inferred_kernel(KernelSpec(kernel, "/p/m.py", None, entry=kernel), HEAD + body, ["k", "described", "locked"])
+
+
+def entry(body, kernel="k"):
+    found = infer(body, kernel)
+    assert isinstance(found, InferredKernel), found.reason
+    return found
+
+
+def grid_of(found):
+    return " ".join(map(str, found.spec.launch.grid))
+
+
+def constexprs_of(found):
+    return {name: str(values[0]) for name, values in found.spec.constexprs.items()}
+
+
+CALLED = "def f(x{parameters}):\n    y, n = torch.empty_like(x), x.numel()\n{body}    return y\n"
+
+
+def called(body, parameters=""):
+    return entry(CALLED.format(parameters=parameters, body="".join(f"    {line}\n" for line in body)))
+
+
+def test_properties_of_the_device():
+    found = called(
+        ["sms = torch.cuda.get_device_properties(x.device).multi_processor_count", "k[(sms,)](x, y, n, BLOCK=128)"]
+    )
+    assert grid_of(found) == "108"
+    found = called(
+        [
+            "props = driver.active.utils.get_device_properties(DEVICE.index)",
+            'k[(min(props["multiprocessor_count"], n),)](x, y, n, BLOCK=128)',
+        ]
+    )
+    assert grid_of(found) == "min(108, n)"
+    found = called(
+        [
+            'big = triton.runtime.driver.active.get_current_target().backend == "cuda"',
+            "major, minor = torch.cuda.get_device_capability()",
+            "k[(1,)](x, y, n, BLOCK=128 if big else 64, STAGE=2 if major >= 9 else 3)",
+        ]
+    )
+    assert constexprs_of(found) == {"BLOCK": "128", "STAGE": "3"}
+
+
+def test_launch_of_a_compiled_kernel():
+    found = called(
+        [
+            "compiled = k.warmup(x, y, n, BLOCK=64, grid=(1,))",
+            "compiled._init_handles()",
+            "programs = 108 * (65536 // (compiled.n_regs * 32 * 4))",
+            "compiled[(min(programs, n),)](x, y, n, 64)",
+        ]
+    )
+    assert grid_of(found) == "min(864, n)" and constexprs_of(found) == {"BLOCK": "64"}
+    text = HEAD + "def f(x, y):\n    k.warmup(x, y, 1, BLOCK=64, grid=(1,))\n"
+    assert [one.name for one in read_python("/p/m.py", text).triton if one.launched] == ["k"]
+
+
+def test_bound_kernels_and_other_names_of_kernels():
+    assert grid_of(called(["run = k[(triton.cdiv(n, 64),)]", "run(x, y, n, BLOCK=64)"])) == "ceil_div(n, 64)"
+    assert grid_of(called(["one = k", "one[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)"])) == "ceil_div(n, 64)"
+    assert grid_of(called(["k.run(x, y, n, BLOCK=64, grid=(n,), warmup=False)"])) == "n"
+
+
+def test_arguments_in_dictionaries():
+    launch = "k[(1,)](x, y, n, **more)"
+    assert constexprs_of(called(['more = {"BLOCK": 64}', launch])) == {"BLOCK": "64"}
+    assert constexprs_of(called(["more = dict(STAGE=2)", 'more["BLOCK"] = 32', launch]))["BLOCK"] == "32"
+    assert constexprs_of(called(["more = {}", "k[(1,)](x, y, n, BLOCK=16, **more)"])) == {"BLOCK": "16"}
+    found = infer(
+        CALLED.format(
+            parameters=", flags",
+            body='    more = {"BLOCK": 64}\n    if flags.fast:\n        more["STAGE"] = 2\n    k[(1,)](x, y, n, **more)\n',
+        )
+    )
+    assert isinstance(found, MissingLaunch) and "**" in found.reason
+
+
+def test_a_boolean_parameter_decides_everywhere():
+    found = called(["k[(1,)](x, y, n, BLOCK=64 if causal else 32, STAGE=3 if causal else 1)"], ", causal")
+    assert constexprs_of(found) in ({"BLOCK": "64", "STAGE": "3"}, {"BLOCK": "32", "STAGE": "1"})
+
+
+def test_a_condition_on_a_size_restricts_it():
+    found = called(["tile = 256", "if n <= 1024:", "    tile = 128", "k[(triton.cdiv(n, tile),)](x, y, n, BLOCK=tile)"])
+    assert constexprs_of(found) == {"BLOCK": "128"} and found.spec.dims["n"].maximum <= 1024
+    found = called(["tile = 256", "if n > 65536:", "    tile = 128", "k[(1,)](x, y, n, BLOCK=tile)"])
+    assert constexprs_of(found) == {"BLOCK": "256"}
+
+
+def test_equal_strides_are_equal_extents():
+    found = entry(
+        "def f(a, b, c):\n"
+        "    A, B, C, D = a.shape\n"
+        "    E, F, G, H = b.shape\n"
+        "    assert a.stride() == b.stride()\n"
+        "    k[(A * B * C * D,)](a, b, E * F * G * H, BLOCK=64)\n"
+    )
+    assert found.spec.args["x"].shape[1:] == found.spec.args["y"].shape[1:]
+
+
+def test_a_fourth_axis_by_a_negative_index():
+    found = entry(
+        "def f(q):\n"
+        "    y = torch.empty((q.shape[0], q.shape[1], q.shape[2], q.shape[-1]))\n"
+        "    k[(q.shape[0] * q.shape[1],)](q, y, q.shape[2], BLOCK=64)\n"
+    )
+    assert len(found.spec.args["x"].shape) == 4 and "x" in found.uncertain
+
+
+def test_zeros_of_integers_are_zero():
+    found = entry(
+        "def f(x):\n"
+        "    lock, total = torch.zeros(1, dtype=torch.int32), torch.zeros(1)\n"
+        "    locked[(4,)](lock, x, total, x.numel(), BLOCK=64)\n",
+        "locked",
+    )
+    assert [str(one) for one in found.spec.args["lock"].range] == ["0", "1"]
+
+
+def test_descriptors_are_of_their_pointers():
+    found = entry(
+        "def f(x):\n    y = torch.empty_like(x)\n    n = x.numel()\n"
+        "    described[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)\n",
+        "described",
+    )
+    pointers = {name: one.direction for name, one in found.spec.args.items() if isinstance(one, PointerSpec)}
+    assert pointers == {"x": "in", "y": "out"}
+
+
+@pytest.mark.parametrize("name", ["K", "args"])
+def test_variables_of_functions_are_not_names_of_the_module(name):
+    text = (
+        "import broken\nimport triton\n\n\ndef configs():\n"
+        f"    {name} = [2]\n    return [one for one in {name}]\n\n\n"
+        f"if broken.wanted():\n    {name} = 1\n\n\n"
+        "@triton.autotune(configs=configs(), key=[])\n@triton.jit\ndef k(x):\n    pass\n\n\n"
+        f'if __name__ == "__main__":\n    {name} = broken.parse()\n    triton = None\n'
+    )
+    kept = ast.unparse(slice_of(ast.parse(text), "k"))
+    assert "broken" not in kept and "def configs" in kept
+
+
+def test_global_variables_of_functions_are_kept():
+    text = (
+        "import triton\nSIZE = 4\nOTHER = SIZE\n\n\ndef configs():\n    global OTHER\n    OTHER = 3\n"
+        "    return [lambda size=SIZE: size + OTHER]\n\n\n@triton.jit\ndef k(x):\n    return configs()\n"
+    )
+    kept = ast.unparse(slice_of(ast.parse(text), "k"))
+    assert "SIZE = 4" in kept and "OTHER = SIZE" in kept
