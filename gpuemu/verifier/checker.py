@@ -10,8 +10,11 @@ import os
 import random
 import threading
 import time
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from gpuemu.verifier.cases import keep, store_root
+from gpuemu.verifier.devices import after_event, current_autocast, is_capturing, observing, recorded_event
 from gpuemu.verifier.judging import Judgement, judge_call
 from gpuemu.verifier.operations import Operation, PendingCheck, registered
 from gpuemu.verifier.records import FailureCallbackArgs, FailureRecord, OperationStatistics, Report
@@ -22,6 +25,8 @@ logger = logging.getLogger("gpuemu.verifier")
 MAX_PENDING_BYTES = 256 << 20
 """Default limit of the snapshots that wait for their check, in bytes."""
 _KEPT_FAILURES = 100
+_LOGGED_FAILURES = 10
+"""Failures of one operation without a callback that are logged."""
 _EXIT_SECONDS = 10.0
 """Time for the remaining checks of a program that ends without :meth:`EquivalenceChecker.stop`."""
 
@@ -48,6 +53,7 @@ class EquivalenceChecker:
     _on_error: ClassVar[str] = "raise"
     _error: ClassVar[BaseException | None] = None
     _failures: ClassVar[collections.deque[FailureRecord]] = collections.deque(maxlen=_KEPT_FAILURES)
+    _root: ClassVar[Path | None] = None
 
     @classmethod
     def start(
@@ -58,6 +64,7 @@ class EquivalenceChecker:
         seed: int | None = None,
         max_pending_bytes: int = MAX_PENDING_BYTES,
         on_error: Literal["raise", "warn"] = "raise",
+        store: bool | str | os.PathLike[str] = True,
     ) -> None:
         """Start the background thread and forget earlier calls; a checker that runs keeps its thread.
 
@@ -74,13 +81,20 @@ class EquivalenceChecker:
         on_error : {"raise", "warn"}
             What happens with an exception of a failure callback: it is raised by the next call of any operation, by
             :meth:`flush` or by :meth:`stop`, or it is logged.
+        store : bool or path
+            Folder whose ``.gpuemu/`` gets the failing calls, the first eight of each operation, for
+            ``gpuemu reproduce``. True is the folder of gpuemu.toml, or the current one; False stores nothing.
         """
         if on_error not in ("raise", "warn"):
             raise ValueError(f"on_error is {on_error!r}; it is 'raise' or 'warn'")
         if max_execution_queue_size < 0 or max_pending_bytes < 0:
             raise ValueError("max_execution_queue_size and max_pending_bytes are not negative")
         _check_probability(execution_sample_probability)
+        root = store_root(store)
+        hooks = observing(_before, _after)
         with cls._lock:
+            cls._root = root
+            cls._observe_call, cls._observe_result = staticmethod(hooks[0]), staticmethod(hooks[1])
             cls._random = random.Random(seed)
             cls._max_checks, cls._max_bytes, cls._on_error = max_execution_queue_size, max_pending_bytes, on_error
             cls._queue.clear()
@@ -175,6 +189,9 @@ class EquivalenceChecker:
                 failures=tuple(cls._failures),
             )
 
+    _observe_call: ClassVar[Any] = None
+    _observe_result: ClassVar[Any] = None
+
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -183,6 +200,8 @@ class EquivalenceChecker:
         if threading.current_thread() is cls._thread:
             return None
         cls._raise_error()
+        if is_capturing():
+            return None
         step = next(operation.steps)
         sampled = cls._random.random() < cls._probability
         operation.statistics.calls += 1
@@ -191,7 +210,7 @@ class EquivalenceChecker:
             operation.statistics.dropped += 1
             return None
         copies = {name: snapshot(value) for name, value in kwargs.items()} if kwargs else {}
-        return PendingCheck(operation, snapshot(args), copies, sampled, step, size)
+        return PendingCheck(operation, snapshot(args), copies, sampled, step, size, autocast=current_autocast())
 
     @classmethod
     def _after(cls, pending: PendingCheck, result: Any) -> None:
@@ -201,6 +220,7 @@ class EquivalenceChecker:
             pending.operation.statistics.dropped += 1
             return
         pending.result = snapshot(result)
+        pending.ready = recorded_event((pending.args, pending.kwargs, pending.result))
         with cls._lock:
             if not cls._running:
                 return
@@ -248,10 +268,11 @@ class EquivalenceChecker:
     @classmethod
     def _judge(cls, pending: PendingCheck) -> None:
         operation = pending.operation
-        unusual = operation.is_unusual((pending.args, pending.kwargs))
-        if not (pending.sampled or unusual):
-            return
-        judgement = judge_call(pending)
+        with after_event(pending.ready, (pending.args, pending.kwargs, pending.result)):
+            unusual = operation.is_unusual((pending.args, pending.kwargs))
+            if not (pending.sampled or unusual):
+                return
+            judgement = judge_call(pending)
         operation.statistics.checked += 1
         operation.statistics.outliers += not pending.sampled
         if judgement.difference is not None:
@@ -262,6 +283,7 @@ class EquivalenceChecker:
         operation, difference = pending.operation, judgement.difference
         assert difference is not None
         operation.statistics.failed += 1
+        case = None if cls._root is None else keep(cls._root, pending, difference)
         found = FailureCallbackArgs(
             original_result=pending.result,
             ground_truth_result=judgement.expected,
@@ -276,14 +298,17 @@ class EquivalenceChecker:
             dtype=difference.dtype,
             output=difference.output,
             message=difference.message,
+            case_id=case,
         )
         record = FailureRecord(
-            operation.shown, pending.step, difference.message, None, difference.max_abs, difference.max_rel
+            operation.shown, pending.step, difference.message, case, difference.max_abs, difference.max_rel
         )
         with cls._lock:
             cls._failures.append(record)
         if operation.callback is None:
-            logger.error("%s, call %d: %s", operation.shown, pending.step, difference.message)
+            if operation.statistics.failed <= _LOGGED_FAILURES:
+                replay = "" if case is None else f"; gpuemu reproduce {case}"
+                logger.error("%s, call %d: %s%s", operation.shown, pending.step, difference.message, replay)
             return
         try:
             operation.callback(found)
@@ -328,6 +353,14 @@ class EquivalenceChecker:
         cls._lock = threading.Condition()
         cls._queue = collections.deque()
         cls._thread, cls._running, cls._active, cls._busy, cls._pending_bytes = None, False, False, 0, 0
+
+
+def _before(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCheck | None:
+    return EquivalenceChecker._before(operation, args, kwargs)
+
+
+def _after(pending: PendingCheck, result: Any) -> None:
+    EquivalenceChecker._after(pending, result)
 
 
 def _check_probability(probability: float) -> None:

@@ -41,52 +41,45 @@ class Difference:
     max_rel: float | None = None
 
 
-def compare(actual: Any, expected: Any, tolerance: Tolerance, terms: int = 1) -> Difference | None:
+def compare(
+    actual: Any,
+    expected: Any,
+    tolerance: Tolerance,
+    terms: int = 1,
+    allowed: Mapping[str, Array] | None = None,
+) -> Difference | None:
     """Return the worst difference between two results, None if they are equal within the tolerance.
 
     Values are compared after widening to fp64; integers and booleans must be equal. ``terms`` is the length of the
-    longest sum that may have been rounded, for a tolerance that was not given.
+    longest sum that may have been rounded, for a tolerance that was not given. ``allowed`` are absolute errors per
+    element by path, which replace the tolerance.
     """
     found, wanted = leaves(actual), leaves(expected)
     if list(found) != list(wanted):
         return _structure(found, wanted)
     worst: tuple[float, Difference] | None = None
     for path, value in found.items():
-        compared = _leaf(path, value, wanted[path], tolerance, terms)
+        compared = _leaf(path, value, wanted[path], tolerance, terms, (allowed or {}).get(path))
         if compared is not None and (worst is None or compared[0] > worst[0]):
             worst = compared
     return None if worst is None else worst[1]
-
-
-def structure_difference(actual: Any, expected: Any) -> Difference | None:
-    """Return the difference in structure or shape of two results, None if there is none."""
-    found, wanted = leaves(actual), leaves(expected)
-    if list(found) != list(wanted):
-        return _structure(found, wanted)
-    for path, value in found.items():
-        if value is None or wanted[path] is None or isinstance(value, str):
-            if value is not wanted[path] and value != wanted[path]:
-                return Difference(f"{_name(path)} is {value!r}, expected {wanted[path]!r}", output=path)
-            continue
-        left, right = tuple(np.shape(value)), tuple(np.shape(wanted[path]))
-        if left != right:
-            return _shape(path, left, right, value)
-    return None
 
 
 def _structure(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Difference:
     def named(values: Mapping[str, Any]) -> str:
         return ", ".join(path or "one value" for path in values) or "nothing"
 
-    return Difference(f"the result consists of {named(found)}, expected {named(wanted)}", "numeric/wrong-shape")
+    return Difference(f"the result consists of {named(found)}, expected {named(wanted)}", "numeric/shape-mismatch")
 
 
 def _shape(path: str, left: tuple[int, ...], right: tuple[int, ...], value: Any) -> Difference:
     message = f"{_name(path)} has shape {list(left)}, expected {list(right)}"
-    return Difference(message, "numeric/wrong-shape", path, shape=left, dtype=dtype_name(value))
+    return Difference(message, "numeric/shape-mismatch", path, shape=left, dtype=dtype_name(value))
 
 
-def _leaf(path: str, value: Any, expected: Any, tolerance: Tolerance, terms: int) -> tuple[float, Difference] | None:
+def _leaf(
+    path: str, value: Any, expected: Any, tolerance: Tolerance, terms: int, allowed: Array | None
+) -> tuple[float, Difference] | None:
     if value is None or expected is None or isinstance(value, str) or isinstance(expected, str):
         if (value is None and expected is None) or value == expected:
             return None
@@ -94,7 +87,7 @@ def _leaf(path: str, value: Any, expected: Any, tolerance: Tolerance, terms: int
     left, right = as_array(value), as_array(expected)
     if left.shape != right.shape:
         return np.inf, _shape(path, left.shape, right.shape, value)
-    wrong, ratio, error = differences(left, right, tolerance, terms)
+    wrong, ratio, error = differences(left, right, tolerance, terms, allowed)
     if not wrong.any():
         return None
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(wrong, ratio, -1.0))), wrong.shape))
@@ -121,11 +114,13 @@ def describe(
 
 
 def differences(
-    left: Array, right: Array, tolerance: Tolerance, terms: int
+    left: Array, right: Array, tolerance: Tolerance, terms: int, budget: Array | None = None
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the wrong elements of one output, the error as a fraction of the allowed one, and the absolute error."""
     if left.dtype.kind in "iub" and right.dtype.kind in "iub":
         wrong = np.asarray(left != right)
+        if budget is not None:
+            wrong &= np.abs(left.astype(np.float64) - right.astype(np.float64)) > np.where(budget > 0, budget, -1)
         # Integers beyond 2**53 are equal in fp64 only.
         error = np.maximum(np.abs(left.astype(np.float64) - right.astype(np.float64)), wrong * 1.0)
         return wrong, np.where(wrong, np.inf, 0.0), error
@@ -134,9 +129,11 @@ def differences(
     with np.errstate(all="ignore"):
         error = np.abs(wide_left - wide_right)
         allowed = tolerance.atol + tolerance.rtol * np.abs(wide_right)
-        if not tolerance.explicit:
+        if budget is not None:
+            allowed = budget
+        elif not tolerance.explicit:
             allowed = np.maximum(allowed, _rounding(left, right, terms))
-        same = (wide_left == wide_right) | (error <= allowed) & np.isfinite(error)
+        same = (wide_left == wide_right) | (error <= allowed) & np.isfinite(error) | (allowed == np.inf)
         if tolerance.equal_nan:
             same |= np.isnan(wide_left) & np.isnan(wide_right)
         ratio = np.where(np.isfinite(error), error / np.maximum(allowed, 1e-300), np.inf)

@@ -61,10 +61,10 @@ def equivalent(
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
             if not checker._active:
                 return function(*args, **kwargs)
-            pending = checker._before(operation, args, kwargs)
+            pending = checker._observe_call(operation, args, kwargs)
             result = function(*args, **kwargs)
             if pending is not None:
-                checker._after(pending, result)
+                checker._observe_result(pending, result)
             return result
 
         checked.operation = operation  # type: ignore[attr-defined]

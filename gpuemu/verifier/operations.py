@@ -84,6 +84,8 @@ class PendingCheck:
     size: int
     result: Any = None
     ready: Any = None
+    autocast: tuple[tuple[str, Any, str], ...] = ()
+    """PyTorch's autocast at the call: device, dtype and the name of its format."""
 
 
 _OPERATIONS: weakref.WeakValueDictionary[tuple[str, int], Operation] = weakref.WeakValueDictionary()

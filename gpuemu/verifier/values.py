@@ -86,18 +86,38 @@ def snapshot(value: Any) -> Any:
     """
     kind = type(value)
     if kind is np.ndarray:
-        return value.copy(order="K")
+        return value.copy() if value.flags.c_contiguous else _array_copy(value)
     if kind is float or kind is int or kind is str or kind is bool or value is None:
         return value
     if is_torch(value):
-        return value.detach().clone()
+        return value.detach().clone() if value.is_contiguous() else _tensor_copy(value.detach())
     if kind is tuple:
         return tuple(snapshot(item) for item in value)
     if is_module(value):
         return copy.deepcopy(value)
     if isinstance(value, tuple | list | Mapping) or dataclasses.is_dataclass(value):
         return mapped(value, lambda _, leaf: snapshot(leaf) if not _has_structure(leaf) else leaf)
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return _array_copy(value) if isinstance(value, np.ndarray) else value
+
+
+def _array_copy(array: Array) -> Array:
+    """Return a copy with the strides of an array: what a kernel does wrong may depend on them."""
+    from gpuemu.verifier.recorded_calls import laid_out
+
+    return laid_out(array, array.strides)
+
+
+def _tensor_copy(tensor: Any) -> Any:
+    """Return a copy with the strides of a tensor."""
+    torch = sys.modules["torch"]
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return tensor.clone()
+    # An expanded dimension has one element in memory, which cannot be written twice.
+    once = tensor
+    for axis, step in enumerate(tensor.stride()):
+        once = once.narrow(axis, 0, 1) if step == 0 else once
+    copied = torch.empty_strided(once.shape, once.stride(), dtype=tensor.dtype, device=tensor.device)
+    return copied.copy_(once).expand(tensor.shape)
 
 
 def size_of(value: Any) -> int:

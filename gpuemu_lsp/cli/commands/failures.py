@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.jobs.requests.targets import projects_below
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
+from gpuemu_lsp.engine.store.database import FILE, FOLDER
 
 
 def list_failures(limit: int, form: str) -> int:
@@ -52,8 +53,12 @@ def project_roots() -> list[Path]:
 
     So a case that ``--check FOLDER`` has stored is found from where the check was started.
     """
-    if discover(Path.cwd()) is None and (below := projects_below(Path.cwd())):
-        return below
+    if discover(Path.cwd()) is None:
+        # The runtime verifier stores the calls of a program that is in no project, too.
+        if (Path.cwd() / FOLDER / FILE).exists():
+            return [Path.cwd()]
+        if below := projects_below(Path.cwd()):
+            return below
     root = project_root()
     return [] if root is None else [root]
 

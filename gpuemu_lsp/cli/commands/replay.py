@@ -16,11 +16,13 @@ from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.report.charts import error_map_png
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
-from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
+from gpuemu_lsp.engine.store import RECORDED, Store, StoredFailure, StoreError
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
@@ -68,6 +70,9 @@ def reproduce(options: ReplayOptions, files: ExportPaths = ExportPaths()) -> int
                 if files.picture is not None and not _draw(replay, files.picture):
                     return EXIT_USAGE
             shown.end(gathered, request)
+        if (files.script or files.ptx) and _is_recorded(requests[0], options.case):
+            print(f"gpuemu: case {options.case} is a recorded call, which is not exported.", file=sys.stderr)
+            return EXIT_USAGE
         if (files.script or files.ptx) and not _export(pool, requests[0], options, files):
             return EXIT_USAGE
     return shown.close()
@@ -112,6 +117,9 @@ def minimize(options: ReplayOptions, strategy: str, max_runs: int) -> int:
     """Minimise a stored case; return 1 if it fails, 0 if it no longer fails, 2 if it could not be run."""
     requests = _requests(options)
     if requests is None:
+        return EXIT_USAGE
+    if any(_is_recorded(request, options.case) for request in requests):
+        print(f"gpuemu: case {options.case} is a recorded call, which is not minimized.", file=sys.stderr)
         return EXIT_USAGE
     shown = _ReplayPrinter("minimized", options)
     more: dict[str, Json] = {"case": options.case, "strategy": strategy, "max_runs": max_runs}
@@ -176,6 +184,7 @@ def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
     """Return a request for every kernel that has a stored case with this id; print the reason and return None."""
     roots = project_roots()
     wanted: dict[Path, set[str]] = {}
+    calls: list[CheckRequest] = []
     recent: list[StoredFailure] = []
     for root in roots:
         try:
@@ -185,12 +194,13 @@ def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
         except StoreError as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return None
-        if stored:
-            wanted[root] = {item.failure.kernel for item in stored}
-    if roots and not wanted:
+        calls += [_recorded_call(root, item) for item in stored if item.failure.key.strategy == RECORDED]
+        if kernels := {item.failure.kernel for item in stored if item.failure.key.strategy != RECORDED}:
+            wanted[root] = kernels
+    if roots and not wanted and not calls:
         of = f" of '{options.kernel}'" if options.kernel is not None else ""
         print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent[:_RECENT])}", file=sys.stderr)
-    requests = []
+    requests = calls
     for root, kernels in wanted.items():
         targets = find_targets([str(root)], CheckOptions(executor=options.executor, arch=options.arch))
         if targets is None:
@@ -200,6 +210,21 @@ def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
             print(f"gpuemu: case {options.case} is of '{name}', which is no longer in the project.", file=sys.stderr)
         requests += found
     return requests or None
+
+
+def _recorded_call(root: Path, stored: StoredFailure) -> CheckRequest:
+    """Return the request for a call that the runtime verifier has recorded, which no gpuemu.toml mentions."""
+    return CheckRequest(
+        KernelSpec(stored.failure.kernel, str(root / CONFIG_NAME), None), registered=False, root=str(root)
+    )
+
+
+def _is_recorded(request: CheckRequest, case: str) -> bool:
+    with Store(request.root) as store:
+        return any(
+            item.failure.key.strategy == RECORDED and item.failure.kernel == request.spec.name
+            for item in store.find(case)
+        )
 
 
 def _known(recent: Sequence[StoredFailure]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Replay, Stage
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
@@ -74,13 +75,15 @@ def reproduce(payload: Json) -> Iterator[Json]:
     """
     from gpuemu_lsp.engine.check.replay import replay
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
-    from gpuemu_lsp.engine.store import Store
+    from gpuemu_lsp.engine.store import RECORDED, Store
 
     request, case, dtype = _stored_case(payload)
     request, located = compiled_request(request)
     with Store(request.root) as store:
         for failure in _failures(store, request, case, dtype):
-            for event in map(located, replay(request, failure, case)):
+            recorded = failure.key.strategy == RECORDED
+            events = _replay_call(store, request, failure, case) if recorded else replay(request, failure, case)
+            for event in map(located, events):
                 if isinstance(event, Stage):
                     yield encode(event)
                     continue
@@ -91,6 +94,14 @@ def reproduce(payload: Json) -> Iterator[Json]:
                     line = now.place.range.start.line
                     store.record(replace(failure, rule=now.rule, message=now.message, line=line))
                 yield {"replay": to_json(event)}
+
+
+def _replay_call(store: Store, request: CheckRequest, failure: Failure, case: str) -> Iterator[Stage | Replay]:
+    """Yield the replay of a call that the runtime verifier has recorded."""
+    # By name: the package of users is a front end, which the engine does not depend on.
+    module = import_module("gpuemu.verifier.replay")
+    yield Stage(request.spec.name, "execute")
+    yield module.replay(request.root, failure, case, store.details(failure.kernel, failure.dtype, case))
 
 
 def export(payload: Json) -> Iterator[Json]:

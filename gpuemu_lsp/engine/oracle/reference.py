@@ -64,6 +64,9 @@ class Reference:
     """It computes with PyTorch, on tensors."""
     either: bool = False
     """It may also be meant for tensors where ``torch`` is False, and for arrays where it is True."""
+    live: bool = False
+    """A function of a program that is running, whose other threads must not see changed streams, import paths, globals
+    or devices. New arrays in it are not traced."""
 
     @property
     def result_line(self) -> int | None:
@@ -224,14 +227,16 @@ def _call_once(
 ) -> ReferenceOutput:
     given = {name: traced(value, arithmetic) for name, value in tensors.items()} if arithmetic else dict(tensors)
     wrap = float if arithmetic is None else partial(traced_scalar, arithmetic)
-    environment = traced_globals(reference.function, arithmetic)
+    environment = traced_globals(reference.function, None if reference.live else arithmetic)
     if reference.torch:
-        given, wrap, environment = as_tensors(tensors), float, rounding_operations(arithmetic)
+        given, wrap = as_tensors(tensors), float
+        environment = rounding_operations(arithmetic, live=reference.live)
     mapping = reference_inputs.build(plan, case, given, wrap)
     extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, wrap)
     overflows: list[str] = []
     start = time.perf_counter()
-    with _script_environment(reference.folder), environment:
+    around = np.errstate(all="ignore") if reference.live else _script_environment(reference.folder)
+    with around, environment:
         with (
             _reference_failures(reference.path, "the reference failed"),
             # A callback and not a warning: an overflow must neither stop the reference nor depend on warning filters.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -141,11 +141,14 @@ def as_tensors(tensors: Mapping[str, Array]) -> dict[str, Any]:
 
 
 @contextmanager
-def rounding_operations(arithmetic: MonteCarloArithmetic | None) -> Iterator[None]:
-    """Let every operation round as in ``arithmetic``; None for exact ones. The device ``cuda`` means the CPU."""
+def rounding_operations(arithmetic: MonteCarloArithmetic | None, *, live: bool = False) -> Iterator[None]:
+    """Let every operation round as in ``arithmetic``; None for exact ones.
+
+    The device ``cuda`` means the CPU, except in a program that is running (``live``).
+    """
     import torch
 
-    with cuda_means_cpu(), torch.no_grad():
+    with nullcontext() if live else cuda_means_cpu(), torch.no_grad():
         if arithmetic is None:
             yield
             return

@@ -3,7 +3,15 @@
 The store is optional. Every operation may raise :class:`StoreError`; a check reports it and continues without a store.
 """
 
-from gpuemu_lsp.engine.store.model import BaselineRecord, CheckVerdict, Failure, StoredFailure, StoreError, restored
+from gpuemu_lsp.engine.store.model import (
+    RECORDED,
+    BaselineRecord,
+    CheckVerdict,
+    Failure,
+    StoredFailure,
+    StoreError,
+    restored,
+)
 from gpuemu_lsp.engine.store.store import Store
 
-__all__ = ["BaselineRecord", "CheckVerdict", "Failure", "Store", "StoreError", "StoredFailure", "restored"]
+__all__ = ["RECORDED", "BaselineRecord", "CheckVerdict", "Failure", "Store", "StoreError", "StoredFailure", "restored"]

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey
 
+RECORDED = "recorded"
+"""Strategy of a case that was not drawn: a call of a running program, all of whose inputs are stored."""
+
 
 class StoreError(Exception):
     """The store cannot be used. The message is shown to the user and names the file."""
