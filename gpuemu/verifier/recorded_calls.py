@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu.verifier.autograd_context import StandInContext, is_context
-from gpuemu.verifier.values import Array, as_array, is_torch
+from gpuemu.verifier.values import Array, as_array, is_torch, laid_out
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.subjects.ops.tensors import to_tensor
 
@@ -86,16 +86,3 @@ def _tensor(value: Mapping[str, Json], array: Array) -> Any:
     steps = tuple(int(str(step)) for step in strides)
     array = laid_out(array, steps)
     return to_tensor(array) if value.get("framework") == "torch" else array
-
-
-def laid_out(array: Array, strides: tuple[int, ...]) -> Array:
-    """Return the values of an array in new memory with these strides, in bytes; steps of 0 share an element."""
-    if not array.size:
-        return array.copy()
-    size = array.itemsize
-    span = size + sum((extent - 1) * abs(step) for extent, step in zip(array.shape, strides, strict=True))
-    start = sum((extent - 1) * -step for extent, step in zip(array.shape, strides, strict=True) if step < 0)
-    memory = np.zeros(span, np.uint8)
-    view: Array = np.ndarray(array.shape, array.dtype, memory.data, offset=start, strides=strides)
-    view[...] = array
-    return view

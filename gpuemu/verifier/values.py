@@ -102,8 +102,6 @@ def snapshot(value: Any) -> Any:
 
 def _array_copy(array: Array) -> Array:
     """Return a copy with the strides of an array: what a kernel does wrong may depend on them."""
-    from gpuemu.verifier.recorded_calls import laid_out
-
     return laid_out(array, array.strides)
 
 
@@ -156,6 +154,19 @@ def as_array(value: Any) -> Array:
     ):
         raise TypeError(f"a {type(value).__name__} is neither a tensor nor a number")
     return np.asarray(value)
+
+
+def laid_out(array: Array, strides: tuple[int, ...]) -> Array:
+    """Return the values of an array in new memory with these strides, in bytes; steps of 0 share an element."""
+    if not array.size:
+        return array.copy()
+    size = array.itemsize
+    span = size + sum((extent - 1) * abs(step) for extent, step in zip(array.shape, strides, strict=True))
+    start = sum((extent - 1) * -step for extent, step in zip(array.shape, strides, strict=True) if step < 0)
+    memory = np.zeros(span, np.uint8)
+    view: Array = np.ndarray(array.shape, array.dtype, memory.data, offset=start, strides=strides)
+    view[...] = array
+    return view
 
 
 def _has_structure(value: object) -> bool:

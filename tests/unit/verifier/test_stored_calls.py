@@ -10,8 +10,8 @@ import textwrap
 import numpy as np
 import pytest
 
-from gpuemu.verifier.recorded_calls import NotReplayableError, decoded, encoded, laid_out
-from gpuemu.verifier.values import snapshot
+from gpuemu.verifier.recorded_calls import NotReplayableError, decoded, encoded
+from gpuemu.verifier.values import laid_out, snapshot
 from gpuemu_lsp.engine.store import Store
 
 _MODULE = """
