@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
+from triton.compiler import ASTSource
 
 from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
@@ -198,6 +200,35 @@ def test_a_save_compiles_three_specialisations_of_a_block_that_depends_on_a_size
     assert checked(on_save)[0].status == "passed"
     buggy = SUMS.replace("other=0.0", "other=1.0")
     assert checked(replace(on_save, text=buggy))[0].status == "failed"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize("buggy", [False, True])
+def test_other_dtypes_are_compiled_and_translated_ahead(tmp_path, request_of, monkeypatch, buggy):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    (tmp_path / "gpuemu.toml").write_text(SUMS_CONFIG)
+    (tmp_path / "model.py").write_text(SUMS.replace("other=0.0", "other=1.0") if buggy else SUMS)
+    (request,) = targets.collect([str(tmp_path)], CheckOptions(), tmp_path).requests
+    make_ir = ASTSource.make_ir
+
+    def make_ir_and_record(self, *args, **options):
+        with (tmp_path / "compiled").open("a") as file:
+            print(os.getpid() == here, self.signature["x"], file=file)
+        return make_ir(self, *args, **options)
+
+    here = os.getpid()
+    monkeypatch.setattr(ASTSource, "make_ir", make_ir_and_record)
+    on_save = replace(request, options=replace(request.options, specialisations="general"))
+    events = list(check_kernel(on_save))
+    (report,) = (event for event in events if isinstance(event, KernelReport))
+    assert report.status == ("failed" if buggy else "passed")
+    assert {event.dtype for event in events if isinstance(event, Finding)} == (
+        {"float32", "float16"} if buggy else set()
+    )
+    compiled = sorted((tmp_path / "compiled").read_text().splitlines())
+    assert compiled == ["False *fp16", "True *fp32", "True *fp32"]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 def test_a_stored_case_of_another_variant_runs_on_a_save(tmp_path, request_of):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.counters import count, larger
@@ -35,6 +36,7 @@ from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.model import Subject
 
 _UNREGISTERED_SECONDS = 10.0
 _UNREGISTERED_CASE_SECONDS = 3.0
@@ -90,7 +92,22 @@ def check_kernel(
         return
     yield Stage(name, "compile")
     begin_recording()
-    prepared = prepare(request, session)
+    prepared = prepare(request, session, partial(_translate, request))
+    try:
+        yield from _check_prepared(request, prepared, totals, started, on_verdict)
+    finally:
+        if prepared.ahead is not None:
+            prepared.ahead.close()
+
+
+def _check_prepared(
+    request: CheckRequest,
+    prepared: PreparedKernel,
+    totals: _Totals,
+    started: float,
+    on_verdict: Callable[[PreparedKernel, KernelReport], None] | None,
+) -> Iterator[CheckEvent]:
+    """Run what was prepared, or take its stored verdict; ``started`` is the time at which the check began."""
     yield from map(totals.add, prepared.findings)
     executor: Executor | None = None
     if prepared.artifact is not None and prepared.plans and request.options.execute:
@@ -120,6 +137,22 @@ def check_kernel(
     if on_verdict is not None:
         on_verdict(prepared, report)
     yield report
+
+
+def _translate(request: CheckRequest, subject: Subject, plan: Plan) -> None:
+    """Launch one case of each code that the cases of a plan have, in a process of which only the caches count."""
+    executor, _ = choose_executor(request, plan.place)
+    if executor is None:
+        return
+    # Neither the reference nor the store is used: results of this process are dropped.
+    spec, options = replace(request.spec, reference=None), replace(request.options, store_root=None)
+    prepared = PreparedKernel((), plan.place, plans=(plan,), subject=subject)
+    run, launched = open_plan(replace(request, spec=spec, options=options), prepared, plan, executor), set[int]()
+    for case, _ in run.cases():
+        code = run.runner.code(case)
+        if id(code) not in launched:
+            launched.add(id(code))
+            run.runner.run(case)
 
 
 def _limited(options: CheckOptions) -> CheckOptions:
@@ -163,6 +196,8 @@ def _check_plan(
             return
         plan = settled
     yield Stage(plan.kernel, "reference")
+    if prepared.ahead is not None:
+        prepared.ahead.wait_translated(plan)
     run = open_plan(request, prepared, plan, executor)
     totals.runs.append(run)
     yield from map(totals.add, run.opening)

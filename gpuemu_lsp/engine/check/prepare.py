@@ -31,6 +31,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers, read
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.ahead import PlansAhead, TranslatePlan
 from gpuemu_lsp.engine.subjects.cuda import CudaKernel
 from gpuemu_lsp.engine.subjects.languages import is_triton_text
 from gpuemu_lsp.engine.subjects.model import Subject
@@ -64,6 +65,7 @@ class PreparedKernel:
     overlay: Mapping[str, str] = field(default_factory=dict)
     subject: Subject | None = None
     specialisation: Specialisation | None = None
+    ahead: PlansAhead | None = None
 
     def source_map(self, module: Module, plan: Plan) -> SourceMap:
         """Return the source map of a module that was compiled from this kernel's file."""
@@ -155,8 +157,10 @@ def program_of(requests: Sequence[CheckRequest], session: FileSession) -> tuple[
     return certain if compiled.artifact is None else entries
 
 
-def prepare(request: CheckRequest, session: FileSession | None = None) -> PreparedKernel:
-    """Read, resolve, compile and lint one kernel. Does not execute the user's code."""
+def prepare(
+    request: CheckRequest, session: FileSession | None = None, ahead: TranslatePlan | None = None
+) -> PreparedKernel:
+    """Read, resolve, compile and lint one kernel. ``ahead`` translates a plan in another process."""
     session = session or FileSession()
     spec = request.spec
     place = spec.places.get("source") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
@@ -173,7 +177,7 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
             op.findings, op.place, None, op.plans, op.artifact, artifacts=op.artifacts, subject=op.subject
         )
     if is_triton_text(spec, text):
-        return _prepared_triton(request, text, place)
+        return _prepared_triton(request, text, place, ahead)
     source, views = session.source(request, text), session.views(request, text)
     result = session.resolved(request, text)
     headers = {**request.overlay, **views.headers}
@@ -210,7 +214,7 @@ def prepare(request: CheckRequest, session: FileSession | None = None) -> Prepar
     return prepared if artifact is None else replace(prepared, subject=CudaKernel(artifact, prepared.source_map))
 
 
-def _prepared_triton(request: CheckRequest, text: str, place: Place) -> PreparedKernel:
+def _prepared_triton(request: CheckRequest, text: str, place: Place, ahead: TranslatePlan | None) -> PreparedKernel:
     """Prepare a Triton kernel, which is compiled for each case; ``artifact`` is that of the first one."""
     from gpuemu_lsp.engine.subjects.triton_preparation import TritonRequest, prepare_triton
 
@@ -226,6 +230,7 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place) -> Prepared
             options.translate_seconds,
             options.execute,
             options.specialisations == "general",
+            ahead,
         )
     )
     if not request.registered:
@@ -245,6 +250,7 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place) -> Prepared
         overlay=request.overlay,
         subject=prepared.subject,
         specialisation=prepared.specialisation,
+        ahead=prepared.ahead,
     )
 
 

@@ -7,8 +7,9 @@ is needed: it takes half a second.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.source.python.model import PythonSource, TritonKernel
+from gpuemu_lsp.engine.subjects.ahead import PlansAhead, TranslatePlan, start_ahead
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.source_map import statement_range
 
@@ -54,6 +56,8 @@ class TritonRequest:
     seconds: float
     execute: bool
     general: bool = False
+    ahead: TranslatePlan | None = None
+    """If ``general``, it is called for each plan but the first, in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class TritonPreparation:
     subject: TritonKernelSubject | None = None
     source: SourceFile | None = None
     specialisation: Specialisation | None = None
+    ahead: PlansAhead | None = None
 
 
 def prepare_triton(request: TritonRequest) -> TritonPreparation:
@@ -102,11 +107,14 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
         stated = [_assumed(inferred, source, name)] if result.plans else []
     plans, artifacts, found = list[Plan](), list[Artifact](), [*stated, *result.findings]
     variant: Specialisation | None = None
-    for resolved in result.plans:
+    candidates = [_plans_to_try(request, resolved, number) for number, resolved in enumerate(result.plans)]
+    ahead = _started_ahead(request, imported, candidates[1:])
+    for number, (resolved, tried) in enumerate(zip(result.plans, candidates, strict=True)):
         subjects = [imported, *(replace(imported, arch=arch) for arch in request.arch[1:] if not plans)]
-        limited = _with_few_variants(resolved, _MOST_VARIANTS if not plans else 1) if request.general else ()
+        if ahead is not None:
+            ahead.wait_compiled(number)
         try:
-            plan, codes = _first_codes(subjects, (*limited, resolved), request.seed)
+            plan, codes = _first_codes(subjects, tried, request.seed)
         except CodeError as error:
             if imported.import_failure is not None:
                 return TritonPreparation((replace(imported.import_failure, rule="engine/not-executed"),))
@@ -119,11 +127,37 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
                 artifacts += [with_resources(code.artifact) for code in codes]
                 variant = imported.specialisation(codes[0])
             plans.append(plan)
+            if ahead is not None:
+                ahead.add(plan, number)
     declared = KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range, extern_c=True)
     file = SourceFile(spec.source, request.text, (declared,), (), (), {}, request.text)
     for artifact in artifacts:
         found += lint(artifact, artifact.entries[kernel.name], spec, file)
-    return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file, variant)
+    return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file, variant, ahead)
+
+
+def _plans_to_try(request: TritonRequest, plan: Plan, number: int) -> tuple[Plan, ...]:
+    """Return the plans of which the first that an autotuner would not skip is checked; ``number`` is from 0."""
+    limited = _with_few_variants(plan, 1 if number else _MOST_VARIANTS) if request.general else ()
+    return *limited, plan
+
+
+def _started_ahead(
+    request: TritonRequest, subject: TritonKernelSubject, candidates: Sequence[Sequence[Plan]]
+) -> PlansAhead | None:
+    """Compile and translate the code of plans in another process, two steps each; None if there is none for it."""
+    translate, chosen = request.ahead, list[Plan]()
+    if translate is None or not request.general:
+        return None
+
+    def compile_first(plans: Sequence[Plan]) -> None:
+        chosen.append(_first_codes([subject], plans, request.seed)[0])
+
+    steps: list[Callable[[], None]] = []
+    for plans in candidates:
+        steps += [partial(compile_first, plans), lambda: translate(subject, chosen[-1])]
+    process = start_ahead(steps)
+    return None if process is None else PlansAhead(process, request.seconds)
 
 
 def _first_codes(

@@ -75,6 +75,7 @@ class TritonKernelSubject:
     exact: set[str] = field(default_factory=set, init=False)
     _texts: dict[str, str | None] = field(default_factory=dict, init=False)
     _codes: dict[int, tuple[TritonCode, CaseCode]] = field(default_factory=dict, init=False)
+    _latest: tuple[Case, str, bool, CaseCode] | None = field(default=None, init=False)
 
     @property
     def kernel(self) -> Any:
@@ -119,13 +120,16 @@ class TritonKernelSubject:
             autotuner skips too, because it needs more shared memory than there is.
         """
         assert plan.triton is not None
+        general = self.general and case.key.id not in self.exact
+        # Asked for several times per case.
+        if self._latest is not None and self._latest[0] is case and self._latest[1:3] == (plan.dtype, general):
+            return self._latest[3]
         use_target(self.arch)
         configuration = None
         if plan.triton.configuration is not None:
             configuration = configurations(self.kernel)[case.dims[plan.triton.configuration] - 1]
         try:
             with deadline(self.seconds):
-                general = self.general and case.key.id not in self.exact
                 code = compile_for(self.kernel, self._arguments(plan, case, general), configuration, general=general)
         except DeadlineError as error:
             why = f"Triton's compilation took longer than {self.seconds:g} s"
@@ -144,6 +148,7 @@ class TritonKernelSubject:
         known = self._codes.get(id(code.kernel))
         if known is None:
             known = self._codes[id(code.kernel)] = code, self._case_code(code)
+        self._latest = case, plan.dtype, general, known[1]
         return known[1]
 
     def specialisation(self, code: CaseCode) -> Specialisation:
