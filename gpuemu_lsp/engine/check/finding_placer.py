@@ -40,6 +40,8 @@ class FindingFactory:
     arch: str
     source_map: SourceMap
     config_places: Mapping[str, Place] = field(default_factory=dict)
+    related: tuple[Related, ...] = ()
+    """Further places of every finding of a case."""
 
     def finding(
         self,
@@ -65,6 +67,7 @@ class FindingFactory:
             case=case_id,
             dims=dict(case.dims) if case is not None else {},
             data=data,
+            related=self.related if case_id is not None else (),
         )
 
     def timed_out(self, reason: str) -> Finding:
@@ -120,7 +123,7 @@ class FindingPlacer:
                 data[key] = value
         data["grid"], data["launch_block"] = list(case.grid), list(case.block)
         found = self.findings.finding(event.rule, message, place, case, case_id, data)
-        return replace(found, related=related, severity=event.severity or found.severity)
+        return replace(found, related=(*related, *found.related), severity=event.severity or found.severity)
 
     def mismatch(self, snapshot: MismatchSnapshot, case_id: str) -> Finding:
         """Return the finding of wrong numbers, on the store that wrote the worst element.
@@ -141,7 +144,7 @@ class FindingPlacer:
                 related = (*inlined_at, Related(self.findings.plan.place, f"in '{self.findings.plan.kernel}'"))
                 data |= {"thread": list(writer.thread), "block": list(writer.block), "instruction": writer.instruction}
         found = self.findings.finding(mismatch.rule, mismatch.message, place, case, case_id, data)
-        return replace(found, related=related, severity=mismatch.severity or found.severity)
+        return replace(found, related=(*related, *found.related), severity=mismatch.severity or found.severity)
 
     def status(self, outcome: Outcome, case: Case, case_id: str) -> Finding:
         """Return the finding of a launch that did not complete and has no event, on the kernel."""

@@ -21,6 +21,9 @@ CHEAP = 200_000
 """Input elements and emulator steps of all cases of a dtype up to which they count as cheap. Not a time, so that every
 machine runs the same cases."""
 DEFAULT_STRATEGY = "quick"
+OP_ENTRY = "the entry of the op"
+OP_REFERENCE = "the reference of the op"
+"""Messages of the places of an op that its findings are related to."""
 
 
 @dataclass(frozen=True, slots=True)

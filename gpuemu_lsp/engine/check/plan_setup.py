@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanContext, PlanRun, RunProgress
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, UnoptimizedConfirmation
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
-from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_reference
+from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_reference, op_places
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
@@ -50,6 +50,9 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
     hints = LaunchHints(_tile_sizes(constants, plan.entry), first.numerics.linear)
     spec, options = request.spec, request.options
     findings = FindingFactory(plan, first.artifact.arch, first.source_map, spec.places)
+    reference, problem = load_reference(request, findings)
+    if spec.op is not None:
+        findings = replace(findings, related=op_places(findings, reference))
     context = PlanContext(request, plan, hints, prepared.ignores, findings)
     launch = Request(
         first.artifact,
@@ -67,7 +70,6 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
     runner = CaseRunner(plan, executor, launch, guidance, None if subject.single else subject)
     runner.covered = {} if options.coverage and not subject.single else None
     store = ReplayStore(plan, hints, Store(options.store_root) if options.store_root is not None else None)
-    reference, problem = load_reference(request, findings)
     policy = JudgingPolicy(spec.tolerances, request.validation, spec.invariants)
     run = PlanRun(
         context=context,

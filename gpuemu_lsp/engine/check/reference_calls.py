@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.check.finding_placer import FindingFactory
-from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.finding_placer import FindingFactory, line_place
+from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE, CheckRequest
 from gpuemu_lsp.engine.deadline import deadline
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
 from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
@@ -24,6 +24,19 @@ def load_reference(request: CheckRequest, findings: FindingFactory) -> tuple[Ref
             return load(spec.reference, spec.reference_function), None
     except ReferenceFailure as failure:
         return None, findings.reference_failure(failure, None)
+
+
+def op_places(findings: FindingFactory, reference: Reference | None) -> tuple[Related, ...]:
+    """Return the places that findings of an op also belong to: its entry in gpuemu.toml, and its reference."""
+    plan, found = findings.plan, list[Related]()
+    entry = findings.config_place("name")
+    if entry != plan.place:
+        found.append(Related(entry, OP_ENTRY))
+    line = reference.result_line if reference is not None and not reference.script else 1
+    place = line_place(reference.path, line or 1) if reference is not None else None
+    if place is not None:
+        found.append(Related(place, OP_REFERENCE))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
     op = spec.op
     assert op is not None
     name = spec.places.get("name") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
-    place = _definition(spec, op, text) or name
+    place = definition_of(spec, op, text) or name
     not_runnable = op_not_executed(spec)
     if not_runnable is not None:
         return OpPreparation((not_runnable,), name)
@@ -140,7 +140,7 @@ def version_of(module: str) -> str | None:
     return None
 
 
-def _definition(spec: KernelSpec, op: OpSpec, text: str) -> Place | None:
+def definition_of(spec: KernelSpec, op: OpSpec, text: str) -> Place | None:
     """Return the name of the op's function in its file, None if that is not in the project or has no such function."""
     if not spec.source.endswith(".py"):
         return None

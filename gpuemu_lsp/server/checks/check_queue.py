@@ -21,7 +21,7 @@ from gpuemu_lsp.server.checks.requests import (
 from gpuemu_lsp.server.checks.result_filer import is_repeatable
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer
-from gpuemu_lsp.server.documents.parsed_files import ParsedFile, kernel_id
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile, is_python, kernel_id
 from gpuemu_lsp.server.events import BatchEnded, CheckSkipped, EventBus, PauseChanged, ServerEvent, TextEdited
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
@@ -267,6 +267,8 @@ class CheckQueue:
 
     def _file_hints(self, parsed: ParsedFile, revision: int) -> None:
         """Publish what is not known of a ``.py`` file without running it."""
+        if not is_python(parsed.path):
+            return
         diagnostics, source = self._session.diagnostics, DiagnosticSource("config", parsed.path)
         if parsed.findings or diagnostics.findings_from(source):
             found = fingerprinted(list(parsed.findings), parsed.project.root if parsed.project is not None else "")

@@ -33,6 +33,9 @@ class DocumentSync:
         session.documents[path] = Document(uri, path, version, text)
         if Path(path).name == CONFIG_NAME:
             self._validate_config(path)
+            # The source of ops that have no file in the project.
+            if session.is_kernel_file(path):
+                self._queue.file_opened(path)
         elif session.may_have_kernels(path):
             self._queue.file_opened(path)
         session.publisher.publish([path])

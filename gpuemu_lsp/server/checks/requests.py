@@ -64,7 +64,7 @@ def requests_of(
     if project is None:
         return ()
     # Compiling a Triton kernel executes its module, which half an edit may have made something else: on save only.
-    entries = [entry for entry in parsed.entries if execute or entry.triton is None]
+    entries = [entry for entry in parsed.entries if execute or not entry.runs_python]
     execute = execute and settings.trusted
     options = CheckOptions(
         cases=settings.deep_cases if deep else settings.cases,

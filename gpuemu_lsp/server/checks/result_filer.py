@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.model import CheckRequest, Replay
+from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE, CheckRequest, Replay
 from gpuemu_lsp.engine.compile.diagnostics import INCLUDED_HERE
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
@@ -116,6 +116,12 @@ class ResultFiler:
             found = [item for item in check.findings if item.rule != "engine/not-executed" or not report.compiled]
             return self._file_compilation(batch, check, found)
         static, ran = split_by_layer(check.findings)
+        op = check.request.spec.op
+        if op is not None:
+            ran = (*ran, *on_places_of_op(ran))
+            if not op.runnable:
+                # The configuration shows that already, also before the check.
+                ran = tuple(item for item in ran if item.rule != "engine/not-executed")
         if any(_is_reference_error(item) for item in ran):
             ran = (*ran, *self._hints_on_kernel(check, ran), *self._not_compared_again(batch, check))
         return self._replace("run", batch, check, ran) | self._file_compilation(batch, check, static)
@@ -159,7 +165,7 @@ class ResultFiler:
         if not batch.whole:
             return set()
         parsed = self._session.parsed_files.last(batch.key.path)
-        left_out = {entry.id for entry in parsed.entries if entry.triton is not None} if parsed is not None else set()
+        left_out = {entry.id for entry in parsed.entries if entry.runs_python} if parsed is not None else set()
         current = frozenset(kernel_id(check.request.spec) for check in batch.checks) | left_out
         paths = self._session.diagnostics.drop("compile", batch.key.path, current)
         if batch.key.kind == "check":
@@ -199,6 +205,14 @@ class ResultFiler:
         parsed = self._session.parsed_files.last(request.spec.source)
         decl = parsed.decl_of(request.spec) if parsed is not None and parsed.text == request.text else None
         return None if decl is None else Place(request.spec.source, decl.name_range)
+
+
+def on_places_of_op(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the errors of an op at its entry in gpuemu.toml and at its reference, where its author may be."""
+    for item in findings:
+        for other in item.related:
+            if item.severity is Severity.ERROR and other.message in (OP_ENTRY, OP_REFERENCE):
+                yield replace(item, place=other.place, related=(Related(item.place, "the op"),))
 
 
 def is_repeatable(batch: Batch) -> bool:

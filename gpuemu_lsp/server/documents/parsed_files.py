@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from gpuemu_lsp.engine.findings import Finding, Range
+from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
@@ -24,12 +24,14 @@ from gpuemu_lsp.engine.plan.triton import Tuning, resolve_triton
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel
 from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
-from gpuemu_lsp.server.documents.python_files import PythonKernels, TritonFunction, python_kernels
+from gpuemu_lsp.engine.subjects.ops.planning import plan_op
+from gpuemu_lsp.server.documents.python_files import PythonKernels, TritonFunction, op_entry, python_kernels
 from gpuemu_lsp.server.workspace.projects import Projects
 
 _MAX_FILES = 512
@@ -56,6 +58,8 @@ class KernelEntry:
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """Its plans from its launches; a millisecond when they are first asked for."""
+        if self.spec.op is not None:  # without the outputs that only its reference shows
+            return plan_op(self.spec, Place(self.spec.source, Range.of(0, 0, 0, 1))).plans
         if self.triton is not None:  # as far as they are known without importing the module
             spec, module = self.spec, self.triton.module
             if not self.registered:
@@ -63,6 +67,11 @@ class KernelEntry:
                 spec = found.spec if isinstance(found, InferredKernel) else spec
             return resolve_triton(spec, module, self.triton.kernel, Tuning()).plans
         return resolve(self.spec, self.source).plans
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether the user's module is executed already to compile it."""
+        return self.triton is not None or self.spec.op is not None
 
     @property
     def id(self) -> str:
@@ -99,12 +108,13 @@ class ParsedFile:
         """Folders of references and, for a ``.py`` with kernels, its own: modules in them may be imported."""
         references = {entry.spec.reference for entry in self.entries} - {None}
         own = [self.path] if is_python(self.path) and self.entries else []
-        return frozenset(Path(one).parent for one in (*references, *own) if one is not None)
+        packages = frozenset(Path(entry.spec.op.folder) for entry in self.entries if entry.spec.op is not None)
+        return packages | frozenset(Path(one).parent for one in (*references, *own) if one is not None)
 
     @property
     def triton(self) -> frozenset[Range]:
-        """Ranges of the Triton kernels, which are functions of Python."""
-        return frozenset(one.decl.range for one in self.entries if one.triton is not None and one.decl is not None)
+        """Ranges of the Triton kernels and ops, which are functions of Python."""
+        return frozenset(one.decl.range for one in self.entries if one.runs_python and one.decl is not None)
 
     def name_of(self, entry: KernelEntry) -> str:
         """Return the name of a kernel for users and clients, which no other kernel of the file has.
@@ -135,7 +145,7 @@ class ParsedFile:
 
     def decl_of(self, spec: KernelSpec) -> KernelDecl | None:
         """Return the kernel function that an entry of gpuemu.toml refers to."""
-        if is_python(self.path):
+        if is_python(self.path) or Path(self.path).name == CONFIG_NAME:
             identity = kernel_id(spec)
             return next((entry.decl for entry in self.entries if entry.id == identity), None)
         return _decl_of(self.kernels, spec)
@@ -155,6 +165,8 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
     """Parse a text; one that is neither CUDA by name nor the source of an entry has no kernels."""
     if is_python(path):
         return _parse_python(project, path, text)
+    if Path(path).name == CONFIG_NAME:
+        return _parse_config(project, path, text)
     if Path(path).suffix not in SUFFIXES and not (project is not None and is_source(project, path)):
         return ParsedFile(project, path, text)
     if project is None:
@@ -179,6 +191,14 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
         frozenset(Path(include.target).name for include in source.includes if include.resolved is None),
         source.launches,
     )
+
+
+def _parse_config(project: Project | None, path: str, text: str) -> ParsedFile:
+    """Parse a gpuemu.toml as the source of the ops that have no file in the project."""
+    specs = [spec for spec in project.kernels if spec.source == path] if project is not None else []
+    found = [one for one in (op_entry(spec, "") for spec in specs) if one is not None]
+    entries = tuple(KernelEntry(one.spec, True, one.decl, one.source) for one in found)
+    return ParsedFile(project, path, text, tuple(one.decl for one in found if one.decl is not None), entries)
 
 
 def _parse_python(project: Project | None, path: str, text: str) -> ParsedFile:

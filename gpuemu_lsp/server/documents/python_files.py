@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, Param, Source
 from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, read_python
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, TritonKernel
 from gpuemu_lsp.engine.subjects.languages import is_triton
+from gpuemu_lsp.engine.subjects.op_preparation import definition_of
 
 _IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
 _Ranged = TypeVar("_Ranged", KernelDecl, LaunchSite)
@@ -65,7 +66,10 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
         return PythonKernels()
     source = read_python(path, text)
     codes = _Codes(source)
-    found = [_triton(spec, source, registered=True) or codes.kernel(spec, registered=True) for spec in registered]
+    found = [
+        op_entry(spec, text) or _triton(spec, source, registered=True) or codes.kernel(spec, registered=True)
+        for spec in registered
+    ]
     if project.broken and mentions(project, path):
         return PythonKernels(tuple(found), codes.launches)
     specs, findings = kernels_in_strings(path, text, registered)
@@ -76,6 +80,17 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
         unregistered = (_triton(spec, source, registered=False) for spec in unregistered_specs(source, taken))
         found += [one for one in unregistered if one is not None]
     return PythonKernels(tuple(found), codes.launches, tuple(findings))
+
+
+def op_entry(spec: KernelSpec, text: str) -> PythonKernel | None:
+    """Return an op with its function in the text, or with its entry for one whose source is gpuemu.toml; else None."""
+    if spec.op is None:
+        return None
+    place = definition_of(spec, spec.op, text) or spec.places.get("name")
+    if place is None or place.path != spec.source:
+        return PythonKernel(spec, True, None, read(spec.source, ""))
+    declaration = KernelDecl(spec.name, spec.name, (), (), place.range, place.range)
+    return PythonKernel(spec, True, declaration, read(spec.source, ""))
 
 
 def _may_have_triton(text: str) -> bool:
