@@ -214,3 +214,35 @@ async def test_of_an_untrusted_folder_nothing_is_compiled_to_be_shown(editor: Ed
     await editor.command("gpuemu.fuzz", editor.uri("model.py"), "scale")
     await editor.idle()
     assert not (editor.root / "imported").exists()
+
+
+async def test_ptx_sass_and_resources_are_those_of_the_compiler(editor: Editor):
+    """The emulator orders loads and stores by barriers, which the compiled kernel does not have."""
+    write(editor, SCALE)
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    where = {"textDocument": {"uri": editor.uri("model.py")}, "kernel": "scale"}
+    ptx = await editor.ask("gpuemu/artifact", {**where, "form": "ptx"})
+    assert "st.global" in ptx["text"] and "bar.sync" not in ptx["text"]
+    hover = await editor.hover("model.py", NAME_LINE, 5)
+    header, _, row = [line.split("|") for line in hover.splitlines() if line.startswith("|")]
+    assert dict(zip(map(str.strip, header), map(str.strip, row), strict=True))["barriers"] == "0"
+    sass = await editor.ask("gpuemu/artifact", {**where, "form": "sass"})
+    rows = sass["text"].split("\n")
+    stores = [row for row, line in enumerate(rows) if " STG" in line]
+    lines = {entry["line"] for entry in sass["map"] for row in stores if entry["first"] <= row <= entry["last"]}
+    assert stores and lines == {STORE_LINE} and "BAR.SYNC" not in sass["text"]
+
+
+async def test_instructions_of_functions_of_triton_are_on_the_line_that_calls_them(editor: Editor):
+    write(editor, SCALE.replace("2.0 * value", "2.0 * value / tl.sum(value, axis=0)"))
+    await editor.start()
+    editor.open("model.py")
+    await editor.idle()
+    where = {"textDocument": {"uri": editor.uri("model.py")}, "kernel": "scale"}
+    for form, shuffle in (("ptx", "shfl.sync"), ("sass", " SHFL")):
+        artifact = await editor.ask("gpuemu/artifact", {**where, "form": form})
+        rows = [row for row, line in enumerate(artifact["text"].split("\n")) if shuffle in line]
+        lines = [one["line"] for row in rows for one in artifact["map"] if one["first"] <= row <= one["last"]]
+        assert rows and lines == [STORE_LINE] * len(rows)

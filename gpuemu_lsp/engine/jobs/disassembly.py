@@ -39,25 +39,33 @@ def disassemble(payload: Json) -> Iterator[Json]:
         yield {"trouble": reasons[0].message if reasons else f"'{request.spec.name}' was not compiled"}
         return
     artifact = prepared.artifact
+    subject, seed = prepared.subject, request.options.seed
+    texts = subject.first(prepared.plans[0], seed).representations if subject is not None and prepared.plans else {}
     path = request.spec.source
     if form == "ptx":
-        text, spans = artifact.ptx, ptx_lines(artifact.ptx, path)
+        text = texts.get("ptx", artifact.ptx)
+        spans = ptx_lines(text, path)
     elif form == "sass":
         try:
-            text = _sass(machine_code(artifact))
+            text = _sass(_triton_code(texts["ptx"], artifact.arch) if "ptx" in texts else machine_code(artifact))
         except _DisassemblyError as trouble:
             yield {"trouble": str(trouble)}
             return
         spans = sass_lines(text, path)
     else:
-        assert isinstance(form, str) and prepared.subject is not None
-        code = prepared.subject.first(prepared.plans[0], request.options.seed)
-        if form not in code.representations:
+        assert isinstance(form, str)
+        if form not in texts:
             yield {"trouble": f"only a Triton kernel has {form.upper()}"}
             return
-        text = code.representations[form]
+        text = texts[form]
         spans = mlir_lines(text, path)
     yield {"artifact": {"text": text, "arch": artifact.arch, "map": _json(spans)}}
+
+
+def _triton_code(ptx: str, arch: str) -> bytes:
+    from gpuemu_lsp.engine.subjects.triton.resources import machine_code as assembled  # imports Triton
+
+    return assembled(ptx, arch)
 
 
 class _DisassemblyError(Exception):
@@ -73,7 +81,7 @@ def _sass(cubin: bytes) -> str:
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "kernel.cubin"
         image.write_bytes(cubin)
-        command = [program, "-g", "-c", str(image)]
+        command = [program, "-gi", "-c", str(image)]
         try:
             result = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -85,13 +93,18 @@ def _sass(cubin: bytes) -> str:
 
 
 def _nvdisasm() -> str | None:
-    """Return the path of nvdisasm, preferably that of the CUDA wheels."""
+    """Return the path of nvdisasm, preferably that of the CUDA wheels, else that of Triton."""
     spec = importlib.util.find_spec("nvidia")
     for location in (spec.submodule_search_locations if spec is not None else None) or ():
         for package in ("cu13", "cuda_nvdisasm", "cu14"):
             candidate = Path(location) / package / "bin" / "nvdisasm"
             if os.access(candidate, os.X_OK):
                 return str(candidate)
+    triton = importlib.util.find_spec("triton")
+    for location in (triton.submodule_search_locations if triton is not None else None) or ():
+        candidate = Path(location) / "backends/nvidia/bin/nvdisasm"
+        if os.access(candidate, os.X_OK):
+            return str(candidate)
     return shutil.which("nvdisasm")
 
 

@@ -29,8 +29,8 @@ class CaseCode:
     """The code of one case.
 
     ``entry`` is the PTX name of the kernel. ``block`` and ``shared_bytes`` are those of the case if None. ``checks``
-    are the checkers that apply to this code. ``representations`` are the texts of the compiler's intermediate
-    representations, ``ttir`` and ``ttgir`` of a Triton kernel.
+    are the checkers that apply to this code. ``representations`` are texts of Triton's compiler, ``ttir``, ``ttgir``
+    and ``ptx``, which the emulator executes with more barriers; none for a CUDA kernel.
     """
 
     artifact: Artifact

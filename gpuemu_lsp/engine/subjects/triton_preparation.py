@@ -124,7 +124,7 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
             found.append(make("config/bad-value", str(error), place, kernel=spec.name, dtype=resolved.dtype))
         else:
             if not plans:
-                artifacts += [with_resources(code.artifact) for code in codes]
+                artifacts += [with_resources(code.artifact, code.representations["ptx"]) for code in codes]
                 variant = imported.specialisation(codes[0])
             plans.append(plan)
             if ahead is not None:

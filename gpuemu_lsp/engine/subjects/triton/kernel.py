@@ -164,7 +164,8 @@ class TritonKernelSubject:
         return self._texts[path]
 
     def _case_code(self, code: TritonCode) -> CaseCode:
-        ptx = with_ordered_stores(with_fixed_locations(code.ptx))
+        compiled = with_fixed_locations(code.ptx)
+        ptx = with_ordered_stores(compiled)
         artifact = Artifact(self.path, self.arch, ptx, b"", {self.entry: code.name}, {}, f"triton {triton.__version__}")
         module = parse_ptx(ptx)
         return CaseCode(
@@ -184,7 +185,7 @@ class TritonKernelSubject:
             # Triton's programs have no threads: its compiler lays out shared memory, and lets several threads of a
             # program store one element.
             Checks(block_races=False),
-            {form: code.kernel.asm[form] for form in REPRESENTATIONS if form in code.kernel.asm},
+            {"ptx": compiled, **{form: code.kernel.asm[form] for form in REPRESENTATIONS}},
         )
 
     def _arguments(self, plan: Plan, case: Case, general: bool) -> dict[str, Any]:

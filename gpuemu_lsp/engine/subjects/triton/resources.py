@@ -21,18 +21,17 @@ _TARGET = re.compile(r"^\.target\s+(\w+)", re.M)
 """Triton compiles sm_90 as sm_90a, which ptxas assembles under that name only."""
 
 
-def with_resources(artifact: Artifact) -> Artifact:
-    """Return an artifact with its resource usage; without any if there is no ptxas, or it fails."""
+def with_resources(artifact: Artifact, ptx: str) -> Artifact:
+    """Return an artifact with the resource usage of ``ptx``; without any if there is no ptxas, or it fails."""
     path = _ptxas(artifact.arch)
     if path is None:
         return artifact
-    store, text = DiskCache(default_folder()).reports, without_source_lines(artifact.ptx)
+    store, text = DiskCache(default_folder()).reports, without_source_lines(ptx)
     key = key_of(("triton", artifact.toolchain, artifact.arch, path, text))
     known = store.load(key)
     if known is None:
         try:
-            target = _TARGET.search(text)
-            assembly = assemble(path, text, target[1] if target else artifact.arch, seconds=_SECONDS)
+            assembly = assemble(path, text, _target(text, artifact.arch), seconds=_SECONDS)
         except AssemblerError:
             return artifact
         if not assembly.succeeded:
@@ -41,6 +40,22 @@ def with_resources(artifact: Artifact) -> Artifact:
         known = NvrtcOutput(True, _OWN_NAME.sub("ptxas ", assembly.log))
         store.store(key, known)
     return replace(artifact, resources=resources(known.log))
+
+
+def machine_code(ptx: str, arch: str) -> bytes:
+    """Return the cubin of PTX, with source lines; empty without a ptxas, or if it fails."""
+    path = _ptxas(arch)
+    if path is None:
+        return b""
+    try:
+        return assemble(path, ptx, _target(ptx, arch), ("--generate-line-info",), _SECONDS).cubin
+    except AssemblerError:
+        return b""
+
+
+def _target(ptx: str, arch: str) -> str:
+    target = _TARGET.search(ptx)
+    return target[1] if target else arch
 
 
 def _ptxas(arch: str) -> str | None:
