@@ -174,7 +174,11 @@ class PlanRun:
         # After a hang no further case runs: each would take the whole time limit too.
         self.finished = enough or not judged or outcome.status == "hung"
         for finding in found:
-            key = (finding.rule, finding.severity, finding.place.path, finding.place.range.start.line)
+            place = (finding.place.path, finding.place.range.start.line)
+            proven = self._reported.get((finding.rule, Severity.ERROR, *place))
+            if finding.severity is Severity.INFORMATION and proven is not None:
+                continue
+            key = (finding.rule, finding.severity, *place)
             earlier = self._reported.get(key)
             shown = finding if earlier is None else self._simpler(earlier, finding)
             self.merged = self.merged or (earlier is not None and earlier.place != finding.place)

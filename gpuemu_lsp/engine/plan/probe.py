@@ -51,6 +51,8 @@ class _Search:
     steps: int = 0
     counters: set[str] = field(default_factory=set)
     """Tensors that an atomic accesses out of bounds: the element after the data may be a flag or a counter."""
+    array_fault: bool = False
+    """The last launch accessed a shared or local array out of bounds, which may have ended it."""
 
     @property
     def exhausted(self) -> bool:
@@ -59,6 +61,11 @@ class _Search:
     def run(self, plan: Plan, sizes: Mapping[str, int]) -> Outcome:
         outcome = self.runner(plan, sizes)
         self.steps += outcome.steps
+        # The extents of shared and local arrays are those of the source: the checks report what is outside of them.
+        tensors = {arg.param for arg in plan.args if isinstance(arg, TensorArg)}
+        kept = [event for event in outcome.events if event.buffer is None or event.buffer in tensors]
+        self.array_fault = any(event not in kept for event in _faults(outcome))
+        outcome = replace(outcome, events=tuple(kept))
         atomics = (event for event in _faults(outcome) if event.instruction.startswith(("atom", "red")))
         self.counters |= {event.buffer for event in atomics if event.buffer is not None}
         return outcome
@@ -101,6 +108,9 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     search = _Search(run, candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors})
     problem = _fit(plan, first, search)
+    if problem is not None and search.array_fault and not search.exhausted:
+        # An error whatever the lengths are, which are not known because it ended the launch.
+        return ProbeResult(replace(search.plan(plan), uncertain_lengths=frozenset(search.chosen)))
     if problem is not None:
         return ProbeResult(None, problem)
     too_long: set[str] = set()

@@ -148,6 +148,12 @@ def test_correct_kernels_have_inferred_shapes_and_no_findings(
         (_MATMUL.replace("r < m &&", ""), "memory/out-of-bounds"),
         (_ROWS.replace("i < cols", "i <= cols"), "memory/out-of-bounds"),
         (
+            _DYNAMIC.replace(", int block) {", ") {\n  const int block = 128;").replace(
+                "block * sizeof", "block / 2 * sizeof"
+            ),
+            "memory/out-of-bounds",
+        ),
+        (
             _PARTIAL.replace("s[threadIdx.x] = i < n ? x[i] : 0;", "if (i < n) s[threadIdx.x] = x[i];"),
             "memory/uninitialized-read",
         ),
@@ -168,7 +174,9 @@ def test_bugs_are_found_on_inferred_sizes(reader: Callable[[str], SourceFile], c
         _COPY.replace("y[i] = x[i]", "y[i] = x[i + 1] - x[i]"),
         _COPY.replace("y[i] = x[i]", "y[i] = x[i * 3 + 7]"),
         _COPY.replace("{ int", "{ assert(n % 64 == 0); int").replace("__global", "#include <cassert>\n__global"),
-        _COPY.replace("y[i] = x[i]", "{ __shared__ float s[99]; s[n - 1] = x[i]; y[i] = s[n - 1]; }"),
+        _COPY.replace(
+            "y[i] = x[i]", "{ __shared__ float s[99]; if (i == 0) s[n - 1] = x[i]; y[i] = i ? x[i] : s[n - 1]; }"
+        ),
         _COPY.replace("y[i] = x[i]", "while (n % 3) y[i] = x[i]"),
         _COPY.replace("y[i] = x[i]", "{ cudaStreamDestroy(0); y[i] = x[i]; }"),
         _ROWS.replace("{\n  for", "{\n  if (cols % 32) __trap();\n  for"),
