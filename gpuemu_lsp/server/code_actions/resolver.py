@@ -63,9 +63,9 @@ class CodeActionResolver:
         self._session = session
 
     async def can_register(self, path: str, kernel: str) -> bool:
-        """Return whether a kernel is unregistered, and the client can create the files that registration needs."""
+        """Return whether a kernel is unregistered."""
         request = await self._request(path, kernel)
-        return request is not None and not request.registered and request.spec.source == path and self._can_create()
+        return request is not None and not request.registered and request.spec.source == path
 
     async def tolerance(self, path: str, kernel: str, dtype: Any) -> float | None:
         """Return the tolerance that would cover the errors found in a registered kernel."""
@@ -189,7 +189,9 @@ class CodeActionResolver:
     async def _request(self, path: str, kernel: str) -> CheckRequest | None:
         return next(iter(await requests_named(self._session, path, kernel)), None)
 
-    def _can_create(self) -> bool:
+    @property
+    def can_create(self) -> bool:
+        """Whether an edit of the client can create the files that a registration needs."""
         capabilities = self._server.client_capabilities
         operations = get_capability(capabilities, "workspace.workspace_edit.resource_operations", None)
         changes = get_capability(capabilities, "workspace.workspace_edit.document_changes", False)

@@ -20,7 +20,7 @@ from gpuemu_lsp.server.code_actions.fixes import LIMITS, suggestion_in
 from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver, DeferredEdit
 from gpuemu_lsp.server.diagnostics.publisher import SOURCE
 from gpuemu_lsp.server.documents.locations import path_from_uri
-from gpuemu_lsp.server.features.commands import ACCEPT, CHECK, FUZZ, MINIMIZE, REPRODUCE
+from gpuemu_lsp.server.features.commands import ACCEPT, CHECK, FUZZ, MINIMIZE, REGISTER, REPRODUCE
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
@@ -126,7 +126,10 @@ async def _actions(
         and await resolver.can_register(path_from_uri(file) or path, kernel)
     ):
         title = f"Register {kernel} in gpuemu.toml, with a template of its reference"
-        yield edit(title, DeferredEdit("register", file, kernel, rule))
+        if resolver.can_create:
+            yield edit(title, DeferredEdit("register", file, kernel, rule))
+        elif session.settings.trusted:
+            yield run(title, REGISTER, file, kernel)
     if ignorable(rule):
         at = diagnostic.range.start
         yield edit(f"Ignore {rule} here", DeferredEdit("ignore", uri, "", rule, line=at.line, column=at.character))

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from support.editor_project import without_editor
+from support.model_pairs import BIAS
 from support.neovim import HARNESS, command_of, run_scenario, variables_of
 from support.terminal import COLUMNS, ROWS, record
 from support.vscode import installed, run_script
@@ -52,3 +53,10 @@ def test_pyright_and_ruff_next_to_the_server_keep_their_findings(project, editor
         "typed": len(lines),
     }
     run_scenario(Path(__file__).with_name("servers.lua"), project.root, editor_environment, facts)
+
+
+def test_a_model_and_its_kernel_are_compared_once_a_code_action_has_registered_it(tmp_path, editor_environment):
+    folder = tmp_path / "pair"
+    folder.mkdir()
+    (folder / "model.py").write_text(BIAS, encoding="utf-8")
+    run_scenario(Path(__file__).with_name("pairs.lua"), folder, editor_environment, {})
