@@ -89,32 +89,64 @@ def compare_with_differences(
             return sum(float((found[path].double() * one).sum()) for path, one in cotangents.items())
 
     failures, compared = list[GradientFailure](), 0
-    random = np.random.default_rng(seed)
     for name, tensor in wide.items():
-        grad = grads[f"grad of {name}"]
-        count = tensor.numel()
-        places = np.sort(random.permutation(count)[:_MOST_ELEMENTS])
-        flat = torch.zeros(count, dtype=torch.float64) if grad is None else grad.detach().cpu().reshape(-1)
-        wrong = []
-        for place in places:
-            estimate, bound = _difference(loss, wide, name, int(place), step)
-            allowed = bound if atol is None and rtol is None else (atol or 0.0) + (rtol or 0.0) * abs(estimate) + bound
-            compared += 1
-            if not abs(float(flat[place]) - estimate) <= allowed:
-                wrong.append((int(place), estimate))
+        wrong, count = _compared(loss, wide, name, grads[f"grad of {name}"], (atol, rtol), step, seed)
+        compared += count
         if wrong:
-            place, estimate = max(wrong, key=lambda one: abs(float(flat[one[0]]) - one[1]))
-            index = tuple(int(i) for i in np.unravel_index(place, tuple(tensor.shape)))
-            message = (
-                f"grad of {name}{list(index) if index else ''} = {float(flat[place]):.7g}, expected {estimate:.7g} by "
-                f"finite differences; {len(wrong)} of {len(places)} elements differ"
-            )
-            failures.append(
-                GradientFailure(
-                    "ToleranceExceeded", f"grad of {name}", message, "contiguous", index, estimate, float(flat[place])
-                )
-            )
+            failures.append(_failure(name, tensor, wrong, count))
     return GradientCheck("finite differences", compared, tuple(failures))
+
+
+def numeric_gradient(
+    loss: Callable[[Mapping[str, Any]], float],
+    values: Mapping[str, Any],
+    name: str,
+    grad: Any,
+    atol: float,
+    rtol: float,
+) -> str | None:
+    """Compare a gradient with finite differences of ``loss``; return the message of a difference."""
+    # Rounding of the gradient itself is relative to its largest elements.
+    scale = 0.0 if grad is None else float(grad.detach().abs().max().double())
+    wrong, count = _compared(loss, values, name, grad, (atol + 1e-2 * rtol * scale, rtol), _STEP, 0)
+    return _failure(name, values[name], wrong, count).message if wrong else None
+
+
+_Wrong = tuple[int, float, float]
+"""Place, expected and actual value of an element."""
+
+
+def _compared(
+    loss: Callable[[Mapping[str, Any]], float],
+    values: Mapping[str, Any],
+    name: str,
+    grad: Any,
+    tolerance: tuple[float | None, float | None],
+    step: float,
+    seed: int,
+) -> tuple[list[_Wrong], int]:
+    """Return the wrong elements of a gradient, and the number of those compared."""
+    count = values[name].numel()
+    places = np.sort(np.random.default_rng(seed).permutation(count)[:_MOST_ELEMENTS])
+    flat = torch.zeros(count, dtype=torch.float64) if grad is None else grad.detach().double().cpu().reshape(-1)
+    atol, rtol = tolerance
+    wrong = []
+    for place in map(int, places):
+        estimate, bound = _difference(loss, values, name, place, step)
+        allowed = bound if atol is None and rtol is None else (atol or 0.0) + (rtol or 0.0) * abs(estimate) + bound
+        if not abs(float(flat[place]) - estimate) <= allowed:
+            wrong.append((place, estimate, float(flat[place])))
+    return wrong, len(places)
+
+
+def _failure(name: str, tensor: Any, wrong: list[_Wrong], count: int) -> GradientFailure:
+    place, estimate, actual = max(wrong, key=lambda one: np.nan_to_num(abs(one[2] - one[1]), nan=np.inf))
+    index = tuple(int(i) for i in np.unravel_index(place, tuple(tensor.shape)))
+    message = (
+        f"grad of {name}{list(index) if index else ''} = {actual:.7g}, expected {estimate:.7g} by finite differences; "
+        f"{len(wrong)} of {count} elements differ"
+    )
+    return GradientFailure("ToleranceExceeded", f"grad of {name}", message, "contiguous", index, estimate, actual)
 
 
 def _difference(

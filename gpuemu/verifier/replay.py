@@ -23,6 +23,9 @@ from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_mo
 def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
     """Call the function of a stored failure with its inputs, and compare it with its ground truth again."""
     call = details.get("call")
+    if "validation" in details:
+        why = "its output came from a program; run Client.reproduce with run_op there"
+        return _replayed(failure, case_id, root, "not executed", why)
     if not isinstance(call, dict):
         return _replayed(failure, case_id, root, "not executed", "its call is not stored")
     file, name = call.get("file"), str(call.get("function"))

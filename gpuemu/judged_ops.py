@@ -1,0 +1,170 @@
+"""Judgement of an operation's output by the reference of its entry in gpuemu.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuemu.derived_budget import judge_result
+from gpuemu.tolerances import ToleranceConfig
+from gpuemu.verifier.comparison import Difference, Tolerance, compare
+from gpuemu.verifier.values import Array, as_array, leaves
+from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure
+from gpuemu_lsp.engine.oracle import load as load_reference
+from gpuemu_lsp.engine.oracle.inputs import ReferenceInputs, widened
+from gpuemu_lsp.engine.oracle.torch_reference import as_arrays, as_tensors
+from gpuemu_lsp.engine.project.model import KernelSpec
+
+_KINDS = {
+    "numeric/tolerance-exceeded": "ToleranceExceeded",
+    "numeric/nan": "NaNDetected",
+    "numeric/inf": "InfDetected",
+    "numeric/shape-mismatch": "ShapeMismatch",
+    "numeric/dtype-mismatch": "DTypeMismatch",
+    "numeric/invariant": "InvariantViolation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A judgement; ``failures`` as in :class:`gpuemu.results.ValidationResult`, ``rule`` of the first of them."""
+
+    passed: bool
+    failures: tuple[Mapping[str, Any], ...] = ()
+    rule: str = "op/error"
+    max_diff: float = 0.0
+    max_rel_diff: float = 0.0
+    compared: int = 0
+
+
+def judge_op(
+    spec: KernelSpec,
+    inputs: Mapping[str, Array],
+    output: Any,
+    atol: float | None,
+    rtol: float | None,
+    kwargs: Mapping[str, str],
+) -> Judged:
+    """Compare an output with the reference: within the given tolerance, else that of gpuemu.toml, else derived."""
+    if spec.reference is None:
+        return _failed("ReferenceError", f"'{spec.name}' has no reference", "reference/error")
+    try:
+        reference = load_reference(spec.reference, spec.reference_function)
+    except ReferenceFailure as failure:
+        return _failed("ReferenceError", failure.message, failure.rule)
+    extra = {name: value for name, value in kwargs.items() if reference.everything or name in reference.accepted}
+    try:
+        expected = _call(reference, {name: widened(one, one.dtype.name) for name, one in inputs.items()}, extra)
+    except Exception as error:
+        return _failed("ReferenceError", f"the reference failed: {type(error).__name__}: {error}", "reference/error")
+    found, wanted = leaves(output), leaves(expected)
+    if list(found) != list(wanted) or any(np.shape(found[path]) != np.shape(wanted[path]) for path in found):
+        difference = compare(output, expected, Tolerance())
+        message = "the output has another structure" if difference is None else difference.message
+        return _failed("ShapeMismatch", message.replace("result", "output", 1), "numeric/shape-mismatch")
+    compared = sum(as_array(value).size for value in found.values())
+    if not compared:
+        return Judged(True)
+    broken = _broken_invariant(spec, inputs, found)
+    difference = broken or _difference(spec, reference, inputs, output, expected, (atol, rtol), extra)
+    errors = [_errors(found[path], wanted[path]) for path in found]
+    largest, relative = max(one[0] for one in errors), max(one[1] for one in errors)
+    if difference is None:
+        return Judged(True, (), "", largest, relative, compared)
+    return Judged(False, (_record(difference, found, wanted),), difference.rule, largest, relative, compared)
+
+
+def reference_result(spec: KernelSpec, inputs: Mapping[str, Array], kwargs: Mapping[str, str]) -> Any:
+    """Return the result of the reference in fp64.
+
+    Raises
+    ------
+    ReferenceFailure
+        If it cannot be loaded.
+    """
+    reference = load_reference(spec.reference or "", spec.reference_function)
+    extra = {name: value for name, value in kwargs.items() if reference.everything or name in reference.accepted}
+    return _call(reference, {name: widened(one, one.dtype.name) for name, one in inputs.items()}, extra)
+
+
+def _call(reference: Reference, inputs: Mapping[str, Any], extra: Mapping[str, str]) -> Any:
+    given = as_tensors(inputs) if reference.torch else dict(inputs)
+    with np.errstate(all="ignore"):
+        result = reference.function(ReferenceInputs(given, {}, tuple(given)), **extra)
+    return as_arrays(result, None) if reference.torch else result
+
+
+def _difference(
+    spec: KernelSpec,
+    reference: Reference,
+    inputs: Mapping[str, Array],
+    output: Any,
+    expected: Any,
+    given: tuple[float | None, float | None],
+    extra: Mapping[str, str],
+) -> Difference | None:
+    dtype = next(as_array(value).dtype.name for value in leaves(output).values())
+    configured = spec.tolerances.get(dtype)
+    if given != (None, None):
+        return compare(output, expected, Tolerance(given[1] or 0.0, given[0] or 0.0))
+    if configured is not None:
+        return compare(output, expected, Tolerance(configured.rtol, configured.atol))
+    outputs = {f"output {path}": as_array(value) for path, value in leaves(output).items()}
+
+    def function(values: Mapping[str, Any]) -> tuple[Any, ...]:
+        result = reference.function(ReferenceInputs(dict(values), {}, tuple(values)), **extra)
+        return tuple(leaves(result).values())
+
+    derived = judge_result(function, inputs, outputs, torch=reference.torch)
+    if derived is None:
+        default = ToleranceConfig.for_dtype(dtype)
+        return compare(output, expected, Tolerance(default.rtol, default.atol, explicit=False))
+    if not derived.mismatches:
+        return None
+    allowed = {name.removeprefix("output "): budget for name, budget in derived.allowed.items()}
+    return compare(output, expected, Tolerance(), allowed=allowed)
+
+
+def _broken_invariant(spec: KernelSpec, inputs: Mapping[str, Array], found: Mapping[str, Any]) -> Difference | None:
+    claims = spec.invariants
+    for path, value in found.items():
+        array = as_array(value)
+        wide = array.astype(np.float64) if array.dtype.kind != "c" else np.abs(array)
+        checks = ((claims.no_nan, np.isnan(wide)), (claims.no_inf, np.isinf(wide)), (claims.non_negative, wide < 0))
+        for (claimed, wrong), name in zip(checks, ("no_nan", "no_inf", "non_negative"), strict=True):
+            if claimed and wrong.any():
+                return Difference(f"output {path} breaks the invariant {name}", "numeric/invariant", path)
+    return None
+
+
+def _record(difference: Difference, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    index, path = difference.index, difference.output
+    actual = expected = None
+    if difference.shape and path in found and difference.shape == np.shape(found[path]):
+        actual, expected = (as_array(side[path])[index].item() for side in (found, wanted))
+    return {
+        "kind": _KINDS.get(difference.rule, "ToleranceExceeded"),
+        "message": difference.message.replace("result", "output", 1),
+        "index": index,
+        "expected": expected,
+        "actual": actual,
+    }
+
+
+def _errors(actual: Any, expected: Any) -> tuple[float, float]:
+    left, right = as_array(actual).astype(np.complex128), as_array(expected).astype(np.complex128)
+    with np.errstate(all="ignore"):
+        error = np.abs(left - right)
+        relative = error / np.abs(right)
+    return _largest(error), _largest(relative)
+
+
+def _largest(values: Array) -> float:
+    return float(np.max(values, initial=0.0, where=np.isfinite(values)))
+
+
+def _failed(kind: str, message: str, rule: str) -> Judged:
+    return Judged(False, ({"kind": kind, "message": message, "index": (), "expected": None, "actual": None},), rule)

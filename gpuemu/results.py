@@ -1,0 +1,64 @@
+"""Results of validations, as the original's client returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class ValidationError(AssertionError):
+    """An operation failed its validation. ``result`` has the details."""
+
+    def __init__(self, result: ValidationResult) -> None:
+        messages = [failure["message"] for failure in result.failures[:3]]
+        more = f" (and {len(result.failures) - 3} more)" if len(result.failures) > 3 else ""
+        super().__init__(f"'{result.op_name}' failed: {'; '.join(messages)}{more}")
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """Result of one validation.
+
+    ``seed`` is the id of the case. ``failures`` are mappings with ``kind``, ``message``, ``index``, ``expected`` and
+    ``actual``; kinds are ``ToleranceExceeded``, ``NaNDetected``, ``InfDetected``, ``ShapeMismatch``, ``DTypeMismatch``,
+    ``InvariantViolation``, ``ReferenceError``, ``ExecutionError`` and ``NotExecuted``. ``repro_info`` says how to
+    replay the case.
+    """
+
+    passed: bool
+    seed: int
+    op_name: str
+    max_diff: float = 0.0
+    max_rel_diff: float = 0.0
+    failures: tuple[Mapping[str, Any], ...] = ()
+    error_stats: Mapping[str, Any] = field(default_factory=dict)
+    repro_info: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzResults:
+    """Results of many cases of one operation; ``failures`` has those that failed."""
+
+    seed: int
+    total: int
+    passed: int
+    failed: int
+    failures: tuple[ValidationResult, ...] = ()
+
+    def __iter__(self) -> Iterator[ValidationResult]:
+        return iter(self.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class MinimizeResult:
+    """The smallest case that still fails; ``result`` is its validation."""
+
+    original_seed: int
+    minimized_seed: int
+    minimized_shape: tuple[int, ...]
+    result: ValidationResult

@@ -1,0 +1,94 @@
+"""Validation of PyTorch operations against NumPy references of gpuemu.toml, with gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpuemu.client import Client
+from gpuemu.frameworks.pytorch import ValidationError, fuzz_pytorch_op, validate_pytorch
+
+_TOML = """
+[project]
+name = "ops"
+
+[[ops]]
+name = "gelu"
+reference = "ref.py"
+[ops.dims]
+rows = { max = 5 }
+cols = { max = 20 }
+[ops.args]
+x = { in = ["rows", "cols"] }
+"""
+_REFERENCE = """
+import numpy as np
+
+def reference(inputs, **kwargs):
+    x = inputs["x"]
+    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+"""
+
+
+@pytest.fixture
+def client(tmp_path, monkeypatch):
+    (tmp_path / "gpuemu.toml").write_text(_TOML)
+    (tmp_path / "ref.py").write_text(_REFERENCE)
+    monkeypatch.chdir(tmp_path)
+    return Client()
+
+
+def gelu(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_forward(client, dtype):
+    x = torch.randn(6, 7, dtype=dtype, requires_grad=True)
+    with validate_pytorch(client, "gelu", {"x": x}) as context:
+        context["output"] = gelu(x)
+    with pytest.raises(ValidationError), validate_pytorch(client, "gelu", {"x": x}) as context:
+        context["output"] = gelu(x) * 1.1
+    transposed = x.detach().t()
+    with validate_pytorch(client, "gelu", {"x": transposed}) as context:
+        context["output"] = gelu(transposed)
+    with pytest.raises(ValueError, match="nothing was validated"), validate_pytorch(client, "gelu", {"x": x}):
+        pass
+
+
+def test_tolerances_do_not_reach_the_reference(client):
+    x = torch.randn(6, 7)
+    with validate_pytorch(client, "gelu", {"x": x}, atol=0.5, rtol=0.5) as context:
+        context["output"] = gelu(x) + 0.1
+
+
+def test_backward(client):
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return gelu(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * torch.sigmoid(1.702 * x)
+
+    x = torch.randn(4, 5)
+    with validate_pytorch(client, "gelu", {"x": x}, check_backward=True) as context:
+        context["output"] = gelu(x)
+    assert context["gradients"]["x"].passed
+    assert not x.requires_grad
+    with (
+        pytest.raises(ValidationError, match="gelu_grad_x"),
+        validate_pytorch(client, "gelu", {"x": x}, check_backward=True) as context,
+    ):
+        context["output"] = Wrong.apply(x)
+    with (
+        pytest.raises(ValueError, match="not validated"),
+        validate_pytorch(client, "gelu", {"x": x}, check_backward=True) as context,
+    ):
+        context["output"] = gelu(x).detach()
+    options = {"iterations": 3, "seed": 1, "check_backward": True, "dtypes": ["float32"]}
+    assert fuzz_pytorch_op(client, "gelu", lambda i: Wrong.apply(i["x"]), **options).failed == 3
+    assert fuzz_pytorch_op(client, "gelu", lambda i: gelu(i["x"]), **options).failed == 0
