@@ -87,7 +87,14 @@ def _change(
         code=_code(old, new) if code else (),
         notes=tuple(_notes(old, new)),
         files=files,
+        upgrade=_upgrade(old, new),
     )
+
+
+def _upgrade(old: BaselineRecord, new: BaselineRecord) -> str:
+    """Return the library of an op with both versions, "" if they are equal."""
+    before, after = _text(old.origin, "library_version"), _text(new.origin, "library_version")
+    return f"{new.origin.get('library')} {before} -> {after}" if before and after and before != after else ""
 
 
 def _numbers(old: BaselineRecord, new: BaselineRecord, threshold: float) -> Iterator[Delta]:

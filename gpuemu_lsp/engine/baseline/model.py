@@ -40,6 +40,8 @@ class KernelChange:
     code: tuple[Hunk, ...] = ()
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    upgrade: str = ""
+    """Versions of the library of an op, where they differ: ``flash-attn 2.3.0 -> 2.4.0``."""
 
     @property
     def deltas(self) -> tuple[Delta, ...]:

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.store import BaselineRecord
+from gpuemu_lsp.engine.subjects.op_preparation import library_of
 
 
 def records(request: CheckRequest, prepared: PreparedKernel, report: KernelReport) -> tuple[BaselineRecord, ...]:
@@ -72,7 +73,14 @@ def _origin(request: CheckRequest, prepared: PreparedKernel) -> dict[str, Json]:
         "seed": str(seed),
         "cases": options.most,
         "executor": options.executor,
+        **_library(request),
     }
+
+
+def _library(request: CheckRequest) -> dict[str, Json]:
+    """Return the package that an op is of, with its version; nothing for a kernel, or for an op of the project."""
+    found = library_of(request.spec.op) if request.spec.op is not None else None
+    return {} if found is None else {"library": found[0], "library_version": found[1]}
 
 
 def _numbers(report: KernelReport, measured: DtypeMeasurements | None) -> dict[str, Json]:

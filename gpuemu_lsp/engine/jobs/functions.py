@@ -61,7 +61,7 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
 
 
 def _string_check(request: CheckRequest) -> StringCheck | Finding | None:
-    if request.spec.op is not None or not request.spec.source.endswith(".py"):
+    if not request.spec.source.endswith(".py"):
         return None
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import string_check
 
@@ -115,6 +115,9 @@ def export(payload: Json) -> Iterator[Json]:
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
+    if request.spec.op is not None:
+        yield {"trouble": f"'{request.spec.name}' is an op, which has no PTX; gpuemu reproduce {case} calls it again"}
+        return
     request, _ = compiled_request(request)
     assert isinstance(payload, dict)
     script, ptx = payload["script"], payload["ptx"]

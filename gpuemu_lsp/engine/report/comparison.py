@@ -21,21 +21,28 @@ _HUNKS, _LINES = 8, 12
 def render_comparison(comparison: Comparison, root: str, style: TextStyle) -> str:
     """Render the changed kernels, and the number of unchanged ones."""
     blocks = ["\n".join(_kernel(change, root, style)) + "\n" for change in comparison.changes if change.verdict != SAME]
+    upgrades = dict.fromkeys(change.upgrade for change in comparison.changes if change.upgrade)
+    blocks += [style.paint(f"{upgrade}: {_counts(comparison, upgrade)}", _BOLD) + "\n" for upgrade in upgrades]
     return "\n".join([*blocks, style.paint(closing(comparison), _BOLD) + "\n"])
 
 
 def closing(comparison: Comparison) -> str:
     """Return the number of kernels of each verdict in a sentence."""
-    counts = [
-        (len(comparison.having(REGRESSION)), "regressed"),
-        (len(comparison.having(IMPROVEMENT)), "improved"),
-        (len(comparison.having(CHANGE)), "changed otherwise"),
-        (len(comparison.having("appeared")), "appeared"),
-        (len(comparison.having("vanished")), "vanished"),
-        (len(comparison.having(SAME)), "unchanged"),
-    ]
-    summary = ", ".join(f"{count} {words}" for count, words in counts if count)
-    return f"Against the baseline '{comparison.tag}': {summary or 'nothing was compared'}."
+    return f"Against the baseline '{comparison.tag}': {_counts(comparison) or 'nothing was compared'}."
+
+
+def _counts(comparison: Comparison, upgrade: str | None = None) -> str:
+    """Return the number of kernels of each verdict, of those of one upgrade of a library if it is given."""
+    words = {
+        REGRESSION: "regressed",
+        IMPROVEMENT: "improved",
+        CHANGE: "changed otherwise",
+        "appeared": "appeared",
+        "vanished": "vanished",
+        SAME: "unchanged",
+    }
+    found = [change.verdict for change in comparison.changes if upgrade in (None, change.upgrade)]
+    return ", ".join(f"{found.count(verdict)} {word}" for verdict, word in words.items() if verdict in found)
 
 
 def comparison_record(comparison: Comparison, root: str) -> dict[str, Json]:
@@ -103,6 +110,7 @@ def _record(change: KernelChange, root: str) -> dict[str, Json]:
         "kernel": change.kernel,
         "dtype": change.dtype,
         "arch": change.arch,
+        **({"upgrade": change.upgrade} if change.upgrade else {}),
         "verdict": change.verdict,
         "numbers": [_delta(delta) for delta in change.numbers],
         "resources": [_delta(delta) for delta in change.resources],
@@ -129,4 +137,4 @@ def _code(line: CodeLine, root: str) -> Json:
 
 
 def _name(change: KernelChange) -> str:
-    return f"{change.kernel} ({change.dtype + ', ' if change.dtype else ''}{change.arch})"
+    return f"{change.kernel} ({', '.join(part for part in (change.dtype, change.arch) if part)})"

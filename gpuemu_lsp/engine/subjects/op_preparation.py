@@ -6,6 +6,7 @@ The function is the user's code: nothing is imported where the workspace is not 
 from __future__ import annotations
 
 import ast
+import contextlib
 import platform
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -116,27 +117,24 @@ def _with_outputs(
 
 def toolchain_of(op: OpSpec) -> str:
     """Return the versions of Python and of the packages that the op is of."""
-    versions = [f"Python {platform.python_version()}"]
-    for package in dict.fromkeys((package_of(op), "torch", "numpy")):
-        version = version_of(package) if package is not None else None
-        if version is not None:
-            versions.append(f"{package} {version}")
-    return ", ".join(versions)
+    modules = dict.fromkeys((_module_of(op), "torch", "numpy"))
+    found = [package for module in modules if (package := _package(module)) is not None]
+    return ", ".join([f"Python {platform.python_version()}", *(" ".join(package) for package in found)])
 
 
-def package_of(op: OpSpec) -> str | None:
-    """Return the top-level module of an op."""
-    module = op.module or (op.target or "").partition(":")[0]
-    return module.partition(".")[0] or None
+def library_of(op: OpSpec) -> tuple[str, str] | None:
+    """Return the name and version of the installed package that an op is of; None for an op of the project."""
+    return _package(_module_of(op))
 
 
-def version_of(module: str) -> str | None:
-    """Return the version of the installed package that has a top-level module."""
+def _module_of(op: OpSpec) -> str:
+    return (op.module or (op.target or "").partition(":")[0]).partition(".")[0]
+
+
+def _package(module: str) -> tuple[str, str] | None:
     for name in (*metadata.packages_distributions().get(module, ()), module):
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
+        with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
+            return name, metadata.version(name)
     return None
 
 

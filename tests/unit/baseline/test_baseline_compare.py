@@ -10,6 +10,8 @@ from gpuemu_lsp.engine.baseline.compare import compare
 from gpuemu_lsp.engine.baseline.findings import regressions
 from gpuemu_lsp.engine.baseline.saves import keep, since_baseline, since_previous
 from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.report.comparison import comparison_record, render_comparison
+from gpuemu_lsp.engine.report.text import TextStyle
 from gpuemu_lsp.engine.store import BaselineRecord, Store
 
 NUMBERS = {"status": "passed", "cases_run": 32, "cases_passed": 32, "max_diff": 2e-6, "max_rel_diff": 4e-6}
@@ -154,3 +156,19 @@ def test_since_the_previous_save(tmp_path):
         store.store_baseline("v1", [OLD])
         assert since_baseline(store, "k", "v1").changes[0].verdict == "regression"
         assert store.baseline_tags()[0][0] == "v1" and len(store.baseline_tags()) == 1
+
+
+def test_the_upgrade_of_a_library_is_shown_with_what_it_changed():
+    old, new = ({"library": "flash-attn", "library_version": version} for version in ("2.3.0", "2.4.0"))
+    before = [replace(OLD, kernel=name, arch="", origin={**ORIGIN, **old}) for name in ("attention", "rotary")]
+    after = [replace(item, origin={**ORIGIN, **new}) for item in before]
+    after[1] = replace(after[1], numbers={**NUMBERS, "max_diff": 1.0, "max_rel_diff": 0.5})
+    comparison = compare("v1", before, after)
+    text = render_comparison(comparison, "/p", TextStyle())
+    assert "flash-attn 2.3.0 -> 2.4.0: 1 regressed, 1 unchanged" in text
+    assert "rotary (float32): regression" in text
+    assert "attention (" not in text
+    assert [item.get("upgrade") for item in comparison_record(comparison, "/p")["kernels"]] == 2 * [
+        "flash-attn 2.3.0 -> 2.4.0"
+    ]
+    assert "flash-attn" not in render_comparison(compare("v1", before, before), "/p", TextStyle())

@@ -181,7 +181,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
     None for a kernel that is not in a string of a ``.py``.
     """
     spec = request.spec
-    if not spec.source.endswith(SUFFIX):
+    if spec.op is not None or not spec.source.endswith(SUFFIX):
         return None
     text = request.text
     if text is None:
