@@ -3,7 +3,9 @@
 Run by :mod:`benchmarks.triton_speed`. A server is driven as an editor does, with softmax, a product and flash attention
 of ``kernels/triton/ops``, each alone in a project. Each save changes the kernel's PTX; the file is opened and checked
 before, so that workers are warm, and the caches have no entry for the new code. Between the saves, a warm process
-compiles the same text for its first case without a cache, as Triton does at a first launch.
+compiles the same text for its first case without a cache, as Triton does at a first launch. Times depend on what else
+runs, and a short one less than a long one; so processor time of both is measured too, that of all processes of the
+server.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ _EDIT = "    if tl.num_programs(2) == {}:\n        tl.debug_barrier()\n    tl.st
 
 
 def measure(repeat: int) -> dict[str, dict[str, float]]:
-    """Return seconds of Triton's compilation, of a save and of the save of a comment by kernel: medians."""
+    """Return seconds of Triton's compilation, of a save and of the save of a comment by kernel: medians.
+
+    ``compile processor`` and ``save processor`` are processor time, ``processor ratio`` the median of their ratio.
+    """
     return asyncio.run(_measure(repeat))
 
 
@@ -57,12 +62,16 @@ async def _kernel(name: str, folder: Path, repeat: int) -> dict[str, float]:
     await editor.start(folder)
     _open(editor, path, text)
     await editor.idle()
-    saves, comments, compilations = [], [], []
+    saves, comments, compilations, processor = [], [], [], []
     for number in range(repeat):
         edited = _STORE.sub(_EDIT.format(1000 + number), text, count=1)
+        before = _processor_seconds(editor.pid)
         saves.append(await _save(editor, path, edited))
+        spent = _processor_seconds(editor.pid) - before
         comments.append(await _save(editor, path, f"# {number}\n{edited}"))
-        compilations.append(_compile(compiler, edited))
+        seconds, compiler_seconds = _compile(compiler, edited)
+        compilations.append(seconds)
+        processor.append((compiler_seconds, spent))
     await editor.client.shutdown_session()
     await editor.client.stop()
     compiler.communicate()
@@ -71,6 +80,9 @@ async def _kernel(name: str, folder: Path, repeat: int) -> dict[str, float]:
         "save": statistics.median(saves),
         "ratio": statistics.median(save / one for save, one in zip(saves, compilations, strict=True)),
         "comment": statistics.median(comments),
+        "compile processor": statistics.median(one for one, _ in processor),
+        "save processor": statistics.median(one for _, one in processor),
+        "processor ratio": statistics.median(save / one for one, save in processor),
     }
 
 
@@ -100,14 +112,36 @@ async def _save(editor: Editor, path: Path, text: str) -> float:
     return time.perf_counter() - since
 
 
+def _processor_seconds(pid: int) -> float:
+    """Return the processor time of a process and its descendants, those that have ended included."""
+    parents: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name of the program, in parentheses, may have spaces.
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        number = int(stat.parent.name)
+        parents.setdefault(int(fields[1]), []).append(number)
+        ticks[number] = sum(map(int, fields[11:15]))
+    total, waiting = 0, [pid]
+    while waiting:
+        one = waiting.pop()
+        total += ticks.get(one, 0)
+        waiting += parents.get(one, [])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 # ---- the compiler's process ------------------------------------------------------------------------------------------
 
 
-def _compile(compiler: subprocess.Popen[str], text: str) -> float:
+def _compile(compiler: subprocess.Popen[str], text: str) -> tuple[float, float]:
     assert compiler.stdin is not None and compiler.stdout is not None
     compiler.stdin.write(f"{text!r}\n")
     compiler.stdin.flush()
-    return float(compiler.stdout.readline())
+    seconds, processor = map(float, compiler.stdout.readline().split())
+    return seconds, processor
 
 
 def _compile_texts(folder: Path) -> None:
@@ -121,14 +155,14 @@ def _compile_texts(folder: Path) -> None:
     from gpuemu_lsp.engine.project.load import load
 
     compile_ = triton.compiler.compile
-    seconds: list[float] = []
+    seconds: list[tuple[float, float]] = []
 
     def timed(*arguments: object, **options: object) -> object:
-        started = time.perf_counter()
+        started, processor = time.perf_counter(), time.process_time()
         try:
             return compile_(*arguments, **options)
         finally:
-            seconds.append(time.perf_counter() - started)
+            seconds.append((time.perf_counter() - started, time.process_time() - processor))
 
     triton.compiler.compile = timed
     (spec,) = load(folder / "triton" / "ops" / "gpuemu.toml").kernels
@@ -137,7 +171,7 @@ def _compile_texts(folder: Path) -> None:
     for line in sys.stdin:
         before = len(seconds)
         prepare(CheckRequest(spec, CheckOptions(), text=ast.literal_eval(line)))
-        print(seconds[before], flush=True)
+        print(*seconds[before], flush=True)
 
 
 if __name__ == "__main__":

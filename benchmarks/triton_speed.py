@@ -68,13 +68,15 @@ def main() -> int:
     print(f"\n32 programs of an fp16 product: {products['emulator'] * 1e3:.1f} ms under all checkers,", end=" ")
     print(f"{products['interpreter'] * 1e3:.0f} ms in Triton's interpreter: {products['ratio']:.0f} times.")
     print(
-        "\n| Kernel | Triton's compiler, one case | Save to verdict | Ratio | Save of a comment |\n| --- "
-        + "| --: " * 4
+        "\n| Kernel | Triton's compiler, one case | Save to verdict | Ratio | In processor time | Save of a comment |\n"
+        + "| --- "
+        + "| --: " * 5
         + "|"
     )
     for name, save in saves.items():
         times = f"{save['compile']:.2f} s | {save['save']:.2f} s | {save['ratio']:.1f}"
-        print(f"| {name} | {times} | {save['comment']:.2f} s |")
+        processor = f"{save['save processor']:.2f} / {save['compile processor']:.2f} s = {save['processor ratio']:.1f}"
+        print(f"| {name} | {times} | {processor} | {save['comment']:.2f} s |")
     return 0
 
 

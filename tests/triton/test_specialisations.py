@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import cases
 from gpuemu_lsp.engine.jobs.requests import targets
+from gpuemu_lsp.engine.subjects import ahead
 
 KERNEL = """\
 import triton
@@ -206,6 +208,7 @@ def test_a_save_compiles_three_specialisations_of_a_block_that_depends_on_a_size
 @pytest.mark.parametrize("buggy", [False, True])
 def test_other_dtypes_are_compiled_and_translated_ahead(tmp_path, request_of, monkeypatch, buggy):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    monkeypatch.setattr(ahead, "_threads", threading.active_count)  # workers have none of NumPy's
     (tmp_path / "gpuemu.toml").write_text(SUMS_CONFIG)
     (tmp_path / "model.py").write_text(SUMS.replace("other=0.0", "other=1.0") if buggy else SUMS)
     (request,) = targets.collect([str(tmp_path)], CheckOptions(), tmp_path).requests

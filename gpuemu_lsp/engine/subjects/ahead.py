@@ -78,12 +78,21 @@ class PlansAhead:
         self.process.close()
 
 
+def _threads() -> int:
+    """Return the number of threads of this process, those of native code included where the system lists them."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return threading.active_count()
+
+
 def start_ahead(steps: Sequence[Callable[[], object]]) -> Ahead | None:
     """Fork a process that does the steps in order, up to the first that fails; None if there is no core for it.
 
-    None also where another thread runs: a lock that it holds would stay locked in the child.
+    None also where another thread runs, such as OpenMP's after the user's module has computed with PyTorch: a lock that
+    it holds would stay locked in the child.
     """
-    if not steps or len(os.sched_getaffinity(0)) < 2 or threading.active_count() > 1:
+    if not steps or len(os.sched_getaffinity(0)) < 2 or _threads() > 1:
         return None
     read, write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()

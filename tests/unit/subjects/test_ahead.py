@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+from gpuemu_lsp.engine.subjects import ahead as ahead_module
 from gpuemu_lsp.engine.subjects.ahead import start_ahead
+
+
+@pytest.fixture
+def only_python_threads(monkeypatch):
+    """NumPy's threads, which workers do not have, do not matter to these steps."""
+    monkeypatch.setattr(ahead_module, "_threads", threading.active_count)
+
 
 needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 
@@ -23,7 +33,7 @@ def has_ended(pid):
 
 
 @needs_two_cores
-def test_steps_are_done_in_order_in_another_process(tmp_path):
+def test_steps_are_done_in_order_in_another_process(tmp_path, only_python_threads):
     def write(name):
         (tmp_path / name).write_text(str(os.getpid()))
 
@@ -41,7 +51,7 @@ def test_steps_are_done_in_order_in_another_process(tmp_path):
 
 
 @needs_two_cores
-def test_a_step_that_fails_ends_the_process(tmp_path, capfd):
+def test_a_step_that_fails_ends_the_process(tmp_path, capfd, only_python_threads):
     def fail():
         raise SystemExit("not this process")
 
@@ -54,7 +64,7 @@ def test_a_step_that_fails_ends_the_process(tmp_path, capfd):
 
 @needs_two_cores
 @pytest.mark.parametrize("close", [True, False])
-def test_a_process_that_is_not_awaited_is_killed(close):
+def test_a_process_that_is_not_awaited_is_killed(close, only_python_threads):
     ahead = start_ahead([lambda: time.sleep(1000)])
     assert ahead is not None
     pid = ahead.pid
@@ -65,7 +75,21 @@ def test_a_process_that_is_not_awaited_is_killed(close):
     assert has_ended(pid)
 
 
-def test_no_process_is_forked_beside_a_thread():
+def test_no_process_is_forked_with_another_thread_of_native_code():
+    """PyTorch starts such threads when it computes; Python does not list them."""
+    script = (
+        "import ctypes, threading\n"
+        "from gpuemu_lsp.engine.subjects.ahead import start_ahead\n"
+        "libc, thread = ctypes.CDLL(None), ctypes.c_ulong()\n"
+        "pause = ctypes.cast(libc.pause, ctypes.c_void_p)\n"
+        "assert libc.pthread_create(ctypes.byref(thread), None, pause, None) == 0\n"
+        "print(threading.active_count(), start_ahead([lambda: None]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "1 None\n"
+
+
+def test_no_process_is_forked_with_another_thread():
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
