@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.subjects.model import Subject
@@ -81,7 +82,7 @@ class PlansAhead:
 def _threads() -> int:
     """Return the number of threads of this process, those of native code included where the system lists them."""
     try:
-        return len(os.listdir("/proc/self/task"))
+        return len(list(Path("/proc/self/task").iterdir()))
     except OSError:
         return threading.active_count()
 
