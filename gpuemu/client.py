@@ -223,16 +223,20 @@ class Client:
             found = self._judged(spec, inputs, call)
             return not found.passed and found.failures[0]["kind"] == kind
 
-        for extent in sorted({size for array in best.values() for size in array.shape if size > 1}, reverse=True):
-            low, high = 1, extent
-            while low < high and runs < max_iters:
-                middle, runs = (low + high) // 2, runs + 1
-                if fails(cropped(best, extent, middle)):
-                    high = middle
-                else:
-                    low = middle + 1
-            if high < extent and fails(smaller := cropped(best, extent, high)):
-                best = smaller
+        # The first elements, then the last ones of these: a wrong row in the middle remains alone.
+        sizes = sorted({size for array in best.values() for size in array.shape if size > 1}, reverse=True)
+        for extent in sizes:
+            size = extent
+            for last in (False, True):
+                low, high = 1, size
+                while low < high and runs < max_iters:
+                    middle, runs = (low + high) // 2, runs + 1
+                    if fails(cropped(best, size, middle, last=last)):
+                        high = middle
+                    else:
+                        low = middle + 1
+                if high < size and fails(smaller := cropped(best, size, high, last=last)):
+                    best, size = smaller, high
         final = self._run(spec, best, call, None, None)
         return MinimizeResult(seed, final.seed, _first_shape(best), final)
 

@@ -138,10 +138,13 @@ def _with_layouts(plan: Plan, layouts: frozenset[str]) -> Plan:
     return replace(plan, args=args)
 
 
-def cropped(inputs: Mapping[str, npt.NDArray[Any]], extent: int, smaller: int) -> dict[str, npt.NDArray[Any]]:
-    """Return the inputs with ``smaller`` elements along every axis that has ``extent``: equal sizes are one dim."""
+def cropped(
+    inputs: Mapping[str, npt.NDArray[Any]], extent: int, smaller: int, *, last: bool = False
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the first, or ``last``, elements along every axis of ``extent``: axes of equal size are one dim."""
+    kept = slice(extent - smaller, None) if last else slice(smaller)
     found = {}
     for name, array in inputs.items():
-        index = tuple(slice(smaller) if size == extent else slice(None) for size in array.shape)
+        index = tuple(kept if size == extent else slice(None) for size in array.shape)
         found[name] = np.ascontiguousarray(array[index])
     return found

@@ -110,12 +110,9 @@ class ExponentialRunningCentroidExecutionOutlierDetector(ExecutionOutlierDetecto
         return bool(unusual)
 
     def _is_unusual(self, known: _Distribution, distances: npt.NDArray[np.float64]) -> bool:
-        window = known.window()
-        if window.size < _WARM_UP:
+        if known.window().size < _WARM_UP:
             return False
-        median = float(np.median(window))
-        deviations = np.abs(window - median)
-        scale, largest = float(np.quantile(deviations, self.percentile)), float(deviations.max())
+        median, scale, largest = known.spread(self.percentile)
         # Equal distances of constant inputs have no spread; rounding alone must not make them unusual.
         least = 1e-6 * abs(median)
         mean_deviation = abs(float(distances.mean()) - median)
@@ -145,12 +142,27 @@ class _Distribution:
         self._size = size
         self._ring: npt.NDArray[np.float64] = np.empty(0)
         self._next = 0
+        self._new = 0
+        self._spread: tuple[float, float, float] | None = None
+
+    def spread(self, percentile: float) -> tuple[float, float, float]:
+        """Return the window's median, and the quantile and maximum of the deviations from it.
+
+        They change little with each batch, and are computed again when a sixteenth of the window is new.
+        """
+        if self._spread is None or self._new * 16 >= self._ring.size:
+            median = float(np.median(self._ring))
+            deviations = np.abs(self._ring - median)
+            self._spread = median, float(np.quantile(deviations, percentile)), float(deviations.max())
+            self._new = 0
+        return self._spread
 
     def window(self) -> npt.NDArray[np.float64]:
         return self._ring
 
     def add(self, distances: npt.NDArray[np.float64]) -> None:
         latest = distances[-self._size :]
+        self._new += latest.size
         free = self._size - self._ring.size
         grown, rest = latest[:free], latest[free:]
         if grown.size:

@@ -65,8 +65,7 @@ class Reference:
     either: bool = False
     """It may also be meant for tensors where ``torch`` is False, and for arrays where it is True."""
     live: bool = False
-    """A function of a program that is running, whose other threads must not see changed streams, import paths, globals
-    or devices. New arrays in it are not traced."""
+    """Of a running program, whose streams, import path, globals and devices stay. New arrays are not traced."""
 
     @property
     def script(self) -> bool:
