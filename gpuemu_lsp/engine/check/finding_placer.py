@@ -143,8 +143,24 @@ class FindingPlacer:
                 place, inlined_at = source_map.place(writer.location)
                 related = (*inlined_at, Related(self.findings.plan.place, f"in '{self.findings.plan.kernel}'"))
                 data |= {"thread": list(writer.thread), "block": list(writer.block), "instruction": writer.instruction}
-        found = self.findings.finding(mismatch.rule, mismatch.message, place, case, case_id, data)
+        message = mismatch.message + self._layout_note(snapshot)
+        found = self.findings.finding(mismatch.rule, message, place, case, case_id, data)
         return replace(found, related=(*related, *found.related), severity=mismatch.severity or found.severity)
+
+    def _layout_note(self, snapshot: MismatchSnapshot) -> str:
+        """Return that the wrong element depends on the strides of the inputs, "" if it does not."""
+        mismatch, case = snapshot.mismatch, snapshot.case
+        steps = {name.removeprefix("stride:"): text for name, text in case.extra.items() if name.startswith("stride:")}
+        code = self.runner.code(case)
+        if not steps or mismatch.param in case.tensors or code is None or code.run is None:
+            return ""
+        element = slice(mismatch.offset, mismatch.offset + mismatch.size)
+        outcomes = (code.run(one).buffers.get(mismatch.param) for one in (case, replace(case, extra={})))
+        values = [None if data is None else bytes(data[element]) for data in outcomes]
+        if values[0] == values[1]:
+            return ""
+        named = ", ".join(f"{name} [{text.replace(',', ', ')}]" for name, text in steps.items())
+        return f". The value depends on the strides of the inputs, here {named}: contiguous inputs give another"
 
     def status(self, outcome: Outcome, case: Case, case_id: str) -> Finding:
         """Return the finding of a launch that did not complete and has no event, on the kernel."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,7 @@ from gpuemu_lsp.engine.findings import Finding, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
 from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
+from gpuemu_lsp.engine.oracle.stdin_scripts import StdinScript
 
 
 def load_reference(request: CheckRequest, findings: FindingFactory) -> tuple[Reference | None, Finding | None]:
@@ -32,8 +34,13 @@ def op_places(findings: FindingFactory, reference: Reference | None) -> tuple[Re
     entry = findings.config_place("name")
     if entry != plan.place:
         found.append(Related(entry, OP_ENTRY))
-    line = reference.result_line if reference is not None and not reference.script else 1
-    place = line_place(reference.path, line or 1) if reference is not None else None
+    place = None
+    if reference is not None:
+        line: int | None = None
+        if not isinstance(reference.function, StdinScript):
+            with contextlib.suppress(OSError, SyntaxError, ValueError):  # the file was saved again during the check
+                line = reference.result_line
+        place = line_place(reference.path, line or 1)
     if place is not None:
         found.append(Related(place, OP_REFERENCE))
     return tuple(found)

@@ -68,11 +68,6 @@ class Reference:
     """Of a running program, whose streams, import path, globals and devices stay. New arrays are not traced."""
 
     @property
-    def script(self) -> bool:
-        """Whether each call is a process of its own."""
-        return isinstance(self.function, StdinScript)
-
-    @property
     def result_line(self) -> int | None:
         """The 1-based line of the function's only ``return``, or of its ``def`` if it has several or none.
 

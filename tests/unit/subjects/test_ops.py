@@ -186,7 +186,9 @@ def test_memory_that_is_not_contiguous_is_tried(tmp_path):
     entry = ENTRY.replace("mylib:softmax", "mylib:double")
     reference = "def reference(inputs):\n    return 2 * inputs['x']\n"
     write(tmp_path, entry=entry, op=op, reference=reference)
-    assert checked(tmp_path)[0].status == "failed"
+    report, findings = checked(tmp_path)
+    assert report.status == "failed"
+    assert any("depends on the strides of the inputs, here x [" in finding.message for finding in findings)
     write(tmp_path, entry=entry.replace('reference = "ref.py"', 'reference = "ref.py"\nlayouts = ["contiguous"]'), op=op,
           reference=reference)  # fmt: skip
     assert checked(tmp_path)[0].status == "passed"
