@@ -129,3 +129,77 @@ def test_findings_of_a_copy_of_a_file_are_in_the_copy(check):
         result = check(text, name)
         assert {one["path"] for one in result["findings"]} == {name}
         assert ("memory/out-of-bounds", 10) in findings(result)
+
+
+KERNELS = """\
+import triton
+import triton.language as tl
+
+from .device import stages
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 128}, num_stages=stages())], key=[])
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+"""
+DEVICE = """\
+import torch
+
+
+def stages():
+    properties = torch.cuda.get_device_properties(0)
+    return 2 if properties.major < 9 and torch.cuda.get_device_capability()[0] == 8 else 4
+"""
+LAYER = """\
+import torch
+from triton import cdiv
+
+from .kernels import double
+
+
+def doubled(x):
+    y = torch.empty_like(x)
+    double[lambda meta: (cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+    return y
+"""
+
+
+@pytest.mark.parametrize("checked", ["kernels", "layer"])
+@pytest.mark.parametrize(("mask", "expected"), [("i < n", []), ("i <= n", [("memory/out-of-bounds", 11)])])
+def test_a_kernel_that_another_file_launches(check, checked, mask, expected):
+    texts = {"__init__": "", "device": DEVICE, "layer": LAYER}
+    texts["kernels"] = KERNELS.replace("tl.load(x + i, mask=i < n)", f"tl.load(x + i, mask={mask})")
+    (check.folder / "lib").mkdir()
+    for name, text in texts.items():
+        (check.folder / "lib" / f"{name}.py").write_text(text)
+    result = check(texts[checked], f"lib/{checked}.py")
+    assert findings(result) == expected
+    assert {one["path"].rpartition("/")[2] for one in result["findings"]} == {"kernels.py"}
+    assert "of layer.py" in result["findings"][0]["message"] or expected
+
+
+CHOSEN = """\
+@triton.jit
+def chosen(x, y, n, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if KIND == 0:
+        result = tl.load(x + i, mask=i < n)
+    elif KIND == 1:
+        result = tl.load(x + i, mask=i < n) * 2
+    tl.store(y + i, {result}, mask=i < n)
+
+
+def f(x, kind: int):
+    y = torch.empty_like(x)
+    chosen[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), KIND=kind, BLOCK=128)
+"""
+
+
+def test_a_name_that_another_compile_time_value_defines(check):
+    result = check(HEAD + CHOSEN.format(result="result"))
+    assert findings(result) == []
+    (hint,) = [one for one in result["findings"] if one["rule"] == "engine/not-executed"]
+    assert "result is not defined" in hint["message"] and "Register it in gpuemu.toml" in hint["message"]
+    assert findings(check(HEAD + CHOSEN.format(result="results"))) == [("compile/error", 21)]

@@ -234,7 +234,7 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place, ahead: Tran
         )
     )
     if not request.registered:
-        prepared = replace(prepared, findings=tuple(map(claim_before_run, prepared.findings)))
+        prepared = replace(prepared, findings=tuple(claim_before_run(one, text) for one in prepared.findings))
     ignores = IgnoreComments(lambda path: text if path == spec.source else _header(path))
     usage = ((one.arch, next(iter(one.resources.values()))) for one in prepared.artifacts if one.resources)
     return PreparedKernel(

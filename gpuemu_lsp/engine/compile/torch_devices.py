@@ -7,18 +7,35 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
+_PROPERTIES = SimpleNamespace(
+    name="NVIDIA A100 (gpuemu)",
+    major=8,
+    minor=0,
+    multi_processor_count=108,
+    total_memory=40 << 30,
+    warp_size=32,
+    max_threads_per_multi_processor=2048,
+    shared_memory_per_block=48 << 10,
+    shared_memory_per_block_optin=163 << 10,
+    shared_memory_per_multiprocessor=164 << 10,
+    regs_per_multiprocessor=65536,
+    L2_cache_size=40 << 20,
+)
+"""What a module may read of the device when it is imported."""
 _IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.M)
 
 
 @contextmanager
-def importing(text: str) -> Iterator[None]:
+def importing(text: str, package: str = "") -> Iterator[None]:
     """Execute a module of this text: ``device="cuda"`` means the CPU if it imports PyTorch.
 
-    PyTorch is then imported first. A failure of that import is left to the module's own.
+    PyTorch is then imported first, and for a module of a package, the others of which may import it. A failure of that
+    import is left to the module's own.
     """
-    if _IMPORTS_TORCH.search(text):
+    if package or _IMPORTS_TORCH.search(text):
         with suppress(ImportError):
             importlib.import_module("torch")
     with cuda_means_cpu():
@@ -42,7 +59,8 @@ def cuda_means_cpu() -> Iterator[None]:
             "synchronize": lambda device=None: None,
             "empty_cache": lambda: None,
             "get_device_capability": lambda device=None: (8, 0),
-            "get_device_name": lambda device=None: "gpuemu",
+            "get_device_name": lambda device=None: _PROPERTIES.name,
+            "get_device_properties": lambda device=None: _PROPERTIES,
         }.items():
             stack.callback(setattr, torch.cuda, name, getattr(torch.cuda, name))
             setattr(torch.cuda, name, value)

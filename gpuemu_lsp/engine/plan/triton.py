@@ -83,8 +83,10 @@ def entry_template(kernel: TritonKernel, source: PythonSource) -> str:
     return f"{entry}\n{lines}"
 
 
-def unregistered_specs(source: PythonSource, registered: Container[str]) -> list[KernelSpec]:
-    """Return the specs of the kernels that a file launches and gpuemu.toml does not have."""
+def unregistered_specs(
+    source: PythonSource, registered: Container[str], launched: Container[str] = ()
+) -> list[KernelSpec]:
+    """Return the specs of the kernels that a file, or another one for those in ``launched``, launches."""
     return [
         KernelSpec(
             kernel.name,
@@ -95,7 +97,7 @@ def unregistered_specs(source: PythonSource, registered: Container[str]) -> list
             places={"": Place(source.path, kernel.name_range)},
         )
         for index, kernel in enumerate(source.triton)
-        if kernel.launched
+        if (kernel.launched or kernel.name in launched)
         and kernel.name not in registered
         and all(kernel.name != other.name for other in source.triton[index + 1 :])
     ]

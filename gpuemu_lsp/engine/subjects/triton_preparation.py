@@ -40,6 +40,9 @@ _TRIED_CONFIGURATIONS = 4
 """Configurations of an autotuner that may be skipped on a save, because they need too much shared memory."""
 
 
+_TESTS = "Run its tests with `pytest --gpuemu-triton`"
+
+
 @dataclass(frozen=True, slots=True)
 class TritonRequest:
     """A Triton kernel to prepare.
@@ -198,19 +201,23 @@ def _with_launch(result: PlanResult, inferred: InferredKernel) -> PlanResult:
 
 def _assumed(inferred: InferredKernel, source: PythonSource, name: Place) -> Finding:
     """Return the hint that says which launch a check is about."""
-    line = inferred.range.start.line + 1
+    where = f"line {inferred.range.start.line + 1}" + (f" of {Path(inferred.file).name}" if inferred.file else "")
     unknown = f" The extents of {', '.join(sorted(inferred.uncertain))} are not known." if inferred.uncertain else ""
     message = (
-        f"'{inferred.spec.name}' is checked as `{inferred.function}` launches it in line {line}: "
+        f"'{inferred.spec.name}' is checked as `{inferred.function}` launches it in {where}: "
         f"{'; '.join(inferred.notes)}.{unknown}"
     )
     return make("config/launch-inferred", message, name, kernel=inferred.spec.name)
 
 
 def _launch_missing(launch: MissingLaunch, source: PythonSource, kernel: TritonKernel, spec: KernelSpec) -> Finding:
+    if "TensorDescriptor" in launch.reason:
+        # An entry of gpuemu.toml has pointers, from which kernels make descriptors themselves.
+        message = f"'{spec.name}' was not run: it gets tensor descriptors that the program makes. {_TESTS}."
+        return make("engine/not-executed", message, Place(source.path, kernel.name_range), kernel=spec.name)
     message = (
-        f"'{spec.name}' was not run: the program does not determine {launch.reason}. "
-        f"Add it to gpuemu.toml:\n{entry_template(kernel, source)}"
+        f"'{spec.name}' was not run: the program does not determine {launch.reason}. {_TESTS}, "
+        f"or add it to gpuemu.toml:\n{entry_template(kernel, source)}"
     )
     return make("engine/not-executed", message, Place(source.path, kernel.name_range), kernel=spec.name)
 
@@ -250,7 +257,7 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
             failed = make("compile/error", f"{file} cannot be imported: {error.message}", name, kernel=spec.name)
         failed = _on_line(failed, request, error.path, error.line)
     except DeadlineError:
-        failed = _not_executed(spec, f"the import of {file} took longer than {request.seconds:g} s", name)
+        failed = _not_executed(spec, f"the import of {file} took longer than {request.seconds:g} s. {_TESTS}", name)
     # A script that ends with statements that fail, such as those that need a GPU, has defined its kernels before.
     if module is None:
         assert failed is not None

@@ -6,6 +6,7 @@ size is an error only if the launch allows every size: it rounds the size up, or
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 
@@ -17,9 +18,10 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch
 
 _INDEPENDENT = re.compile(
-    r"is not defined|has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
+    r"module '[\w.]+' has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
 )
 """Errors of Triton's compiler that no other types or sizes would remove."""
+_UNDEFINED = re.compile(r"\b(\w+) is not defined")
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
 
@@ -42,23 +44,39 @@ def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case
     return replace(finding, severity=Severity.INFORMATION, message=message)
 
 
-def claim_before_run(finding: Finding) -> Finding:
+def claim_before_run(finding: Finding, text: str) -> Finding:
     """Return a finding about a kernel that was not run with the severity that it has on sizes of the program.
 
+    ``text`` is that of the kernel's file.
     Triton compiles for types and sizes, of which some may be assumed: an error that others would not have stays one.
     """
     if finding.rule == "compile/error" and "cannot be imported" in finding.message:
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
-    if finding.rule == "compile/error" and _INDEPENDENT.search(finding.message):
+    if finding.rule == "compile/error" and (
+        _INDEPENDENT.search(finding.message) or _is_undefined(finding.message, text)
+    ):
         return finding
     if finding.rule == "compile/error":
         message = f"'{finding.kernel}' was not run: it does not compile for the assumed types and sizes"
         message = f"{message} ({finding.message.rstrip('.')}). Register it in gpuemu.toml."
     elif finding.rule in _CONFIGURATION_RULES:
-        message = finding.message
+        message = f"'{finding.kernel}' was not run: {finding.message.rstrip('.')}. Register it in gpuemu.toml."
     else:
         return softened(finding)
     return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=message)
+
+
+def _is_undefined(message: str, text: str) -> bool:
+    """Return whether a name is defined nowhere in a file; else other compile-time values may define it."""
+    found = _UNDEFINED.search(message)
+    if found is None:
+        return False
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    stored = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return found[1] not in stored
 
 
 def _is_allowed(name: str, value: int, plan: Plan, launch: ReadLaunch) -> bool:

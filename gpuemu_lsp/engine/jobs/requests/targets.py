@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.source.model import SourceFile
 
 SUFFIXES = frozenset({".cu", ".cuh"})
 _PYTHON = ".py"
+_MOST_NAMED = 4
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
 
 _Found: TypeAlias = "list[tuple[KernelSpec, bool]]"
@@ -204,20 +205,30 @@ def _in_strings(project: Project, path: Path, text: str, place: Place, findings:
     """Return the unregistered kernels of a ``.py`` file: Triton functions, and CUDA code in strings."""
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
     from gpuemu_lsp.engine.plan.triton import unregistered_specs
+    from gpuemu_lsp.engine.plan.wrappers.launching_files import imported_specs, launching_files
     from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
 
     if project.broken and mentions(project, path):
         return []
     mine = any(spec.source == path.as_posix() for spec in project.kernels)
     registered = {spec.entry or spec.name for spec in project.kernels if spec.source == path.as_posix()}
-    others = [(spec, False) for spec in unregistered_specs(read_python(path.as_posix(), text), registered)]
+    source = read_python(path.as_posix(), text)
+    silent = [one.name for one in source.triton if not one.launched and one.name not in registered]
+    launched = {kernel.name for _, kernel in launching_files(source.path, silent)}
+    others = [(spec, False) for spec in unregistered_specs(source, registered, launched)]
+    others += [(spec, False) for spec in imported_specs(project, source)]
     if (mine or others) and not may_have_cuda(text):
         return others
     specs, hints = kernels_in_strings(path.as_posix(), text, project.kernels)
     findings += hints
     if not (mine or others or specs or hints):
-        what = "launches no Triton kernel and compiles no CUDA code from a string"
-        message = f"{path.name} {what}, so there is nothing to check."
+        names = ", ".join(silent[:_MOST_NAMED]) + (", ..." if len(silent) > _MOST_NAMED else "")
+        what = f"{path.name} launches no Triton kernel and compiles no CUDA code from a string"
+        message = f"{what}, so there is nothing to check."
+        if silent:
+            message = (
+                f"{what}, and no file that imports {names} launches it. Register kernels in gpuemu.toml to check them."
+            )
         findings.append(make("engine/not-executed", message, place))
     return [*others, *((spec, False) for spec in specs)]
 

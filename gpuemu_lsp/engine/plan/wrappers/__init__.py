@@ -19,8 +19,8 @@ parameters. Nothing of the module is imported.
     The parameters of a kernel that it loads, stores, and takes addresses from.
 ``launch_entry``, ``launch_sizes``
     The entry of a kernel that follows from a launch, as gpuemu.toml would have it, or what is missing.
-``inference``
-    The launches of a kernel.
+``inference``, ``launching_files``
+    The launches of a kernel, in its file and in those that import it.
 ``call_sites``
     Sizes with which the module calls the function that launches.
 """

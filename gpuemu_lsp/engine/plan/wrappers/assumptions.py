@@ -26,6 +26,8 @@ _UNPACKED = (
 )
 _INDEXED = r"\b{name}\.(?:shape\[|size\(|stride\()\s*(-?\d+)\s*[\])]"
 _RANK = r"(?:\b{name}\.(?:dim\(\)|ndim)|\blen\({name}\.shape\))\s*==\s*(\d)"
+_ROW = r"\bif\s+{name}\.(?:ndim|dim\(\))\s*==\s*1\s+else\s+{name}\b"
+"""A vector is made a matrix of one row: ``x.unsqueeze(0) if x.ndim == 1 else x``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class TensorRank:
 def rank_of(text: str, name: str) -> TensorRank:
     """Return the rank of a parameter from the text of its function."""
     escaped = re.escape(name)
+    if re.search(_ROW.format(name=escaped), text) is not None:
+        return TensorRank(2, certain=True)
     stated = re.search(_RANK.format(name=escaped), text)
     if stated is not None:
         return TensorRank(int(stated[1]), True)

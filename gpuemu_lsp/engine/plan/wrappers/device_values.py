@@ -8,6 +8,7 @@ _PROCESSORS = 108
 _REGISTERS = 65536
 _SHARED_BYTES = 163 * 1024
 _WARP = 32
+_SEED = 12345
 _MAJOR, _MINOR = 8, 0
 
 
@@ -35,6 +36,8 @@ def device_value(dotted: str) -> Value | None:
         backend: Value = LiteralValue("cuda")
         target = {"backend": backend, "arch": size(10 * _MAJOR + _MINOR), "warp_size": size(_WARP)}
         return ObjectValue({}, target)
+    if dotted in ("randint", "random.randint", "random.getrandbits"):
+        return size(_SEED)
     if dotted in ("torch.cuda.is_available", "torch.cuda.is_bf16_supported"):
         return LiteralValue(True)
     if name in ("get_active_torch_device", "current_device", "device"):

@@ -158,7 +158,7 @@ class Evaluator(CallEvaluator):
 
     def _bind_size(self, target: Node, item: Value, names: Names) -> None:
         """Assign an extent. Two extents of tensors with one name are equal: ``M, K = a.shape; K, N = b.shape``."""
-        before = names.get(text_of(target))
+        before = names.get(text_of(target)) if text_of(target) != "_" else None
         if isinstance(before, Expression) and isinstance(item, Expression):
             self.assumptions.assume([("==", before, item)])
         if isinstance(item, Expression) and target.type == "identifier":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from tree_sitter import Node
 
@@ -20,6 +21,7 @@ from gpuemu_lsp.engine.plan.wrappers.expression_values import (
 )
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import kernel_accesses, parameter_names
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, LaunchEntry, MissingLaunch
+from gpuemu_lsp.engine.plan.wrappers.launching_files import ImportedKernel, launching_files
 from gpuemu_lsp.engine.plan.wrappers.objects import (
     CONTEXT,
     Methods,
@@ -44,6 +46,8 @@ _LARGEST_OF_CALL = 4096
 """Largest size of a call in the program that a check tries, for one dim; of several dims, divided by their number."""
 _POLICIES = ((True, None), (False, None), (True, True), (True, False), (False, True))
 """Whether optional parameters have their defaults, and what conditions that are not known are assumed to be."""
+_NO_LAUNCH = "a launch"
+_MAX_LAUNCHING_FILES = 4
 _NOT_REACHED = "the arguments with which the launch is reached"
 
 
@@ -55,6 +59,16 @@ class KernelInference:
     kernels: Mapping[str, Node]
     functions: Mapping[str, Node]
     classes: Mapping[str, Methods]
+    kernel_functions: Mapping[str, Node] = field(default_factory=dict)
+    """The functions that the kernels may call, where another module defines them."""
+
+    @classmethod
+    def of_importer(cls, scope: ModuleScope, kernel: ImportedKernel) -> KernelInference:
+        """Return the inference of a module for a kernel that it imports."""
+        own = {text_of(one.child_by_field_name("name")): one for one in _functions(scope.root)}
+        theirs = {text_of(one.child_by_field_name("name")): one for one in _functions(kernel.scope.root)}
+        kernels = {kernel.local: kernel.node}
+        return cls(scope, kernels, {**own, **kernels}, classes_of(scope.root), theirs)
 
     @classmethod
     def of(cls, scope: ModuleScope, kernels: Iterable[str]) -> KernelInference:
@@ -66,13 +80,13 @@ class KernelInference:
 
     def infer(self, spec: KernelSpec) -> InferredKernel | MissingLaunch:
         """Return the entry of an unregistered kernel."""
-        name = spec.entry or spec.name
+        name = self._name_of(spec)
         kernel = self.kernels.get(name)
         if kernel is None:
             return MissingLaunch("the kernel, which is not a function at the top level of the module")
         wrappers = self._wrappers(name)
         if not wrappers:
-            return MissingLaunch("a launch")
+            return MissingLaunch(_NO_LAUNCH)
         missing: MissingLaunch | None = None
         assumed: InferredKernel | None = None
         for wrapper in wrappers:
@@ -90,6 +104,10 @@ class KernelInference:
         found_assumed = assumed or missing
         assert found_assumed is not None
         return found_assumed
+
+    def _name_of(self, spec: KernelSpec) -> str:
+        """Return the name of the kernel in the module that launches it."""
+        return next(iter(self.kernels)) if self.kernel_functions else spec.entry or spec.name
 
     def _with_sizes_of_calls(self, found: InferredKernel, wrapper: Node, wrappers: list[Node]) -> InferredKernel:
         """Add the sizes with which the module's other functions, and its own statements, call the wrapper."""
@@ -132,10 +150,10 @@ class KernelInference:
         except (EvaluationLimitError, RecursionError):
             return MissingLaunch("the launch, whose function is too long")
         assumptions = evaluator.assumptions
-        launches = [one for one in evaluator.launches if one.kernel == (spec.entry or spec.name)]
+        launches = [one for one in evaluator.launches if one.kernel == self._name_of(spec)]
         if not launches:
             return MissingLaunch(_NOT_REACHED)
-        accesses = kernel_accesses(kernel, self.functions)
+        accesses = kernel_accesses(kernel, self.kernel_functions or self.functions)
         missing: MissingLaunch | None = None
         for launch in launches:
             name = text_of(wrapper.child_by_field_name("name")) or "the module"
@@ -220,7 +238,16 @@ class KernelInference:
 
 def inferred_kernel(spec: KernelSpec, text: str, kernels: Iterable[str]) -> InferredKernel | MissingLaunch:
     """Return the entry of an unregistered kernel of a module with that text; ``kernels`` are all of the module."""
-    return KernelInference.of(module_scope(spec.source, text), kernels).infer(spec)
+    names, entry = list(kernels), spec.entry or spec.name
+    found = KernelInference.of(module_scope(spec.source, text), names).infer(spec)
+    if isinstance(found, InferredKernel) or entry not in names:
+        return found
+    for scope, kernel in islice(launching_files(spec.source, (entry,)), _MAX_LAUNCHING_FILES):
+        elsewhere = KernelInference.of_importer(scope, kernel).infer(spec)
+        if isinstance(elsewhere, InferredKernel):
+            return replace(elsewhere, file=scope.path)
+        found = elsewhere if found.reason == _NO_LAUNCH else found
+    return found
 
 
 def _functions(root: Node) -> Iterator[Node]:

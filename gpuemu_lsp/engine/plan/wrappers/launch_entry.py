@@ -65,6 +65,8 @@ class InferredKernel:
     ragged: frozenset[str]
     function: str
     range: Range
+    file: str = ""
+    """The file with the launch, where that is another one than the kernel's."""
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
     tile: int = 128
     free: frozenset[str] = frozenset()
@@ -97,6 +99,8 @@ class LaunchEntry:
     assumed: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
     scalars: list[Expression] = field(default_factory=list)
+    flags_assumed: bool = False
+    """A flag has both values, of which the program may use one with these tensors: outputs may stay unwritten."""
 
     def inferred(self) -> InferredKernel | MissingLaunch:
         """Return the entry, or what the launch does not determine."""
@@ -161,6 +165,7 @@ class LaunchEntry:
         if isinstance(value, UnknownValue):
             if constexpr and value.reason.isidentifier():
                 self.constexprs[name] = (True, False)
+                self.flags_assumed = True
                 return
             self.missing.append(f"`{value.reason or name}`, which is passed as `{name}`")
         elif isinstance(value, SymbolicTensor):
@@ -246,6 +251,11 @@ class LaunchEntry:
         rename = self._names(dims_used)
         grid = tuple(substituted(one, rename) for one in grid)
         args = {name: renamed(one, rename) for name, one in self.args.items()}
+        if self.flags_assumed:
+            args = {
+                name: replace(one, compare="none") if isinstance(one, PointerSpec) else one
+                for name, one in args.items()
+            }
         constexprs = {
             name: tuple(substituted(one, rename) if isinstance(one, Expression) else one for one in values)
             for name, values in self.constexprs.items()

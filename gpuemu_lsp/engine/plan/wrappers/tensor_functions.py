@@ -73,9 +73,8 @@ def created(
         if found is None:
             return UnknownValue(f"torch.{name}(...)")
         shape, default, certain = found, "float32", True
-    dtype = _dtype(keywords, default)
-    if dtype is None:
-        return UnknownValue("the dtype")
+    # Extents are in elements: what type they have decides no access.
+    dtype = _dtype(keywords, default) or ""
     value = {"zeros": 0, "ones": 1}.get(base) if dtype.startswith(("int", "uint")) else None
     bounds = (size(value), size(value + 1)) if value is not None else None
     storage = Storage(label, shape, dtype, _CREATED[base], certain, bounds)
@@ -158,8 +157,10 @@ def method(
         return tensor if _CASTS[name] == tensor.dtype else copied(tensor, _CASTS[name])
     if name in ("view", "reshape"):
         return _reshaped(tensor, arguments)
-    if name == "flatten" and not arguments:
-        return _reshaped(tensor, (size(-1),))
+    if name == "flatten":
+        return _flattened(tensor, arguments)
+    if name in ("view_as", "reshape_as") and arguments and isinstance(arguments[0], SymbolicTensor):
+        return _reshaped(tensor, arguments[0].shape)
     if name in ("chunk", "split", "narrow", "select"):
         return parts(tensor, name, [*arguments, *keywords.values()])
     if name in ("t", "transpose", "permute", "unsqueeze", "squeeze"):
@@ -198,6 +199,15 @@ def _reshaped(tensor: SymbolicTensor, arguments: Sequence[Value]) -> SymbolicTen
         rest = quotient(tensor.shape, (*shape[:at], *shape[at + 1 :]))
         shape = (*shape[:at], rest, *shape[at + 1 :])
     return SymbolicTensor(tensor.storage, shape, tensor.dtype)
+
+
+def _flattened(tensor: SymbolicTensor, arguments: Sequence[Value]) -> SymbolicTensor | None:
+    ends = [_axis(tensor, one) for one in arguments]
+    first, last = (*ends, *(0, len(tensor.shape) - 1)[len(ends) :])[:2]
+    if first is None or last is None or first > last:
+        return None
+    shape = (*tensor.shape[:first], product(tensor.shape[first : last + 1]), *tensor.shape[last + 1 :])
+    return _reshaped(tensor, shape)
 
 
 def quotient(factors: tuple[Expression, ...], divisors: tuple[Expression, ...]) -> Expression:

@@ -32,6 +32,14 @@ def triton_kernels(root: Node) -> tuple[tuple[TritonKernel, ...], tuple[TritonLa
     return tuple(replace(kernel, launched=kernel.name in launched) for kernel in kernels), launches
 
 
+def is_jit(function: Node) -> bool:
+    """Return whether a function is decorated with ``triton.jit``."""
+    parent = function.parent
+    return parent is not None and any(
+        child.type == "decorator" and _JIT.match(text_of(child)) for child in parent.children
+    )
+
+
 def is_launched(name: Node) -> bool:
     """Return whether the identifier of a kernel is launched, compiled, or bound to another name that may be."""
     parent = name.parent

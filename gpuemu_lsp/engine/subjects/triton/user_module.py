@@ -61,7 +61,7 @@ def import_module(path: str, text: str, entry: str | None = None) -> ModuleType:
     # Triton reads the source of its functions through linecache: that of the editor's text, not of the saved file.
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     try:
-        with _environment(folder), importing(text):
+        with _environment(folder), importing(text, package):
             if package:
                 importlib.import_module(package)
             sys.modules[name] = module
