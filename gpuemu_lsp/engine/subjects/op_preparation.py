@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import platform
+import sys
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -161,7 +162,15 @@ def _import_failure(spec: KernelSpec, error: Exception, name: Place) -> Finding:
 
     assert isinstance(error, ModuleError)
     if error.missing is not None:
-        why = f"{error.missing} is not installed. Install it: pip install {error.missing}"
+        from gpuemu_lsp.engine.oracle.stdin_scripts import project_python
+
+        assert spec.op is not None
+        python = project_python(spec.op.folder)
+        if Path(python).parent == Path(sys.executable).parent:
+            why = f"{error.missing} is not installed. Install it: pip install {error.missing}"
+        else:
+            own = f"{error.missing} is not installed in the environment of gpuemu-lsp, {sys.prefix}"
+            why = f"{own}. Install gpuemu-lsp in that of the project: {python} -m pip install gpuemu-lsp"
         return _not_executed(spec, why, spec.places.get("op", name))
     found = make("op/error", f"'{spec.name}' cannot be imported: {error.message}", name, kernel=spec.name)
     if error.line is None:

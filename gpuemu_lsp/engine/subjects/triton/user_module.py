@@ -115,7 +115,10 @@ def _package(path: Path) -> tuple[str, str]:
 def _forget(folder: str) -> None:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if not file or name.partition(".")[0] in _KEPT or not Path(file).is_relative_to(folder):
+        # A compiled extension registers its operators with PyTorch when it is loaded, which happens once in a process.
+        if not file or not file.endswith(".py") or name.partition(".")[0] in _KEPT:
+            continue
+        if not Path(file).is_relative_to(folder):
             continue
         if not _INSTALLED & set(Path(file).parts):
             del sys.modules[name]
