@@ -205,22 +205,33 @@ class EquivalenceChecker:
         step = next(operation.steps)
         sampled = cls._random.random() < cls._probability
         operation.statistics.calls += 1
-        size = size_of(args) + (size_of(kwargs) if kwargs else 0)
-        if not cls._has_capacity(size):
-            operation.statistics.dropped += 1
+        pending = PendingCheck(operation, args, kwargs, sampled, step, 0)
+        try:
+            pending.size = size_of(args) + (size_of(kwargs) if kwargs else 0)
+            if not cls._has_capacity(pending.size):
+                operation.statistics.dropped += 1
+                return None
+            pending.args, pending.kwargs = snapshot(args), snapshot(kwargs) if kwargs else {}
+            pending.autocast = current_autocast()
+        except Exception as error:
+            # A call must not fail because its arguments cannot be copied.
+            cls._not_executed(pending, error)
             return None
-        copies = {name: snapshot(value) for name, value in kwargs.items()} if kwargs else {}
-        return PendingCheck(operation, snapshot(args), copies, sampled, step, size, autocast=current_autocast())
+        return pending
 
     @classmethod
     def _after(cls, pending: PendingCheck, result: Any) -> None:
         """Add a call whose result is known to the queue."""
-        pending.size += size_of(result)
-        if not cls._has_capacity(pending.size):
-            pending.operation.statistics.dropped += 1
+        try:
+            pending.size += size_of(result)
+            if not cls._has_capacity(pending.size):
+                pending.operation.statistics.dropped += 1
+                return
+            pending.result = snapshot(result)
+            pending.ready = recorded_event((pending.args, pending.kwargs, pending.result))
+        except Exception as error:
+            cls._not_executed(pending, error)
             return
-        pending.result = snapshot(result)
-        pending.ready = recorded_event((pending.args, pending.kwargs, pending.result))
         with cls._lock:
             if not cls._running:
                 return
@@ -261,9 +272,10 @@ class EquivalenceChecker:
                 cls._not_executed(pending, error)
             finally:
                 with cls._lock:
-                    cls._busy = 0
-                    cls._pending_bytes = max(0, cls._pending_bytes - pending.size)
-                    cls._lock.notify_all()
+                    if cls._thread is thread:  # else the counts are those of another start
+                        cls._busy = 0
+                        cls._pending_bytes = max(0, cls._pending_bytes - pending.size)
+                        cls._lock.notify_all()
 
     @classmethod
     def _judge(cls, pending: PendingCheck) -> None:

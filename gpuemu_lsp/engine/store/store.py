@@ -15,7 +15,7 @@ from typing import Self
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.fuzz.model import CaseKey
 from gpuemu_lsp.engine.store.database import Database
-from gpuemu_lsp.engine.store.model import BaselineRecord, CheckVerdict, Failure, StoredFailure, StoreError
+from gpuemu_lsp.engine.store.model import RECORDED, BaselineRecord, CheckVerdict, Failure, StoredFailure, StoreError
 from gpuemu_lsp.engine.store.tensors import pack, unpack
 
 MAX_FAILURES = 1000
@@ -85,13 +85,15 @@ class Store:
         """Return the cases to replay: failing cases, then those that passed when last run.
 
         Among each, minimised cases come first, then smaller ones, then those found earlier. The order does not depend
-        on when a case last failed, so that consecutive checks show the same case until it passes.
+        on when a case last failed, so that consecutive checks show the same case until it passes. Recorded calls are
+        not among them: no plan draws them.
         """
         if not self._database.exists():
             return []
         with self._database.transaction() as connection:
             rows = connection.execute(
-                "SELECT id, fixed, minimised_from, dims FROM failures WHERE kernel = ? AND dtype = ?", (kernel, dtype)
+                "SELECT id, fixed, minimised_from, dims FROM failures WHERE kernel = ? AND dtype = ? AND strategy != ?",
+                (kernel, dtype, RECORDED),
             ).fetchall()
             chosen = [row["id"] for row in sorted(rows, key=_replay_order)[:limit]]
             marks = ", ".join("?" * len(chosen))

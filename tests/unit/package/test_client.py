@@ -215,3 +215,13 @@ def test_arguments_of_the_original():
     with pytest.warns(DeprecationWarning, match="no daemon"):
         assert Client(socket_path="/run/gpuemu.sock").ping()
     assert gpuemu.Client is Client
+
+
+def test_a_check_of_the_op_ignores_recorded_cases(client, tmp_path):
+    from gpuemu_lsp.cli.gpuemu import main as gpuemu_command
+
+    x = np.ones((2, 3), np.float32)
+    wrong = client.validate_op("softmax", {"x": x}, x)
+    assert gpuemu_command(["test", "softmax"]) == 0
+    assert gpuemu_command(["reproduce", str(wrong.seed)]) == 2
+    assert gpuemu_command(["minimize", str(wrong.seed)]) == 2

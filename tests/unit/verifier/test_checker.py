@@ -314,6 +314,42 @@ def test_each_argument_is_judged_for_novelty():
     assert 2 <= EquivalenceChecker.stop().outliers <= 10
 
 
+def test_arguments_that_cannot_be_copied_do_not_fail_the_call(caplog):
+    class Broken(dict):
+        def items(self):
+            raise RuntimeError("no items")
+
+    @equivalent(lambda x: x)
+    def fast(x):
+        return x
+
+    EquivalenceChecker.start(execution_sample_probability=1.0)
+    assert fast(broken := Broken()) is broken
+    report = EquivalenceChecker.stop()
+    assert (report.calls, report.not_executed, report.clean) == (1, 1, False)
+    assert "no items" in caplog.text
+
+
+def test_stopping_while_a_check_takes_too_long():
+    released = threading.Event()
+
+    @equivalent(lambda x: released.wait(60) and x)
+    def slow(x):
+        return x
+
+    EquivalenceChecker.start(execution_sample_probability=1.0)
+    for _ in range(3):
+        slow(np.ones(2))
+    report = EquivalenceChecker.stop(timeout=0.2)
+    assert report.checked == 0
+    assert report.dropped >= 2
+    assert not report.clean
+    EquivalenceChecker.start(execution_sample_probability=1.0)
+    released.set()
+    slow(np.ones(2))
+    assert EquivalenceChecker.stop().checked >= 1
+
+
 def test_the_original_import_name():
     import cuda_kernel_verifier
 
