@@ -138,6 +138,8 @@ class Request:
     max_seconds: float = 10.0
     translate_seconds: float = 30.0
     max_events: int = 16
+    max_printed: int = 1 << 20
+    """Bytes of output that are returned: as on a GPU, whose buffer has 1 MiB, more is lost."""
     coverage: bool = False
     """Return :attr:`Outcome.coverage`, if the executor can measure it."""
     counting: bool = False

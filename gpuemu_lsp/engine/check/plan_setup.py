@@ -183,6 +183,7 @@ def settle_shapes(
                 max_seconds=_PROBE_SECONDS,
                 translate_seconds=request.options.translate_seconds,
                 max_events=_PROBE_EVENTS,
+                max_printed=0,
                 guard_bytes=_GUARD_BYTES,
             )
         )
@@ -199,10 +200,11 @@ def settle_shapes(
         found = FindingFactory(plan, artifact.arch, SourceMap({}, lambda _: None, plan.place)).timed_out(str(error))
         hint = replace(found, rule="engine/not-executed", severity=Severity.HINT)
         return None, (found if request.registered else hint,)
-    if probed.plan is None and not (request.registered and _has_shapes(plan)):
-        return None, (_unsettled(request, plan, probed.reason),)
     # For a registered kernel the shapes that its signature states hold even if the probing launches contradict them.
-    settled = probed.plan or plan
+    stated = plan if request.registered and _has_shapes(plan) else None
+    settled = probed.plan or stated or probed.partial
+    if settled is None:
+        return None, (_unsettled(request, plan, probed.reason),)
     shapes = [
         f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape))}]"
         for arg in settled.args

@@ -91,7 +91,7 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     translated = time.perf_counter()
     milliseconds += (translated - started) * 1e3
     arena = shared_arena()
-    runtime = DeviceRuntime(arena)
+    runtime = DeviceRuntime(arena, request.max_printed)
     prepared = prepare(request, kernel, arena, runtime.address)
     runtime.heap = prepared.heap
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None

@@ -35,10 +35,14 @@ RunWithShapes = Callable[[Plan, Mapping[str, int]], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The plan with its shapes and directions inferred, or the reason why they could not be."""
+    """The plan with its shapes and directions inferred, or the reason why they could not be.
+
+    ``partial`` is then a plan for which accesses to arrays can be judged, and none to its tensors.
+    """
 
     plan: Plan | None
     reason: str = ""
+    partial: Plan | None = None
 
 
 @dataclass(slots=True)
@@ -110,7 +114,8 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     problem = _fit(plan, first, search)
     if problem is not None and search.array_fault and not search.exhausted:
         # An error whatever the lengths are, which are not known because it ended the launch.
-        return ProbeResult(replace(search.plan(plan), uncertain_lengths=frozenset(search.chosen)))
+        partial = replace(search.plan(plan), uncertain_lengths=frozenset(search.chosen))
+        return ProbeResult(None, problem, partial)
     if problem is not None:
         return ProbeResult(None, problem)
     too_long: set[str] = set()

@@ -213,6 +213,14 @@ extern "C" __global__ void k(int n) {
     assert outcome.events[0].location.line == 4
 
 
+def test_printf_returns_the_number_of_its_arguments() -> None:
+    source = """extern "C" __global__ void k(int* y) {
+      y[0] = printf("100%%\\n"); y[1] = printf("%d %5.2f%%\\n", 1, 2.0); y[2] = printf("%*d %s\\n", 5, 1, "x"); }"""
+    outcome = launch(source, 1, 1, out(np.zeros(3, np.int32)))
+    assert result(outcome, 0, np.int32).tolist() == [0, 2, 3]
+    assert outcome.printed.splitlines() == ["100%", "1  2.00%", "    1 x"]
+
+
 def test_half_precision() -> None:
     source = """extern "C" __global__ void k(const unsigned short* x, unsigned short* y, int n) {
       int i = threadIdx.x; if (i >= n) return; unsigned short r;

@@ -14,9 +14,6 @@ from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 
 _SPECIFICATION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?([diouxXeEfFgGaAcsp%])")
 
-_MAX_PRINTED = 1 << 20
-"""Characters of output that are kept: as on a GPU, whose buffer has 1 MiB, more is lost."""
-
 HEAP_BYTES = 8 << 20
 """Size of the device heap unless a program requests more (``cudaLimitMallocHeapSize``)."""
 
@@ -57,10 +54,11 @@ class Heap:
 
 
 class DeviceRuntime:
-    """Serves the calls of device code; ``printed`` is their output."""
+    """Serves the calls of device code; ``printed`` is the first ``max_printed`` bytes of their output."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: Arena, max_printed: int) -> None:
         self._arena = arena
+        self._max_printed = max_printed
         self._printed: list[str] = []
         self._size = 0
         self.assertion: str | None = None
@@ -99,11 +97,14 @@ class DeviceRuntime:
         return 0
 
     def _print(self, format_: int, arguments: int) -> int:
-        text = format_device(self._arena, self._arena.string(format_), arguments)
-        if self._size < _MAX_PRINTED:
+        """Keep the text, and return the number of arguments, as device ``printf`` does (not that of characters)."""
+        template = self._arena.string(format_)
+        if self._size < self._max_printed:
+            text = format_device(self._arena, template, arguments)
             self._printed.append(text)
             self._size += len(text)
-        return len(text)
+        found = _SPECIFICATION.findall(template)
+        return sum(1 + (width == b"*") + (precision == b"*") for _, width, precision, _, kind in found if kind != b"%")
 
 
 def format_device(arena: Arena, template: bytes, arguments: int) -> str:
