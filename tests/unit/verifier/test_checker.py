@@ -185,9 +185,10 @@ def test_shapes_must_be_equal():
     assert found[0].message == "result has shape [1], expected [1, 1]"
 
 
-def test_nan_equals_nan_unless_it_must_not():
+@pytest.mark.parametrize("tolerance", [{}, {"rtol": 1e-3}])
+def test_nan_equals_nan_unless_it_must_not(tolerance):
     def compared(equal_nan):
-        @equivalent(lambda x: x * 1, equal_nan=equal_nan)
+        @equivalent(lambda x: x * 1, equal_nan=equal_nan, **tolerance)
         def fast(x):
             return x * 1
 
@@ -286,6 +287,18 @@ def test_unusual_inputs_are_checked_and_others_are_sampled():
         fast(random.standard_normal((64, 128)))
     report = EquivalenceChecker.stop()
     assert 70 < report.checked - report.outliers < 130
+
+
+def test_inputs_and_not_outputs_are_judged_for_novelty():
+    @equivalent(lambda x: x * 0)
+    def nothing(x):
+        return x * 0
+
+    random = np.random.default_rng(0)
+    EquivalenceChecker.start(execution_sample_probability=1e-9)
+    for step in range(60):
+        nothing(random.standard_normal((16, 8)) * (50 if step == 40 else 1))
+    assert EquivalenceChecker.stop().outliers >= 2
 
 
 def test_probability_zero_checks_nothing():
