@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -136,6 +137,17 @@ def test_the_main_process_of_a_check_imports_nothing_heavy(project):
     command = [project.command()[0], "-c", script]
     result = subprocess.run(command, cwd=project.root, capture_output=True, timeout=60)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["-m", "gpuemu_lsp"], ["-m", "gpuemu_lsp", "--version"]])
+def test_modules_of_the_current_folder_are_not_imported(project, tmp_path, arguments):
+    marker = tmp_path / "imported"
+    for name in ("copy", "dataclasses", "argparse", "numpy", "json"):
+        (project.root / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+    command = [sys.executable, *arguments, *([] if "--version" in arguments else ["--check", "scale.cu"])]
+    result = subprocess.run(command, cwd=project.root, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr.decode()
+    assert not marker.exists()
 
 
 def test_two_checks_in_parallel(project):
