@@ -92,6 +92,15 @@ def test_modules_next_to_each_other_outside_of_packages(tmp_path):
     assert specs_of(layer)[0] == [("double", kernels.as_posix())]
 
 
+def test_folders_of_data_are_not_searched_to_their_end(tmp_path):
+    kernels, _ = project(tmp_path, "from ..kernels import double")
+    data = kernels.parent / "data"
+    data.mkdir()
+    for number in range(20_001):
+        (data / str(number)).touch()
+    assert isinstance(infer(kernels), MissingLaunch)
+
+
 def test_a_kernel_of_the_same_name_in_another_module_is_another_one(tmp_path):
     kernels, layer = project(tmp_path, "from .kernels import double")
     other = layer.parent / "kernels.py"

@@ -18,6 +18,8 @@ from gpuemu_lsp.engine.source.python.syntax import descendants, range_of, text_o
 from gpuemu_lsp.engine.source.python.triton_kernels import is_jit, is_launched
 
 _MAX_FILES = 2000
+_MAX_ENTRIES = 20_000
+"""Files and folders that are looked at: a script may be in a folder of data, or in a home folder."""
 _MAX_BYTES = 1 << 20
 _PROJECT_FILES = frozenset({"pyproject.toml", "setup.py", "setup.cfg", "gpuemu.toml", ".git"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages", "tests", "test"})
@@ -86,8 +88,11 @@ def _files_of_project(path: Path) -> Iterator[Path]:
     elif root != path.parent:
         # Of a package only its own folder: next to it may be anything.
         root = root / path.relative_to(root).parts[0]
-    count = 0
+    count = entries = 0
     for folder, folders, files in os.walk(root):
+        entries += len(folders) + len(files)
+        if entries > _MAX_ENTRIES:
+            return
         folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in _SKIPPED)
         for file in sorted(files):
             if file.endswith(".py"):
