@@ -15,9 +15,9 @@ from gpuemu_lsp.engine.subjects.ahead import start_ahead
 
 
 @pytest.fixture
-def only_python_threads(monkeypatch):
-    """NumPy's threads, which workers do not have, do not matter to these steps."""
-    monkeypatch.setattr(ahead_module, "_threads", threading.active_count)
+def single_thread(monkeypatch):
+    """Count one thread: those of NumPy and of the test runner, which workers do not have, do not matter here."""
+    monkeypatch.setattr(ahead_module, "_threads", lambda: 1)
 
 
 needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
@@ -33,7 +33,7 @@ def has_ended(pid):
 
 
 @needs_two_cores
-def test_steps_are_done_in_order_in_another_process(tmp_path, only_python_threads):
+def test_steps_are_done_in_order_in_another_process(tmp_path, single_thread):
     def write(name):
         (tmp_path / name).write_text(str(os.getpid()))
 
@@ -51,7 +51,7 @@ def test_steps_are_done_in_order_in_another_process(tmp_path, only_python_thread
 
 
 @needs_two_cores
-def test_a_step_that_fails_ends_the_process(tmp_path, capfd, only_python_threads):
+def test_a_step_that_fails_ends_the_process(tmp_path, capfd, single_thread):
     def fail():
         raise SystemExit("not this process")
 
@@ -64,7 +64,7 @@ def test_a_step_that_fails_ends_the_process(tmp_path, capfd, only_python_threads
 
 @needs_two_cores
 @pytest.mark.parametrize("close", [True, False])
-def test_a_process_that_is_not_awaited_is_killed(close, only_python_threads):
+def test_a_process_that_is_not_awaited_is_killed(close, single_thread):
     ahead = start_ahead([lambda: time.sleep(1000)])
     assert ahead is not None
     pid = ahead.pid
