@@ -19,7 +19,8 @@ FOLDER = ".gpuemu"
 FILE = "store.db"
 
 _APPLICATION_ID = 0x67707565  # "gpue"; marks the file as ours (sqlite.org/pragma.html#pragma_application_id)
-_BUSY_SECONDS = 3.0
+_BUSY_SECONDS = 15.0
+"""Transactions take milliseconds; on a machine under load the process that holds the lock may not run for seconds."""
 
 # Entry i migrates schema version i to i + 1. Entries must never be changed, since stores of all versions exist.
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
