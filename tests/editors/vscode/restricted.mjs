@@ -35,6 +35,7 @@ try {
   await bench.step("once the folder is trusted its kernels run", async () => {
     await bench.command("Workspaces: Manage Workspace Trust");
     await page.locator(".workspace-trust-editor .monaco-button").filter({ hasText: /^Trust$/ }).first().click();
+    await until("the folder is trusted", async () => !(await bench.says("gpuemu: restricted")));
     await bench.file("triton_kernels.py");
     await page.locator(".monaco-editor .squiggly-error").first().waitFor();
     assert(fs.existsSync(facts.imported));

@@ -9,7 +9,8 @@ import path from "node:path";
 export const editors = required("GPUEMU_EDITORS_DIR");
 const entry = path.join(editors, "code-server/node_modules/code-server/out/node/entry.js");
 const { chromium } = createRequire(path.join(editors, "tools/"))("playwright-core");
-const PATIENCE = 60_000; // of every wait; generous, for slow machines
+const PATIENCE = 120_000; // of every wait; generous, for slow machines
+const ATTEMPT = 15_000; // of a wait that is repeated until PATIENCE ends
 
 export function required(name) {
   const value = process.env[name];
@@ -93,38 +94,46 @@ export class Workbench {
 
   // ---- user actions ----------------------------------------------------------------------------------------------------
 
+  /**
+   * Type into the quick input that keys open, and accept the row of a label if one is given.
+   * Once more if it closes before that, as it does when the extension host restarts or a dialog takes the focus.
+   */
+  async quickInput(keys, text, label) {
+    const input = this.page.locator(".quick-input-widget input");
+    const row = this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: label ?? "" }).first();
+    await until(`the quick input takes "${text}"`, async () => {
+      if (!(await input.isVisible())) {
+        await this.page.keyboard.press(keys);
+      }
+      await input.fill(text, { timeout: ATTEMPT });
+      if (label) {
+        await row.waitFor({ timeout: ATTEMPT });
+      }
+      await this.page.waitForTimeout(300); // the list is filtered once more after it shows
+      return input.isVisible();
+    });
+    await this.page.keyboard.press("Enter");
+  }
+
   /** Run a command by its title. */
   async command(title) {
-    await this.page.keyboard.press("F1");
-    const input = this.page.locator(".quick-input-widget input");
-    await input.waitFor();
-    await input.fill(`>${title}`);
-    await this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: title }).first().waitFor();
-    await this.page.waitForTimeout(300); // the list is filtered once more after it shows
-    await this.page.keyboard.press("Enter");
+    await this.quickInput("F1", `>${title}`, title);
   }
 
   /** Open a file by its name, as Go to File does. */
   async file(name) {
-    await this.page.keyboard.press("Control+p");
-    const input = this.page.locator(".quick-input-widget input");
-    await input.waitFor();
-    await input.fill(name);
-    await this.page.locator(".quick-input-list .monaco-list-row").filter({ hasText: name }).first().waitFor();
-    await this.page.waitForTimeout(300);
-    await this.page.keyboard.press("Enter");
-    await this.page.locator(".tab.active").filter({ hasText: name }).waitFor();
+    const tab = this.page.locator(".tab.active").filter({ hasText: name });
+    await until(`${name} is open`, async () => {
+      await this.quickInput("Control+p", name, name);
+      await tab.waitFor({ timeout: ATTEMPT });
+      return true;
+    });
   }
 
   /** Put the cursor at a 1-based line and column. */
   async goTo(line, column = 1) {
-    await this.page.keyboard.press("Control+g");
-    const input = this.page.locator(".quick-input-widget input");
-    await input.waitFor();
-    await input.fill(`:${line}:${column}`);
-    await this.page.waitForTimeout(200);
-    await this.page.keyboard.press("Enter");
-    await input.waitFor({ state: "hidden" });
+    await this.quickInput("Control+g", `:${line}:${column}`);
+    await this.page.locator(".quick-input-widget input").waitFor({ state: "hidden" });
   }
 
   /** Replace the text of the active editor, which shows `file`, and save it; again if the keys were lost. */
