@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from gpuemu.judged_ops import Judged, judge_op, reference_result
+from gpuemu.judged_ops import Judged
 from gpuemu.op_cases import OpCase, cropped, draw_case
+from gpuemu.op_runs import JudgingOptions, OpRunner, RunOp
 from gpuemu.results import FuzzResults, MinimizeResult, ValidationResult
 from gpuemu.rng import derive_seed, generate_seed
-from gpuemu.verifier.recorded_calls import encoded
-from gpuemu.verifier.values import as_array, mapped
-from gpuemu_lsp.engine.fuzz.model import Array, CaseKey
+from gpuemu.stored_ops import StoredCall, call_of, stored_call, why_not_callable
+from gpuemu.stored_validations import StoredValidation, keep, stored_validation
+from gpuemu.verifier.values import as_array
+from gpuemu.workers import Evaluator
+from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.store import RECORDED, Failure, Store, StoredFailure
-
-RunOp = Callable[[dict[str, Any]], Any]
+from gpuemu_lsp.engine.store import Store, StoredFailure
 
 
 class Client:
@@ -35,7 +34,8 @@ class Client:
     socket_path : str, optional
         Accepted for programs written for the original, and ignored with a warning: there is no daemon.
     timeout_ms : int
-        Accepted and ignored: a call of an operation takes place in this process.
+        Time limit of one evaluation of a reference, or of an operation that gpuemu.toml names. Both run in a worker
+        process, whose memory is limited to 8 GiB; a function that the program passes is called in its own process.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Client:
             warnings.warn("socket_path is ignored: gpuemu has no daemon", DeprecationWarning, stacklevel=2)
         start = Path.cwd() if project is None else Path(project)
         self._config = start if start.is_file() else discover(start)
+        self._evaluator = Evaluator(timeout_ms / 1e3)
         self._results: list[ValidationResult] = []
 
     def __enter__(self) -> Self:
@@ -97,12 +98,16 @@ class Client:
         """
         spec = self._spec(op)
         arrays = {name: as_array(value) for name, value in inputs.items()}
-        judged = judge_op(spec, arrays, mapped(output, lambda _, leaf: _array(leaf)), atol, rtol, _texts(kwargs))
-        return self._finish(spec, arrays, judged, _texts(kwargs))
+        options = JudgingOptions(atol, rtol, kwargs)
+        return self._finish(spec, arrays, self._runner(spec).judge(arrays, output, options), options)
 
     def reference(self, op: str, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         """Return what the reference of an operation computes in fp64."""
-        return reference_result(self._spec(op), {name: as_array(one) for name, one in inputs.items()}, _texts(kwargs))
+        return self.runner(op).reference({name: as_array(one) for name, one in inputs.items()}, kwargs)
+
+    def runner(self, op: str) -> OpRunner:
+        """Return the runs of an operation, for the modules of frameworks."""
+        return self._runner(self._spec(op))
 
     def submit_output(
         self, op: str, inputs: Mapping[str, Any], output: Any, seed: int, **kwargs: Any
@@ -138,24 +143,8 @@ class Client:
 
         ``run_op`` gets a dict of arrays by name. An exception of it is a failure of kind ``ExecutionError``.
         """
-        spec, master = self._spec(op), generate_seed() if seed is None else seed
-        failures, total = list[ValidationResult](), 0
-        for index in range(iterations):
-            case = draw_case(
-                spec,
-                derive_seed(master, f"iter_{index}"),
-                schema=op_schema,
-                dtypes=dtypes,
-                distribution=value_distribution,
-                layouts=layouts,
-            )
-            total += 1
-            result = self._run(spec, dict(case.inputs), run_op, atol, rtol)
-            if not result.passed:
-                failures.append(result)
-                if fail_fast:
-                    break
-        return FuzzResults(master, total, total - len(failures), len(failures), tuple(failures))
+        drawn = {"schema": op_schema, "dtypes": dtypes, "distribution": value_distribution, "layouts": layouts}
+        return self._fuzz(self._spec(op), run_op, iterations, seed, fail_fast, drawn, JudgingOptions(atol, rtol))
 
     def fuzz_op(
         self, op: str, seed: int | None = None, iterations: int = 100, fail_fast: bool = False, **options: Any
@@ -171,7 +160,9 @@ class Client:
         for name in sorted(unknown):
             warnings.warn(f"{name} is ignored: state sizes in [ops.dims]", DeprecationWarning, stacklevel=2)
             del options[name]
-        return self.fuzz_op_client_side(op, self._own_op(op), iterations, seed, fail_fast, **options)
+        spec = self._spec(op)
+        call = self._own_op(spec)
+        return self._fuzz(spec, call, iterations, seed, fail_fast, _renamed(options), JudgingOptions())
 
     # ---- stored failures ---------------------------------------------------------------------------------------------
 
@@ -191,16 +182,16 @@ class Client:
     def reproduce(self, seed: int, run_op: RunOp | None = None) -> ValidationResult:
         """Run the operation on the inputs of a stored failure again.
 
-        Without ``run_op`` the operation of gpuemu.toml runs; if there is none, the result is a failure of kind
-        ``NotExecuted``.
+        Without ``run_op`` a worker calls the function that failed, if it can import it, else the operation of
+        gpuemu.toml. If there is none, the result is a failure of kind ``NotExecuted``.
         """
-        stored = self._stored(seed).failure
-        spec = self._spec(stored.kernel)
-        try:
-            call = run_op or self._own_op(stored.kernel)
-        except ValueError as error:
-            return ValidationResult(False, seed, spec.name, failures=({"kind": "NotExecuted", "message": str(error)},))
-        return self._run(spec, {name: array.copy() for name, array in stored.tensors.items()}, call, None, None)
+        stored = self._stored(seed)
+        spec = self._spec(stored.op)
+        call = run_op or call_of(spec, stored.call)
+        if call is None:
+            missing = {"kind": "NotExecuted", "message": why_not_callable(spec, str(seed))}
+            return ValidationResult(False, seed, spec.name, failures=(missing,))
+        return self._run(spec, stored.inputs, call, stored.options)
 
     def minimize(
         self, seed: int, strategy: str = "binary-search-dims", max_iters: int = 100, run_op: RunOp | None = None
@@ -211,16 +202,20 @@ class Client:
         """
         if strategy != "binary-search-dims":
             raise ValueError(f"unknown strategy '{strategy}'; known: binary-search-dims")
-        stored = self._stored(seed).failure
-        spec, call = self._spec(stored.kernel), run_op or self._own_op(stored.kernel)
-        best: dict[str, Array] = {name: array.copy() for name, array in stored.tensors.items()}
-        result = self._judged(spec, best, call)
+        stored = self._stored(seed)
+        spec = self._spec(stored.op)
+        call = run_op or call_of(spec, stored.call)
+        if call is None:
+            raise ValueError(why_not_callable(spec, str(seed)))
+        runner = self._runner(spec)
+        best = stored.inputs
+        result = runner.run(best, call, stored.options)
         if result.passed:
             return MinimizeResult(seed, seed, _first_shape(best), result_of(spec, result, seed))
         kind, runs = result.failures[0]["kind"], 1
 
         def fails(inputs: dict[str, Array]) -> bool:
-            found = self._judged(spec, inputs, call)
+            found = runner.run(inputs, call, stored.options)
             return not found.passed and found.failures[0]["kind"] == kind
 
         # The first elements, then the last ones of these: a wrong row in the middle remains alone.
@@ -237,7 +232,7 @@ class Client:
                         low = middle + 1
                 if high < size and fails(smaller := cropped(best, size, high, last=last)):
                     best, size = smaller, high
-        final = self._run(spec, best, call, None, None)
+        final = self._run(spec, best, call, stored.options)
         return MinimizeResult(seed, final.seed, _first_shape(best), final)
 
     def store_baseline(self, tag: str) -> None:
@@ -268,60 +263,68 @@ class Client:
         close = difflib.get_close_matches(op, specs, n=1)
         raise ValueError(where + (f"; did you mean '{close[0]}'?" if close else ""))
 
-    def _own_op(self, op: str) -> RunOp:
-        spec = self._spec(op)
-        if spec.op is None or not spec.op.runnable:
-            raise ValueError(f"'{op}' was not run: gpuemu.toml does not say what to call; pass run_op, or add `op`")
-        from gpuemu_lsp.engine.subjects.ops.calling import call_op, import_op
+    def _own_op(self, spec: KernelSpec) -> StoredCall:
+        call = call_of(spec, None)
+        if call is None:
+            raise ValueError(
+                f"'{spec.name}' was not run: gpuemu.toml does not say what to call; pass run_op, or add `op`"
+            )
+        return call
 
-        imported = import_op(spec.op, None)
-        return lambda inputs: call_op(imported, inputs, {}).value
+    def _runner(self, spec: KernelSpec) -> OpRunner:
+        return OpRunner(spec, self._evaluator)
 
-    def _run(
-        self, spec: KernelSpec, inputs: dict[str, Any], run_op: RunOp, atol: float | None, rtol: float | None
-    ) -> ValidationResult:
-        kept = {name: np.array(array, order="K") for name, array in inputs.items()}
-        return self._finish(spec, kept, self._judged(spec, inputs, run_op, atol, rtol), {})
-
-    def _judged(
+    def _fuzz(
         self,
         spec: KernelSpec,
-        inputs: dict[str, Array],
-        run_op: RunOp,
-        atol: float | None = None,
-        rtol: float | None = None,
-    ) -> Judged:
-        # Copies: the operation may change its inputs in place.
-        kept = {name: array.copy() for name, array in inputs.items()}
-        try:
-            output = mapped(run_op(inputs), lambda _, leaf: _array(leaf))
-        except Exception as error:
-            return Judged(False, ({"kind": "ExecutionError", "message": f"{type(error).__name__}: {error}"},))
-        return judge_op(spec, kept, output, atol, rtol, {})
+        call: RunOp | StoredCall,
+        iterations: int,
+        seed: int | None,
+        fail_fast: bool,
+        drawn: Mapping[str, Any],
+        options: JudgingOptions,
+    ) -> FuzzResults:
+        master = generate_seed() if seed is None else seed
+        failures, total = list[ValidationResult](), 0
+        for index in range(iterations):
+            case = draw_case(spec, derive_seed(master, f"iter_{index}"), **drawn)
+            total += 1
+            result = self._run(spec, case.inputs, call, options)
+            if not result.passed:
+                failures.append(result)
+                if fail_fast:
+                    break
+        return FuzzResults(master, total, total - len(failures), len(failures), tuple(failures))
+
+    def _run(
+        self, spec: KernelSpec, inputs: Mapping[str, Array], call: RunOp | StoredCall, options: JudgingOptions
+    ) -> ValidationResult:
+        stored = call if isinstance(call, StoredCall) else stored_call(call)
+        return self._finish(spec, inputs, self._runner(spec).run(inputs, call, options), options, stored)
 
     def _finish(
-        self, spec: KernelSpec, inputs: Mapping[str, Array], judged: Judged, kwargs: Mapping[str, str]
+        self,
+        spec: KernelSpec,
+        inputs: Mapping[str, Array],
+        judged: Judged,
+        options: JudgingOptions,
+        call: StoredCall | None = None,
     ) -> ValidationResult:
-        seed = 0 if judged.passed else self._keep(spec, inputs, judged, kwargs)
+        seed = 0
+        if not judged.passed:
+            with Store(self._root()) as store:
+                seed = keep(store, spec, StoredValidation(spec.name, dict(inputs), options, call), judged)
         result = result_of(spec, judged, seed)
         self._results.append(result)
         return result
 
-    def _keep(self, spec: KernelSpec, inputs: Mapping[str, Array], judged: Judged, kwargs: Mapping[str, str]) -> int:
-        first = judged.failures[0]
-        dtype = next((array.dtype.name for array in inputs.values()), "float32")
-        dims = {f"{name}.{axis}": size for name, array in inputs.items() for axis, size in enumerate(array.shape)}
-        arguments, arrays = encoded(inputs)
-        failure = Failure(spec.name, dtype, judged.rule, first["message"], CaseKey(0, RECORDED), dims, arrays)
-        with Store(self._root()) as store:
-            return int(store.record(failure, {"validation": {"inputs": arguments, "kwargs": dict(kwargs)}}))
-
-    def _stored(self, seed: int) -> StoredFailure:
+    def _stored(self, seed: int) -> StoredValidation:
         with Store(self._root()) as store:
             found = store.find(str(seed))
-        if not found:
-            raise ValueError(f"no stored failure has the seed {seed}; list_failures() has those that do")
-        return found[0]
+            if not found:
+                raise ValueError(f"no stored failure has the seed {seed}; list_failures() has those that do")
+            failure = found[0].failure
+            return stored_validation(failure, store.details(failure.kernel, failure.dtype, str(seed)))
 
 
 def result_of(spec: KernelSpec, judged: Judged, seed: int) -> ValidationResult:
@@ -331,14 +334,6 @@ def result_of(spec: KernelSpec, judged: Judged, seed: int) -> ValidationResult:
     return ValidationResult(
         judged.passed, seed, spec.name, judged.max_diff, judged.max_rel_diff, judged.failures, stats, info
     )
-
-
-def _array(value: Any) -> Any:
-    return None if value is None else as_array(value)
-
-
-def _texts(kwargs: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in kwargs.items()}
 
 
 def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,51 +1,14 @@
-"""Calls of an operation with its gradients: arguments by name, cotangents, and the records of a check."""
+"""Calls of a PyTorch operation with its gradients: arguments by name, and cotangents."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
+from gpuemu.frameworks.gradient_records import GradientNotCheckedError, Inputs, accepts, named
 from gpuemu.verifier.values import leaves
-
-Inputs: TypeAlias = "Mapping[str, Any] | Sequence[Any]"
-
-
-@dataclass(frozen=True, slots=True)
-class GradientFailure:
-    """One way in which an operation is wrong. ``tensor`` is an output or ``grad of NAME``; ``variant`` the layout."""
-
-    kind: str
-    tensor: str
-    message: str
-    variant: str = "contiguous"
-    index: tuple[int, ...] = ()
-    expected: float | None = None
-    actual: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GradientCheck:
-    """Result of a gradient check. ``method`` is ``reference`` or ``finite differences``."""
-
-    method: str
-    compared: int
-    failures: tuple[GradientFailure, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Whether gradients were compared and none is wrong."""
-        return self.compared > 0 and not self.failures
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-
-class GradientNotCheckedError(RuntimeError):
-    """No gradient could be compared. The message says why."""
 
 
 class Call:
@@ -53,11 +16,10 @@ class Call:
 
     def __init__(self, function: Callable[..., Any], inputs: Inputs) -> None:
         self.function = function
-        named = dict(inputs) if isinstance(inputs, Mapping) else {f"arg{i}": one for i, one in enumerate(inputs)}
-        self.inputs: dict[str, Any] = named
-        self.by_name = isinstance(inputs, Mapping) and _accepts(function, named)
+        self.inputs = named(inputs)
+        self.by_name = isinstance(inputs, Mapping) and accepts(function, self.inputs)
         self.differentiable = [
-            name for name, one in named.items() if isinstance(one, torch.Tensor) and one.is_floating_point()
+            name for name, one in self.inputs.items() if isinstance(one, torch.Tensor) and one.is_floating_point()
         ]
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,14 +30,6 @@ class Call:
         if not found:
             raise GradientNotCheckedError("the function returned no tensor")
         return found
-
-
-def _accepts(function: Callable[..., Any], names: Mapping[str, Any]) -> bool:
-    try:
-        inspect.signature(function).bind(**names)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def cotangents_of(results: Mapping[str, Any], seed: int, wide: bool = False) -> dict[str, Any]:

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
 from gpuemu.derived_budget import DerivedVerdict, judge_result
 from gpuemu.frameworks.finite_differences import compare_with_differences
-from gpuemu.frameworks.gradient_calls import (
-    Call,
+from gpuemu.frameworks.gradient_calls import Call, cotangents_of, gradients_of
+from gpuemu.frameworks.gradient_records import (
     GradientCheck,
     GradientFailure,
     GradientNotCheckedError,
     Inputs,
-    cotangents_of,
-    gradients_of,
+    failures_of,
 )
 from gpuemu.verifier.values import as_array
 
@@ -82,7 +80,9 @@ def check_backward(
         verdict = _judged(expected, call, results, {k: v for k, v in grads.items() if v is not None}, seed)
         compared += verdict.decided
         failures += _zero_expected(expected, call, missing, seed, variant)
-        failures += _failures(verdict, {**results, **grads}, variant, atol, rtol)
+        actual = {name: as_array(one) for name, one in grads.items() if one is not None}
+        actual |= {f"result {path}".rstrip(): as_array(one) for path, one in results.items()}
+        failures += failures_of(verdict, actual, variant, atol, rtol)
         if failures:
             break
     return GradientCheck("reference", compared, tuple(failures))
@@ -177,33 +177,3 @@ def _zero_expected(
     for name in missing:
         if found[name] is not None and bool((found[name] != 0).any()):
             yield GradientFailure("MissingGradient", name, f"{name} is None, but the reference has one", variant)
-
-
-def _failures(
-    verdict: DerivedVerdict, actual: Mapping[str, Any], variant: str, atol: float | None, rtol: float | None
-) -> Iterator[GradientFailure]:
-    for mismatch in verdict.mismatches:
-        wrong = mismatch.wrong
-        if wrong is None:
-            yield GradientFailure("ShapeMismatch", mismatch.param, mismatch.message, variant)
-            continue
-        exact = verdict.expected[mismatch.param]
-        name = mismatch.param if mismatch.param in actual else mismatch.param.removeprefix("result").strip()
-        values = as_array(actual[name]).astype(np.float64)
-        budget = verdict.allowed.get(mismatch.param)
-        if atol is not None or rtol is not None:
-            budget = (atol or 0.0) + (rtol or 0.0) * np.abs(exact)
-        error = np.abs(values - exact)
-        with np.errstate(invalid="ignore"):
-            beyond = ~(error <= budget) & ~(np.isnan(values) & np.isnan(exact)) & wrong.reshape(exact.shape)
-        if not beyond.any():
-            continue
-        at = np.unravel_index(int(np.argmax(np.where(beyond, np.nan_to_num(error, nan=np.inf), -1.0))), exact.shape)
-        index = tuple(int(i) for i in at)
-        out, right = float(values[index]), float(exact[index])
-        kind = "NaNDetected" if np.isnan(out) else "ToleranceExceeded"
-        message = (
-            f"{mismatch.param}{list(index) if index else ''} = {out:.7g}, expected {right:.7g}; "
-            f"{int(beyond.sum())} of {beyond.size} elements differ"
-        )
-        yield GradientFailure(kind, mismatch.param, message, variant, index, right, out)

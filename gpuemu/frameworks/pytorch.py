@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuemu.frameworks.finite_differences import check_autograd, validate_custom_autograd_function
-from gpuemu.frameworks.gradient_calls import GradientCheck, GradientFailure, GradientNotCheckedError
+from gpuemu.frameworks.gradient_records import GradientCheck, GradientFailure, GradientNotCheckedError
 from gpuemu.frameworks.gradients import check_backward
 from gpuemu.frameworks.validation import fuzz_pytorch_op, validate_pytorch
 from gpuemu.results import ValidationError

@@ -9,13 +9,11 @@ from typing import Any
 import torch
 
 from gpuemu.client import Client
-from gpuemu.frameworks.finite_differences import numeric_gradient
+from gpuemu.frameworks.reference_gradients import compared_gradients
 from gpuemu.results import FuzzResults, ValidationError, ValidationResult
 from gpuemu.validate import validate_op
 from gpuemu.verifier.values import as_array
 from gpuemu_lsp.engine.subjects.ops.tensors import to_tensor
-
-_GRAD_ATOL, _GRAD_RTOL = 1e-5, 1e-3
 
 
 @contextmanager
@@ -108,17 +106,6 @@ def _gradients(
     grads = torch.autograd.grad(
         output, [floats[name] for name in names], cotangent, allow_unused=True, retain_graph=True
     )
-    weights = as_array(cotangent).astype("float64")
-
-    def loss(values: Mapping[str, Any]) -> float:
-        return float((client.reference(op, {**inputs, **values}, **kwargs) * weights).sum())
-
-    wide = {name: inputs[name].detach().double().cpu() for name in names}
-    atol = _GRAD_ATOL if tolerance[0] is None else tolerance[0]
-    rtol = _GRAD_RTOL if tolerance[1] is None else tolerance[1]
-    found = {}
-    for name, grad in zip(names, grads, strict=True):
-        message = numeric_gradient(loss, wide, name, grad, atol, rtol)
-        failures = () if message is None else ({"kind": "ToleranceExceeded", "message": message},)
-        found[name] = ValidationResult(message is None, 0, f"{op}_grad_{name}", failures=failures)
-    return found
+    actual = {name: None if grad is None else as_array(grad) for name, grad in zip(names, grads, strict=True)}
+    arrays = {name: as_array(one) for name, one in inputs.items()}
+    return compared_gradients(client, op, arrays, actual, as_array(cotangent), tolerance, kwargs)

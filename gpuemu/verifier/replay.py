@@ -23,11 +23,8 @@ from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_mo
 def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
     """Call the function of a stored failure with its inputs, and compare it with its ground truth again."""
     call = details.get("call")
-    if "validation" in details:
-        why = "its output came from a program; run Client.reproduce with run_op there"
-        return _replayed(failure, case_id, root, "not executed", why)
     if not isinstance(call, dict):
-        return _replayed(failure, case_id, root, "not executed", "its call is not stored")
+        return replayed(failure, case_id, root, "not executed", "its call is not stored")
     file, name = call.get("file"), str(call.get("function"))
     path = None if file is None else Path(root, str(file))
     try:
@@ -36,7 +33,7 @@ def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json
         assert isinstance(arguments, dict)
         given = {key: decoded(value, failure.tensors, key) for key, value in arguments.items()}
     except (NotReplayableError, ModuleError, OSError) as error:
-        return _replayed(failure, case_id, root, "not executed", str(error), path)
+        return replayed(failure, case_id, root, "not executed", str(error), path)
     operation: Operation = function.operation
     line = inspect.unwrap(operation.function).__code__.co_firstlineno
     try:
@@ -46,12 +43,12 @@ def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json
         difference = judge_call(pending).difference
     except Exception as error:
         message = f"the call raised {type(error).__name__}: {error}"
-        return _replayed(failure, case_id, root, "not executed", message, path, line)
+        return replayed(failure, case_id, root, "not executed", message, path, line)
     if difference is None:
-        return _replayed(failure, case_id, root, "fixed", None, path, line)
+        return replayed(failure, case_id, root, "fixed", None, path, line)
     verdict = "still fails" if difference.rule == failure.rule else "changed"
-    found = _finding(difference.rule, difference.message, failure, case_id, _place(root, path, line))
-    return _replay_of(failure, case_id, verdict, (found,))
+    found = finding(difference.rule, difference.message, failure, case_id, place_of(root, path, line))
+    return replay_of(failure, case_id, verdict, (found,))
 
 
 def _function(path: Path | None, module_name: str, name: str, root: str) -> Any:
@@ -81,7 +78,7 @@ def _bound(operation: Operation, given: dict[str, Any]) -> tuple[tuple[Any, ...]
     return bound.args, bound.kwargs
 
 
-def _replayed(
+def replayed(
     failure: Failure,
     case_id: str,
     root: str,
@@ -90,13 +87,15 @@ def _replayed(
     path: Path | None = None,
     line: int | None = None,
 ) -> Replay:
-    place = _place(root, path, line)
+    """Return the replay of a case that was not executed, with the reason, or of one that is fixed."""
+    place = place_of(root, path, line)
     message = f"The stored call cannot be replayed: {why}."
-    findings = () if why is None else (_finding("engine/not-executed", message, failure, case_id, place),)
-    return _replay_of(failure, case_id, verdict, findings)
+    findings = () if why is None else (finding("engine/not-executed", message, failure, case_id, place),)
+    return replay_of(failure, case_id, verdict, findings)
 
 
-def _replay_of(failure: Failure, case_id: str, verdict: str, findings: tuple[Finding, ...]) -> Replay:
+def replay_of(failure: Failure, case_id: str, verdict: str, findings: tuple[Finding, ...]) -> Replay:
+    """Return the replay of a stored call."""
     inputs = tuple(
         InputPreview(name, array.dtype.name, tuple(array.shape), int(np.count_nonzero(array)), "")
         for name, array in failure.tensors.items()
@@ -114,11 +113,13 @@ def _replay_of(failure: Failure, case_id: str, verdict: str, findings: tuple[Fin
     )
 
 
-def _finding(rule: str, message: str, failure: Failure, case_id: str, place: Place) -> Finding:
+def finding(rule: str, message: str, failure: Failure, case_id: str, place: Place) -> Finding:
+    """Return a finding of a stored call."""
     return make(rule, message, place, kernel=failure.kernel, dtype=failure.dtype, case=case_id)
 
 
-def _place(root: str, path: Path | None, line: int | None) -> Place:
+def place_of(root: str, path: Path | None, line: int | None) -> Place:
+    """Return a line of a file, counted from 1; of gpuemu.toml without a file."""
     file = Path(root, "gpuemu.toml") if path is None else path
     row = (line or 1) - 1
     return Place(file.as_posix(), Range.of(row, 0, row, 1))

@@ -135,7 +135,8 @@ def test_fuzzing_finds_a_bug_that_depends_on_the_size(client):
     first = wrong.failures[0].seed
     assert not client.reproduce(first, run_op=_tail).passed
     assert client.reproduce(first, run_op=lambda i: _softmax(i["x"])).passed
-    assert client.reproduce(first).passed  # the op of gpuemu.toml
+    assert not client.reproduce(first).passed  # the function that failed, imported from this file
+    assert client.fuzz_op("softmax", iterations=3, seed=1).passed == 3  # the op of gpuemu.toml
     smaller = client.minimize(first, run_op=_tail)
     assert smaller.minimized_shape == (1, 17)
     assert not smaller.result.passed
@@ -223,5 +224,104 @@ def test_a_check_of_the_op_ignores_recorded_cases(client, tmp_path):
     x = np.ones((2, 3), np.float32)
     wrong = client.validate_op("softmax", {"x": x}, x)
     assert gpuemu_command(["test", "softmax"]) == 0
-    assert gpuemu_command(["reproduce", str(wrong.seed)]) == 2
+    assert gpuemu_command(["reproduce", str(wrong.seed)]) == 0  # the op of gpuemu.toml is right
     assert gpuemu_command(["minimize", str(wrong.seed)]) == 2
+
+
+_MODULE = """
+import os
+import numpy as np
+
+def tail(inputs):
+    x = inputs["x"]
+    e = np.exp(x - x.max(-1, keepdims=True))
+    if os.path.exists("fixed"):
+        return e / e.sum(-1, keepdims=True)
+    e[:, 16:] *= 1.01
+    return e / e.sum(-1, keepdims=True)
+
+def by_layout(inputs):
+    x = inputs["x"]
+    result = np.exp(x - x.max(-1, keepdims=True))
+    result /= result.sum(-1, keepdims=True)
+    return result if x.flags.c_contiguous or x.size == 1 else result * 1.01
+"""
+
+
+def test_the_command_runs_the_function_that_failed(client, tmp_path, monkeypatch, capsys):
+    from gpuemu_lsp.cli.gpuemu import main as gpuemu_command
+
+    (tmp_path / "own_ops.py").write_text(_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    import own_ops
+
+    options = {"iterations": 30, "seed": 1, "dtypes": ["float32"]}
+    first = client.fuzz_op_client_side("softmax", own_ops.tail, **options, fail_fast=True).failures[0].seed
+    capsys.readouterr()
+    assert gpuemu_command(["reproduce", str(first)]) == 1
+    assert "still fails" in capsys.readouterr().out.lower()
+    (tmp_path / "fixed").touch()
+    assert gpuemu_command(["reproduce", str(first)]) == 0
+    found = client.fuzz_op_client_side("softmax", own_ops.by_layout, **options, layouts=["strided"])
+    assert found.failed > 1
+    assert gpuemu_command(["reproduce", str(found.failures[0].seed)]) == 1  # the layout is part of the case
+    assert not client.reproduce(found.failures[0].seed).passed
+
+
+def test_the_command_says_what_is_missing(client, capsys):
+    from gpuemu_lsp.cli.gpuemu import main as gpuemu_command
+
+    x = np.ones((2, 3), np.float32)
+    wrong = client.validate_op("masked", {"x": x}, x + 9)
+    assert gpuemu_command(["reproduce", str(wrong.seed)]) == 2
+    text = " ".join(capsys.readouterr().out.split())
+    assert 'Add op = "module:function" to its entry' in text
+    assert f"Client().reproduce({wrong.seed}, run_op=...)" in text
+
+
+def test_options_of_a_stored_case_apply_again(client):
+    x = np.ones((2, 3), np.float32)
+    found = client.fuzz_op_client_side("masked", lambda i: i["x"] + np.float32(0.4), iterations=1, seed=1, atol=0.1)
+    seed = found.failures[0].seed
+    assert not client.reproduce(seed, run_op=lambda i: i["x"] + np.float32(0.4)).passed  # 0.5 in gpuemu.toml
+    wrong = client.validate_op("masked", {"x": x}, x, causal=True)
+    assert not client.reproduce(wrong.seed, run_op=lambda i: i["x"]).passed
+    assert client.reproduce(wrong.seed, run_op=lambda i: i["x"] * 0).passed
+
+
+_HOSTILE = """
+import os, time
+import numpy as np
+
+def {name}(inputs, **kwargs):
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("time.sleep(600)", "the reference did not return within 2 s"),
+        ("os._exit(3)", "the reference ended its worker process"),
+        ("return np.ones(1 << 36)", "Unable to allocate"),
+        ("return np.ones(2) + (lambda: os.kill(os.getpid(), 11))()", "the reference ended its worker process"),
+    ],
+)
+def test_a_reference_cannot_end_the_program(tmp_path, body, message):
+    (tmp_path / "gpuemu.toml").write_text('[project]\nname = "p"\n[[ops]]\nname = "o"\nreference = "ref.py"\n')
+    (tmp_path / "ref.py").write_text(_HOSTILE.format(name="reference", body=body))
+    client = Client(tmp_path, timeout_ms=2000)
+    result = client.validate_op("o", {"x": np.ones(2)}, np.ones(2))
+    assert [one["kind"] for one in result.failures] == ["ReferenceError"]
+    assert message in result.failures[0]["message"]
+
+
+@pytest.mark.parametrize("body", ["time.sleep(600)", "os._exit(0)"])
+def test_an_op_of_the_project_cannot_end_the_program(tmp_path, body):
+    toml = '[project]\nname = "p"\n[[ops]]\nname = "o"\nreference = "ref.py"\nop = "library:run"\n'
+    (tmp_path / "gpuemu.toml").write_text(toml)
+    (tmp_path / "ref.py").write_text(_HOSTILE.format(name="reference", body="return inputs['input']"))
+    (tmp_path / "library.py").write_text(_HOSTILE.format(name="run", body=body))
+    found = Client(tmp_path, timeout_ms=2000).fuzz_op("o", iterations=1, seed=1)
+    assert found.failures[0].failures[0]["kind"] == "ExecutionError"
+    assert "the op" in found.failures[0].failures[0]["message"]

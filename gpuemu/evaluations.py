@@ -1,0 +1,155 @@
+"""References and ops of gpuemu.toml evaluated for a program. In workers only: both execute the user's code.
+
+Each function takes the payload that :mod:`gpuemu.workers` sends, and yields JSON.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpuemu.differences import compared_gradient
+from gpuemu.judged_ops import Judged, exact_function, judge_op
+from gpuemu.stored_ops import StoredCall, accepted_keywords, import_call
+from gpuemu.transfer import loaded, saved
+from gpuemu.verifier.recorded_calls import decoded, encoded
+from gpuemu.verifier.values import Array, as_array, leaves
+from gpuemu_lsp.engine.findings import Json, Severity
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, call_op
+from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
+from gpuemu_lsp.engine.workers.wire import from_json
+
+
+def judge(payload: Mapping[str, Json]) -> Iterator[Json]:
+    """Compare an output with the reference; with ``call`` in place of ``outputs``, that of this call."""
+    spec, inputs = from_json(KernelSpec, payload["spec"]), _arguments(payload, "inputs")
+    kwargs = payload["kwargs"]
+    assert isinstance(kwargs, dict)
+    if payload["outputs"] is None:
+        yield {"stage": "op"}
+        output, failure = called(spec, from_json(StoredCall, payload["call"]), inputs, kwargs)
+        if failure is not None:
+            yield {"judged": judged_record(failure)}
+            return
+    else:
+        output = _arguments(payload, "outputs")
+    yield {"stage": "reference"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = judge_op(spec, inputs, output, _number(payload["atol"]), _number(payload["rtol"]), texts(kwargs))
+    yield {"judged": judged_record(found)}
+
+
+def reference(payload: Mapping[str, Json]) -> Iterator[Json]:
+    """Evaluate the reference in fp64; its results are written to ``results``."""
+    spec = from_json(KernelSpec, payload["spec"])
+    kwargs = payload["kwargs"]
+    assert isinstance(kwargs, dict)
+    yield {"stage": "reference"}
+    values, arrays = encoded({"result": exact_function(spec, texts(kwargs))(_arguments(payload, "inputs"))})
+    yield {"result": values, "arrays": saved(Path(str(payload["results"])), "r", arrays)}
+
+
+def gradients(payload: Mapping[str, Json]) -> Iterator[Json]:
+    """Compare gradients of an op with finite differences of its reference; yield the messages by input."""
+    spec, inputs = from_json(KernelSpec, payload["spec"]), _arguments(payload, "inputs")
+    kwargs, grads = payload["kwargs"], _arguments(payload, "grads")
+    assert isinstance(kwargs, dict)
+    weights = as_array(_arguments(payload, "cotangent")["cotangent"]).astype("float64")
+    atol, rtol = _number(payload["atol"]), _number(payload["rtol"])
+    assert atol is not None and rtol is not None
+    yield {"stage": "reference"}
+    function = exact_function(spec, texts(kwargs))
+
+    def loss(values: Mapping[str, Array]) -> float:
+        result = function({**inputs, **values})
+        return float((as_array(next(iter(leaves(result).values()))) * weights).sum())
+
+    wide = {name: inputs[name].astype("float64") for name in grads}
+    for name, grad in grads.items():
+        yield {"gradient": name, "message": compared_gradient(loss, wide, name, grad, atol, rtol)}
+
+
+FUNCTIONS: Mapping[str, Callable[[Mapping[str, Json]], Iterator[Json]]] = {
+    "judge": judge,
+    "reference": reference,
+    "gradients": gradients,
+}
+
+
+def called(
+    spec: KernelSpec, call: StoredCall, inputs: Mapping[str, Array], kwargs: Mapping[str, Json]
+) -> tuple[Any, Judged | None]:
+    """Return the result of an op, or the judgement of the exception that it raised."""
+    try:
+        op = import_call(spec, call)
+        returned = call_op(op, inputs, accepted_keywords(op, kwargs))
+    except (ModuleError, OSError) as error:
+        message = error.message if isinstance(error, ModuleError) else str(error)
+        return None, failed_call(f"the op cannot be imported: {message}", "engine/not-executed", "NotExecuted")
+    except OpFailure as error:
+        return None, failed_call(error.message)
+    errors = [one for one in returned.findings if one.severity is Severity.ERROR]
+    return returned.value, (failed_call(errors[0].message, errors[0].rule) if errors else None)
+
+
+def failed_call(message: str, rule: str = "op/error", kind: str = "ExecutionError") -> Judged:
+    """Return the judgement of an op that raised an exception, or whose launches have an error."""
+    record = {"kind": kind, "message": message, "index": (), "expected": None, "actual": None}
+    return Judged(False, (record,), rule)
+
+
+def judged_record(judged: Judged) -> Json:
+    """Return a judgement as JSON."""
+    failures: list[Json] = []
+    for one in judged.failures:
+        numbers = {name: _plain(one.get(name)) for name in ("expected", "actual")}
+        index: list[Json] = [int(place) for place in one.get("index", ())]
+        failures.append({"kind": one["kind"], "message": one["message"], "index": index, **numbers})
+    return {
+        "passed": judged.passed,
+        "failures": failures,
+        "rule": judged.rule,
+        "figures": [judged.max_diff, judged.max_rel_diff, judged.compared],
+    }
+
+
+def judged_of(record: Json) -> Judged:
+    """Return the judgement that :func:`judged_record` wrote."""
+    assert isinstance(record, dict) and isinstance(record["failures"], list) and isinstance(record["figures"], list)
+    failures = []
+    for one in record["failures"]:
+        assert isinstance(one, dict) and isinstance(one["index"], list)
+        failures.append({**one, "index": tuple(one["index"])})
+    largest, relative, compared = record["figures"]
+    return Judged(
+        bool(record["passed"]),
+        tuple(failures),
+        str(record["rule"]),
+        float(str(largest)),
+        float(str(relative)),
+        int(str(compared)),
+    )
+
+
+def texts(kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Return keyword arguments as the reference gets them: ``True`` is ``"true"``."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in kwargs.items()}
+
+
+def _arguments(payload: Mapping[str, Json], key: str) -> dict[str, Any]:
+    described = payload[key]
+    assert isinstance(described, dict) and isinstance(described["values"], dict)
+    arrays = loaded(described["arrays"])
+    return {name: decoded(value, arrays, name) for name, value in described["values"].items()}
+
+
+def _number(value: Json) -> float | None:
+    return None if value is None else float(str(value))
+
+
+def _plain(value: Any) -> Json:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

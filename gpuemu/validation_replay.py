@@ -1,0 +1,53 @@
+"""Replay of a failed validation of :class:`gpuemu.Client`. It imports the op, so it runs in workers only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuemu.evaluations import called, texts
+from gpuemu.judged_ops import judge_op
+from gpuemu.stored_ops import StoredCall, call_of, why_not_callable
+from gpuemu.stored_validations import stored_validation
+from gpuemu.verifier.recorded_calls import NotReplayableError
+from gpuemu.verifier.replay import finding, replay_of, replayed
+from gpuemu_lsp.engine.check.model import Replay
+from gpuemu_lsp.engine.findings import Json, Place, Range
+from gpuemu_lsp.engine.project import discover, load
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.store import Failure
+
+
+def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
+    """Call the op of a stored validation with its inputs, and compare it with its reference again."""
+    project = load(discover(Path(root)))
+    spec = next((one for one in project.kernels if one.name == failure.kernel and one.op is not None), None)
+    if spec is None:
+        why = f"gpuemu.toml has no op '{failure.kernel}'"
+        if failure.kernel in project.broken:
+            why = f"the entry of '{failure.kernel}' in gpuemu.toml has errors"
+        return replayed(failure, case_id, root, "not executed", why)
+    try:
+        stored = stored_validation(failure, details)
+    except NotReplayableError as error:
+        return replayed(failure, case_id, root, "not executed", str(error))
+    call = call_of(spec, stored.call)
+    if call is None:
+        return replayed(failure, case_id, root, "not executed", why_not_callable(spec, case_id))
+    options = stored.options
+    output, judged = called(spec, call, stored.inputs, options.kwargs)
+    if judged is None:
+        judged = judge_op(spec, stored.inputs, output, options.atol, options.rtol, texts(options.kwargs))
+    if judged.rule == "engine/not-executed":
+        return replayed(failure, case_id, root, "not executed", str(judged.failures[0]["message"]))
+    if judged.passed:
+        return replayed(failure, case_id, root, "fixed", None)
+    verdict = "still fails" if judged.rule == failure.rule else "changed"
+    found = finding(judged.rule, str(judged.failures[0]["message"]), failure, case_id, _place(spec, call))
+    return replay_of(failure, case_id, verdict, (found,))
+
+
+def _place(spec: KernelSpec, call: StoredCall) -> Place:
+    """Return the file of the function that was called, else the entry in gpuemu.toml."""
+    entry = spec.places.get("name") or Place(spec.source, Range.of(0, 0, 0, 1))
+    return Place(call.file, Range.of(0, 0, 0, 1)) if call.function and call.file else entry
