@@ -9,15 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gpuemu.judged_ops import Judged
-from gpuemu.op_cases import OpCase, cropped, draw_case
-from gpuemu.op_runs import JudgingOptions, OpRunner, RunOp
-from gpuemu.results import FuzzResults, MinimizeResult, ValidationResult
+from gpuemu.ops import project_checks
+from gpuemu.ops.cases import OpCase, cropped, draw_case
+from gpuemu.ops.judging import Judged
+from gpuemu.ops.runs import JudgingOptions, OpRunner, RunOp
+from gpuemu.ops.stored_calls import StoredCall, call_of, stored_call, why_not_callable
+from gpuemu.ops.stored_validations import StoredValidation, keep, stored_validation
+from gpuemu.ops.workers import Evaluator
+from gpuemu.results import ArtifactResult, BaselineComparison, FuzzResults, MinimizeResult, ValidationResult
 from gpuemu.rng import derive_seed, generate_seed
-from gpuemu.stored_ops import StoredCall, call_of, stored_call, why_not_callable
-from gpuemu.stored_validations import StoredValidation, keep, stored_validation
 from gpuemu.verifier.values import as_array
-from gpuemu.workers import Evaluator
 from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -235,17 +236,31 @@ class Client:
         final = self._run(spec, best, call, stored.options)
         return MinimizeResult(seed, final.seed, _first_shape(best), final)
 
-    def store_baseline(self, tag: str) -> None:
-        """Baselines are those of the command: ``gpuemu baseline TAG``."""
-        raise NotImplementedError(f"run: gpuemu baseline {tag}")
+    # ---- the project -------------------------------------------------------------------------------------------------
 
-    def compare_baseline(self, tag: str) -> None:
-        """Baselines are those of the command: ``gpuemu diff --baseline TAG``."""
-        raise NotImplementedError(f"run: gpuemu diff --baseline {tag}")
+    def store_baseline(self, tag: str) -> tuple[str, ...]:
+        """Check the kernels and ops of the project, and store the measurements, as ``gpuemu baseline TAG`` does.
 
-    def lint_kernel(self, ptx: str, kernel_name: str | None = None) -> None:
-        """The linter is a command: ``gpuemu lint --ptx FILE``."""
-        raise NotImplementedError("run: gpuemu lint --ptx FILE")
+        Returns the names of those that were measured; a warning names the others. Of ops that only this program can
+        run, the results of its latest fuzzing are stored.
+        """
+        return project_checks.store_baseline(self._root(), tag)
+
+    def compare_baseline(self, tag: str) -> BaselineComparison:
+        """Check the same cases again, and compare, as ``gpuemu diff --baseline TAG`` does."""
+        return project_checks.compare_baseline(self._root(), tag)
+
+    def lint_kernel(self, ptx: str, kernel_name: str | None = None) -> ArtifactResult:
+        """Compare PTX with the limits of a registered kernel, as ``gpuemu lint --kernel NAME --ptx FILE`` does.
+
+        Parameters
+        ----------
+        ptx : str
+            The text of a module, or the path of a file.
+        kernel_name : str, optional
+            A kernel of gpuemu.toml; every kernel of which the module has an entry unless given.
+        """
+        return project_checks.lint(self._root(), ptx, kernel_name)
 
     # ---- helpers -----------------------------------------------------------------------------------------------------
 

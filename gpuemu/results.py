@@ -62,3 +62,51 @@ class MinimizeResult:
     minimized_seed: int
     minimized_shape: tuple[int, ...]
     result: ValidationResult
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """Measurements compared with a baseline: names of kernels and ops by verdict.
+
+    ``others`` have changed without being better or worse, or are in one of the measurements only; ``not_measured`` did
+    not run. ``upgrades`` are libraries whose versions differ: ``flash-attn 2.3.0 -> 2.4.0``. ``text`` is what
+    ``gpuemu diff`` prints.
+    """
+
+    tag: str
+    regressions: tuple[str, ...] = ()
+    improvements: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    not_measured: tuple[str, ...] = ()
+    upgrades: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was measured and nothing has regressed."""
+        return not self.regressions and not self.not_measured
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactResult:
+    """Artifact reports of a PTX module.
+
+    ``results`` are ``PASS``, ``FAIL``, ``INCOMPLETE``, ``NO CHECKS CONFIGURED`` or ``NOT COMPILED``, one for each
+    kernel; ``passed`` if all are ``PASS``. ``lines`` is what ``gpuemu lint`` prints, ``resources`` is ptxas' report by
+    entry.
+    """
+
+    passed: bool
+    results: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)

@@ -50,5 +50,5 @@ def compared_gradients(
 
 
 def cotangent_of(shape: tuple[int, ...], seed: int) -> Array:
-    """Return a random cotangent in eighths, which are exact in every format, so that a reference gets the same values."""
+    """Return a random cotangent in eighths, which every format has exactly: a reference gets the same values."""
     return np.random.default_rng(seed).integers(-16, 17, shape) / 8

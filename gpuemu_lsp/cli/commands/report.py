@@ -61,7 +61,8 @@ def report(command: CheckCommand, options: ReportOptions) -> int:
             return EXIT_USAGE
     baseline: Sequence[BaselineRecord] | None = None
     if options.baseline is not None:
-        from gpuemu_lsp.cli.commands.baseline import as_measured, read_baseline
+        from gpuemu_lsp.cli.commands.baseline import read_baseline
+        from gpuemu_lsp.engine.jobs.measurement import as_measured
 
         baseline = read_baseline(options.baseline)
         if baseline is None:

@@ -10,12 +10,12 @@ from gpuemu_lsp.engine.findings import Json
 
 
 def evaluate(payload: Json) -> Iterator[Json]:
-    """Run a function of ``gpuemu.evaluations`` in the folder of the program that asks for it.
+    """Run a function of ``gpuemu.ops.evaluations`` in the folder of the program that asks for it.
 
     ``payload`` has its ``function`` and the ``folder`` from which relative paths of the reference are opened.
     """
     assert isinstance(payload, dict)
     os.chdir(str(payload["folder"]))
     # By name: the package of users is a front end, which the engine does not depend on.
-    module = import_module("gpuemu.evaluations")
+    module = import_module("gpuemu.ops.evaluations")
     yield from module.FUNCTIONS[str(payload["function"])](payload)

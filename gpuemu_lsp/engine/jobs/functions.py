@@ -100,7 +100,7 @@ def _replay_call(store: Store, request: CheckRequest, failure: Failure, case: st
     """Yield the replay of a call that the runtime verifier or a client has recorded."""
     details = store.details(failure.kernel, failure.dtype, case)
     # By name: the package of users is a front end, which the engine does not depend on.
-    module = import_module("gpuemu.validation_replay" if "validation" in details else "gpuemu.verifier.replay")
+    module = import_module("gpuemu.ops.replay" if "validation" in details else "gpuemu.verifier.replay")
     yield Stage(request.spec.name, "execute")
     yield module.replay(request.root, failure, case, details)
 

@@ -7,7 +7,7 @@ import pytest
 
 import gpuemu
 from gpuemu.client import Client
-from gpuemu.op_cases import NoSchemaError
+from gpuemu.ops.cases import NoSchemaError
 from gpuemu.validate import ValidationError, validate_op
 
 _TOML = """

@@ -1,6 +1,6 @@
 """References and ops of gpuemu.toml evaluated for a program. In workers only: both execute the user's code.
 
-Each function takes the payload that :mod:`gpuemu.workers` sends, and yields JSON.
+Each function takes the payload that :mod:`gpuemu.ops.workers` sends, and yields JSON.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.differences import compared_gradient
-from gpuemu.judged_ops import Judged, exact_function, judge_op
-from gpuemu.stored_ops import StoredCall, accepted_keywords, import_call
-from gpuemu.transfer import loaded, saved
+from gpuemu.ops.judging import Judged, exact_function, judge_op
+from gpuemu.ops.stored_calls import StoredCall, accepted_keywords, import_call
+from gpuemu.ops.transfer import loaded, saved
 from gpuemu.verifier.recorded_calls import decoded, encoded
 from gpuemu.verifier.values import Array, as_array, leaves
 from gpuemu_lsp.engine.findings import Json, Severity

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuemu.transfer import saved
+from gpuemu.ops.transfer import saved
 from gpuemu.verifier.recorded_calls import encoded
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.run_one import run_job
@@ -44,7 +44,7 @@ class Evaluator:
     def run(
         self, function: str, payload: Mapping[str, Json], inputs: Mapping[str, Mapping[str, Any] | None], code: str
     ) -> Iterator[dict[str, Json]]:
-        """Yield what a function of :mod:`gpuemu.evaluations` yields.
+        """Yield what a function of :mod:`gpuemu.ops.evaluations` yields.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ def _pool() -> Pool:
         pool = _pools.get(os.getpid())
         if pool is None:
             functions = {"evaluate": FUNCTIONS["evaluate"]}
-            preload = ("numpy", "ml_dtypes", "gpuemu.evaluations")
+            preload = ("numpy", "ml_dtypes", "gpuemu.ops.evaluations")
             pool = Pool(functions, size=1, spare=_SPARE, limits=Limits(), preload=preload)
             _pools[os.getpid()] = pool
         return pool

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gpuemu.evaluations import failed_call, judged_of
-from gpuemu.judged_ops import Judged
-from gpuemu.stored_ops import StoredCall
-from gpuemu.transfer import loaded
+from gpuemu.ops.evaluations import failed_call, judged_of
+from gpuemu.ops.judging import Judged
+from gpuemu.ops.stored_calls import StoredCall
+from gpuemu.ops.transfer import loaded
+from gpuemu.ops.workers import EvaluationError, Evaluator
 from gpuemu.verifier.recorded_calls import decoded
 from gpuemu.verifier.values import Array, as_array, leaves, snapshot
-from gpuemu.workers import EvaluationError, Evaluator
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.workers.wire import to_json

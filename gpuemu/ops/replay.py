@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuemu.evaluations import called, texts
-from gpuemu.judged_ops import judge_op
-from gpuemu.stored_ops import StoredCall, call_of, why_not_callable
-from gpuemu.stored_validations import stored_validation
+from gpuemu.ops.evaluations import called, texts
+from gpuemu.ops.judging import judge_op
+from gpuemu.ops.stored_calls import StoredCall, call_of, why_not_callable
+from gpuemu.ops.stored_validations import stored_validation
 from gpuemu.verifier.recorded_calls import NotReplayableError
 from gpuemu.verifier.replay import finding, replay_of, replayed
 from gpuemu_lsp.engine.check.model import Replay

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuemu.judged_ops import Judged
-from gpuemu.op_runs import JudgingOptions
-from gpuemu.stored_ops import StoredCall
+from gpuemu.ops.judging import Judged
+from gpuemu.ops.runs import JudgingOptions
+from gpuemu.ops.stored_calls import StoredCall
 from gpuemu.verifier.recorded_calls import decoded, encoded
 from gpuemu.verifier.values import Array
 from gpuemu_lsp.engine.findings import Json
