@@ -94,14 +94,14 @@ class FileSession:
         """Return the parsed source of a request."""
         key = _file_key(request, text)
         if key not in self._sources:
-            self._sources[key] = read(request.spec.source, text, request.spec.include_dirs, request.overlay)
+            self._sources[key] = read(*_reading(request, text))
         return self._sources[key]
 
     def views(self, request: CheckRequest, text: str) -> DeviceViews:
         """Return the device views of a request's source and its headers."""
         key = _file_key(request, text)
         if key not in self._views:
-            self._views[key] = device_views(request.spec.source, text, request.spec.include_dirs, request.overlay)
+            self._views[key] = device_views(*_reading(request, text))
         return self._views[key]
 
     def resolved(self, request: CheckRequest, text: str) -> PlanResult:
@@ -116,7 +116,14 @@ class FileSession:
 
 
 def _file_key(request: CheckRequest, text: str) -> tuple[object, ...]:
-    return request.spec.source, text, request.spec.include_dirs, tuple(request.overlay.items())
+    spec = request.spec
+    return spec.source, text, spec.include_dirs, tuple(request.overlay.items()), spec.compile_options
+
+
+def _reading(request: CheckRequest, text: str) -> tuple[str, str, tuple[str, ...], Mapping[str, str], tuple[str, ...]]:
+    """Return the arguments with which the source of a request is read."""
+    spec = request.spec
+    return spec.source, text, spec.include_dirs, request.overlay, spec.compile_options
 
 
 _session: tuple[str, FileSession] | None = None
@@ -311,7 +318,7 @@ def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> Com
     artifact, source = prepared.artifact, prepared.source
     assert artifact is not None and source is not None
     spec = request.spec
-    views = device_views(spec.source, source.text, spec.include_dirs, request.overlay)
+    views = device_views(*_reading(request, source.text))
     entries = tuple(artifact.entries)
     compilation = _Compilation(spec, source, views, prepared.headers, entries, CompileSession(), request.program)
     return compilation.run(artifact.arch, optimize=False)
@@ -346,7 +353,7 @@ class _Compilation:
         attempts = []
         for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
             text = self.headers.get(includer) or Path(includer).read_text(encoding="utf-8-sig", errors="replace")
-            views = device_views(includer, text, include_dirs, {source.path: source.text})
+            views = device_views(includer, text, include_dirs, {source.path: source.text}, self.spec.compile_options)
             included = replace(request, path=includer, text=views.view, headers=views.headers)
             whole = _compiled(included, views, self.session)
             if whole.artifact is not None:

@@ -1,7 +1,8 @@
 """The installed NVRTC and the directories of CUDA's headers.
 
-Both come from Python wheels among the project's dependencies, so no CUDA toolkit is needed; ``CUDA_HOME`` is a fallback
-for headers that no wheel has. CuPy is the binding: it loads ``libnvrtc`` from the wheel.
+Both come from Python wheels among the project's dependencies, so no CUDA toolkit is needed; an installed one
+(``CUDA_HOME``, ``/usr/local/cuda``) is a fallback for headers that no wheel has. CuPy is the binding: it loads
+``libnvrtc`` from the wheel.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import ModuleType
 
 _NVRTC_WHEELS = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13")
 _HEADER_PACKAGES = ("cuda_runtime", "cuda_cccl", "cuda_nvcc", "curand", "cu13")
+_USUAL_TOOLKIT = "/usr/local/cuda"
 _INSTALL_HINT = (
     'pip install "cupy-cuda12x>=14" nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 '
     "nvidia-cuda-cccl-cu12 nvidia-cuda-nvcc-cu12"
@@ -93,8 +95,8 @@ def _include_candidates() -> Iterator[Path]:
             yield include
             # libcu++ and CUB are one directory deeper since CUDA 13.
             yield include / "cccl"
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if home := os.environ.get(variable):
+    for home in (*map(os.environ.get, ("CUDA_HOME", "CUDA_PATH")), _USUAL_TOOLKIT):
+        if home:
             yield Path(home) / "include"
             yield Path(home) / "include" / "cccl"
 

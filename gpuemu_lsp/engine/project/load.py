@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.project import files
 from gpuemu_lsp.engine.project.check import check_table
 from gpuemu_lsp.engine.project.entries import read_kernels, read_ops, tolerances
 from gpuemu_lsp.engine.project.keys import ROOT
-from gpuemu_lsp.engine.project.model import KernelSpec, Policies, Project, Validation
+from gpuemu_lsp.engine.project.model import BuildTable, KernelSpec, Policies, Project, Validation
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.engine.project.values import ConfigContext
@@ -160,12 +160,24 @@ def _build(values: Mapping[str, Any], text: str, config: Path, empty: Project) -
         name=about.get("name", empty.name),
         kernels=(*kernels, *ops),
         validation=validation,
+        build=_build_table(checked.get("build", {})),
         policies=Policies(**checked.get("policies", {}), **checked.get("ci", {})),
         executor=checked.get("validation", {}).get("executor", empty.executor),
         findings=reporter.findings(),
         broken=(*broken, *broken_ops),
         version=about.get("version"),
         framework=about.get("framework"),
+    )
+
+
+def _build_table(checked: Mapping[str, Any]) -> BuildTable:
+    return BuildTable(
+        include_dirs=tuple(folder.path for folder in checked.get("include_dirs", ())),
+        compile_options=checked.get("compile_options", ()),
+        arch=tuple(dict.fromkeys(checked.get("arch", ()))),
+        compile_commands=checked["compile_commands"].path if "compile_commands" in checked else None,
+        python=checked["python"].path if "python" in checked else None,
+        detect=checked.get("detect", True),
     )
 
 

@@ -184,6 +184,21 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
+class BuildTable:
+    """The ``[build]`` table: how the sources are compiled. All paths are absolute.
+
+    With ``detect``, the project's own build files are read too.
+    """
+
+    include_dirs: tuple[str, ...] = ()
+    compile_options: tuple[str, ...] = ()
+    arch: tuple[str, ...] = ()
+    compile_commands: str | None = None
+    python: str | None = None
+    detect: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Policies:
     """``[policies]`` and ``[ci]``."""
 
@@ -210,6 +225,7 @@ class Project:
     name: str = "unnamed"
     kernels: tuple[KernelSpec, ...] = ()
     validation: Validation = Validation()
+    build: BuildTable = BuildTable()
     policies: Policies = Policies()
     executor: str = "auto"
     findings: tuple[Finding, ...] = ()

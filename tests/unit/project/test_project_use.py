@@ -35,7 +35,8 @@ OTHER = {"executor": "emulator", "execution_mode": "script_based", "check_nan": 
          "fail_on_regression": False, "warn_threshold": 0.25, "parallel_jobs": 9, "thorough_timeout": 77, "arch": ["sm_90"],
          "max_registers": 33, "max_spills": 8, "max_local_memory": 16, "reference": "other.py", "name": "another",
          "source": "other.cu", "min": 2, "max": 6, "multiple_of": 2, "include": [5], "dtype": "float32", "value": 3,
-         "may_alias": "y", "entry": "k<{T}>", "op_script": "other.py", "run": "other.py:main", "op_schema": "other.py", "include_dirs": ["scripts"], "like": "base"}  # fmt: skip
+         "may_alias": "y", "entry": "k<{T}>", "op_script": "other.py", "run": "other.py:main", "op_schema": "other.py", "include_dirs": ["scripts"], "like": "base",
+         "compile_commands": "other.py", "python": "other.py", "detect": False}  # fmt: skip
 """Values that are not the default."""
 
 

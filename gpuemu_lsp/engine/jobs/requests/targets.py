@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.build.context import build_context, with_context
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.resolve import unregistered
@@ -17,7 +18,7 @@ from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import include_closure, read, usual_include_dirs
+from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
 
 SUFFIXES = frozenset({".cu", ".cuh"})
@@ -124,6 +125,8 @@ class _TargetCollector:
 
     def _want(self, project: Project, found: _Found) -> None:
         for spec, registered in found:
+            if registered:
+                spec = built(project, spec)
             chosen = replace(
                 self._options,
                 executor=project.executor if self._options.executor == "auto" else self._options.executor,
@@ -183,7 +186,7 @@ def _has_cuda(path: Path) -> bool:
 
 def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     """Return the kernels of a file, registered ones first."""
-    mine = [(spec, True) for spec in project.kernels if Path(spec.source) == path]
+    mine = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
     if path.suffix not in (*SUFFIXES, _PYTHON) and not mine:
         raise TargetError(f"'{path.name}' is not a .cu or .py file, a folder or a gpuemu.toml")
     place = Place(path.as_posix(), Range.of(0, 0, 0, 1))
@@ -240,9 +243,10 @@ def kernels_in(project: Project, path: str, text: str) -> list[tuple[KernelSpec,
 
 def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, list[tuple[KernelSpec, bool]]]:
     """Return the parsed ``text``, and its kernels as :func:`kernels_in` does."""
-    mine = [(spec, True) for spec in project.kernels if spec.source == path]
-    include_dirs = mine[0][0].include_dirs if mine else usual_include_dirs(path, text)
-    source = read(path, text, include_dirs)
+    context = build_context(path, text, project)
+    mine = [(with_context(spec, context, registered=True), True) for spec in project.kernels if spec.source == path]
+    include_dirs = mine[0][0].include_dirs if mine else context.include_dirs
+    source = read(path, text, include_dirs, None, mine[0][0].compile_options if mine else context.options)
     if project.broken and mentions(project, Path(path)):
         # The broken entry may configure a kernel of this file, so none of them is run with inferred arguments.
         return source, mine
@@ -251,11 +255,19 @@ def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, li
         return source, mine
     names = [decl.qualified_name for decl in source.kernels]
     others = [
-        (unregistered(source, decl, include_dirs), False)
+        (with_context(unregistered(source, decl, include_dirs), context, registered=False), False)
         for index, decl in enumerate(source.kernels)
         if decl.name not in taken and decl.qualified_name not in taken and decl.qualified_name not in names[:index]
     ]
     return source, mine + others
+
+
+def built(project: Project, spec: KernelSpec) -> KernelSpec:
+    """Return a registered spec with the settings of its project's build."""
+    if spec.op is not None or Path(spec.source).suffix not in SUFFIXES:
+        return spec
+    text, trouble = _text(Path(spec.source))
+    return spec if trouble is not None else with_context(spec, build_context(spec.source, text, project), True)
 
 
 def _text(path: Path) -> tuple[str, str | None]:

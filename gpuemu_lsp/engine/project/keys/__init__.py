@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from gpuemu_lsp.engine.project.keys.kernel_keys import ARGUMENT, DTYPE_LIST, INVARIANTS, KERNEL, TOLERANCES
 from gpuemu_lsp.engine.project.keys.op_keys import OP
-from gpuemu_lsp.engine.project.value_kinds import Boolean, ConfigKey, Integer, Real, String, Table, Tables
+from gpuemu_lsp.engine.project.value_kinds import (
+    Arch,
+    Boolean,
+    ConfigKey,
+    Integer,
+    Options,
+    PathTo,
+    Real,
+    Sequence,
+    String,
+    Table,
+    Tables,
+)
 
 __all__ = ["ARGUMENT", "INVARIANTS", "KERNEL", "OP", "ROOT", "TOLERANCES"]
 
@@ -45,6 +57,52 @@ _VALIDATION = Table(
             "Where kernels run: `auto` is the emulator. Only the emulator has the memory and sync checkers.",
             example="emulator",
             default="auto",
+        ),
+    )
+)
+
+_BUILD = Table(
+    (
+        ConfigKey(
+            "include_dirs",
+            Sequence(PathTo(folder=True), minimum=0),
+            "Folders for `#include`, relative to gpuemu.toml, before those that are detected.",
+            example=["include"],
+            default=[],
+        ),
+        ConfigKey(
+            "compile_options",
+            Options(),
+            "nvcc options of every source: `-D`, `-U`, `-I`, `-std`, `-include` and those of floating-point "
+            "arithmetic. Other options are ignored.",
+            example=["-DTILE=32"],
+            default=[],
+        ),
+        ConfigKey(
+            "arch",
+            Sequence(Arch()),
+            "Architecture to compile for, or a list, unless a kernel sets its own.",
+            example=["sm_90"],
+        ),
+        ConfigKey(
+            "compile_commands",
+            PathTo(),
+            "A `compile_commands.json`. By default one in a folder above the source, or in a build folder there.",
+            example="build/compile_commands.json",
+        ),
+        ConfigKey(
+            "python",
+            PathTo(),
+            "Interpreter of the environment with the packages whose headers the sources include, such as PyTorch. "
+            "By default that of `.venv`, `venv` or `env` above the source, else the active one. It is not run.",
+            example=".venv/bin/python",
+        ),
+        ConfigKey(
+            "detect",
+            Boolean(),
+            "Read the project's build files, and search for headers that are missing.",
+            example=True,
+            default=True,
         ),
     )
 )
@@ -88,6 +146,11 @@ ROOT = Table(
     (
         ConfigKey("project", _PROJECT, "About the project."),
         ConfigKey("validation", _VALIDATION, "Defaults for every kernel and op."),
+        ConfigKey(
+            "build",
+            _BUILD,
+            "How the sources are compiled. Without it, the project's build files are read: see build-context.md.",
+        ),
         ConfigKey(
             "kernels",
             Tables(KERNEL),

@@ -52,6 +52,14 @@ _PROVIDES = (
 )
 
 
+_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2)/.+\.h(?:pp)?$|pybind11/|Python\.h$")
+
+
+def is_torch_header(target: str) -> bool:
+    """Return whether an include names a header of PyTorch for host code, or of Python."""
+    return bool(_TORCH.match(target))
+
+
 def is_standard(target: str) -> bool:
     """Return whether an include names a header of the C or C++ standard library or the operating system."""
     return bool(_STANDARD.match(target))
