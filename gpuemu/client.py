@@ -13,6 +13,7 @@ from gpuemu.ops import project_checks
 from gpuemu.ops.cases import OpCase, cropped, draw_case
 from gpuemu.ops.judging import Judged
 from gpuemu.ops.runs import JudgingOptions, OpRunner, RunOp
+from gpuemu.ops.sent_results import SentResults
 from gpuemu.ops.stored_calls import StoredCall, call_of, stored_call, why_not_callable
 from gpuemu.ops.stored_validations import StoredValidation, keep, stored_validation
 from gpuemu.ops.workers import Evaluator
@@ -48,6 +49,7 @@ class Client:
         self._config = start if start.is_file() else discover(start)
         self._evaluator = Evaluator(timeout_ms / 1e3)
         self._results: list[ValidationResult] = []
+        self._batches: dict[str, SentResults | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -113,8 +115,13 @@ class Client:
     def submit_output(
         self, op: str, inputs: Mapping[str, Any], output: Any, seed: int, **kwargs: Any
     ) -> ValidationResult:
-        """Validate the output for a case of :meth:`get_test_batch`."""
-        return self.validate_op(op, inputs, output, **kwargs)
+        """Validate the output for a case of :meth:`get_test_batch`, and add it to the results of the batch."""
+        spec, arrays = self._spec(op), {name: as_array(value) for name, value in inputs.items()}
+        options, sent = JudgingOptions(kwargs=kwargs), self._batches.get(op)
+        result = self._finish(spec, arrays, self._runner(spec).judge(arrays, output, options), options, sent=sent)
+        if sent is not None:
+            sent.send()
+        return result
 
     def get_test_case(self, op: str, seed: int | None = None, **options: Any) -> dict[str, Any]:
         """Return one case: ``inputs``, ``seed``, ``shape``, ``dtype`` and ``layout``."""
@@ -123,6 +130,7 @@ class Client:
     def get_test_batch(self, op: str, count: int = 10, seed: int | None = None, **options: Any) -> list[dict[str, Any]]:
         """Return several cases; ``options`` are ``op_schema``, ``dtypes``, ``value_distribution`` and ``layouts``."""
         master = generate_seed() if seed is None else seed
+        self._batches[op] = SentResults.of(self._spec(op), master)
         return [self.get_test_case(op, derive_seed(master, f"iter_{index}"), **options) for index in range(count)]
 
     def fuzz_op_client_side(
@@ -300,22 +308,31 @@ class Client:
         options: JudgingOptions,
     ) -> FuzzResults:
         master = generate_seed() if seed is None else seed
+        # A tolerance other than that of gpuemu.toml is no verdict of the project.
+        sent = SentResults.of(spec, master, call) if (options.atol, options.rtol) == (None, None) else None
         failures, total = list[ValidationResult](), 0
         for index in range(iterations):
             case = draw_case(spec, derive_seed(master, f"iter_{index}"), **drawn)
             total += 1
-            result = self._run(spec, case.inputs, call, options)
+            result = self._run(spec, case.inputs, call, options, sent)
             if not result.passed:
                 failures.append(result)
                 if fail_fast:
                     break
+        if sent is not None:
+            sent.send()
         return FuzzResults(master, total, total - len(failures), len(failures), tuple(failures))
 
     def _run(
-        self, spec: KernelSpec, inputs: Mapping[str, Array], call: RunOp | StoredCall, options: JudgingOptions
+        self,
+        spec: KernelSpec,
+        inputs: Mapping[str, Array],
+        call: RunOp | StoredCall,
+        options: JudgingOptions,
+        sent: SentResults | None = None,
     ) -> ValidationResult:
         stored = call if isinstance(call, StoredCall) else stored_call(call)
-        return self._finish(spec, inputs, self._runner(spec).run(inputs, call, options), options, stored)
+        return self._finish(spec, inputs, self._runner(spec).run(inputs, call, options), options, stored, sent)
 
     def _finish(
         self,
@@ -324,11 +341,14 @@ class Client:
         judged: Judged,
         options: JudgingOptions,
         call: StoredCall | None = None,
+        sent: SentResults | None = None,
     ) -> ValidationResult:
         seed = 0
         if not judged.passed:
             with Store(self._root()) as store:
                 seed = keep(store, spec, StoredValidation(spec.name, dict(inputs), options, call), judged)
+        if sent is not None:
+            sent.add(inputs, judged, seed)
         result = result_of(spec, judged, seed)
         self._results.append(result)
         return result

@@ -113,7 +113,7 @@ def judged_record(judged: Judged) -> Json:
         "passed": judged.passed,
         "failures": failures,
         "rule": judged.rule,
-        "figures": [judged.max_diff, judged.max_rel_diff, judged.compared],
+        "figures": [judged.max_diff, judged.max_rel_diff, judged.compared, judged.relative],
     }
 
 
@@ -124,14 +124,15 @@ def judged_of(record: Json) -> Judged:
     for one in record["failures"]:
         assert isinstance(one, dict) and isinstance(one["index"], list)
         failures.append({**one, "index": tuple(one["index"])})
-    largest, relative, compared = record["figures"]
+    largest, largest_relative, compared, relative = record["figures"]
     return Judged(
         bool(record["passed"]),
         tuple(failures),
         str(record["rule"]),
         float(str(largest)),
-        float(str(relative)),
+        float(str(largest_relative)),
         int(str(compared)),
+        float(str(relative)),
     )
 
 

@@ -30,7 +30,10 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A judgement; ``failures`` as in :class:`gpuemu.results.ValidationResult`, ``rule`` of the first of them."""
+    """A judgement; ``failures`` as in :class:`gpuemu.results.ValidationResult`, ``rule`` of the first of them.
+
+    ``relative`` is the largest error over the largest magnitude of the expected output.
+    """
 
     passed: bool
     failures: tuple[Mapping[str, Any], ...] = ()
@@ -38,6 +41,7 @@ class Judged:
     max_diff: float = 0.0
     max_rel_diff: float = 0.0
     compared: int = 0
+    relative: float = 0.0
 
 
 def judge_op(
@@ -71,10 +75,10 @@ def judge_op(
     broken = _broken_invariant(spec, inputs, found)
     difference = broken or _difference(spec, reference, inputs, output, expected, (atol, rtol), extra)
     errors = [_errors(found[path], wanted[path]) for path in found]
-    largest, relative = max(one[0] for one in errors), max(one[1] for one in errors)
+    figures = (max(one[0] for one in errors), max(one[1] for one in errors), compared, max(one[2] for one in errors))
     if difference is None:
-        return Judged(True, (), "", largest, relative, compared)
-    return Judged(False, (_record(difference, found, wanted),), difference.rule, largest, relative, compared)
+        return Judged(True, (), "", *figures)
+    return Judged(False, (_record(difference, found, wanted),), difference.rule, *figures)
 
 
 def exact_function(spec: KernelSpec, kwargs: Mapping[str, str]) -> Callable[[Mapping[str, Array]], Any]:
@@ -154,12 +158,14 @@ def _record(difference: Difference, found: Mapping[str, Any], wanted: Mapping[st
     }
 
 
-def _errors(actual: Any, expected: Any) -> tuple[float, float]:
+def _errors(actual: Any, expected: Any) -> tuple[float, float, float]:
+    """Return the largest absolute and relative errors, and the former over the largest expected magnitude."""
     left, right = as_array(actual).astype(np.complex128), as_array(expected).astype(np.complex128)
     with np.errstate(all="ignore"):
         error = np.abs(left - right)
         relative = error / np.abs(right)
-    return _largest(error), _largest(relative)
+    absolute, scale = _largest(error), _largest(np.abs(right))
+    return absolute, _largest(relative), absolute / scale if scale else absolute
 
 
 def _largest(values: Array) -> float:

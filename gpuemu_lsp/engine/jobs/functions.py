@@ -40,6 +40,7 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     from gpuemu_lsp.engine.baseline.records import records
     from gpuemu_lsp.engine.check.pipeline import check_kernel
     from gpuemu_lsp.engine.check.prepare import session_of
+    from gpuemu_lsp.engine.jobs.stored.client_results import client_result
     from gpuemu_lsp.engine.jobs.stored.history import remember
 
     measured: list[BaselineRecord] = []
@@ -48,6 +49,12 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
         measured.extend(records(request, prepared, report))
         remember(request, report, measured)
 
+    sent = client_result(request)
+    if sent is not None:
+        yield from sent.findings
+        yield sent.report
+        yield list(sent.records)
+        return
     in_string = _string_check(request)
     if isinstance(in_string, Finding):
         spec, status = request.spec, "error" if in_string.severity is Severity.ERROR else "not-executed"

@@ -64,7 +64,8 @@ def keep(root: str | Path, tag: str, measured: Measurement) -> tuple[str, ...]:
 
 def as_measured(options: CheckOptions, baseline: Sequence[BaselineRecord]) -> CheckOptions:
     """Return the options with the baseline's seed and number of cases, so that the same cases are compared."""
-    origin = baseline[0].origin
+    # Cases of a client are its own.
+    origin = next((one.origin for one in baseline if one.origin.get("executor") != "client"), {})
     seed, cases = origin.get("seed"), origin.get("cases")
     if isinstance(seed, str) and seed.isdecimal() and isinstance(cases, int):
         options = replace(options, seed=int(seed), seed_given=True, cases=cases)

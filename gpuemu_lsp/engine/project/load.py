@@ -85,12 +85,6 @@ def load(config: Path | None, text: str | None = None, root: Path | None = None)
     return _build(values, text, config, empty)
 
 
-def ops_not_executed(project: Project) -> tuple[Finding, ...]:
-    """Return a finding for each op that cannot be run here: what did not run is never clean."""
-    found = (op_not_executed(spec) for spec in project.kernels)
-    return tuple(finding for finding in found if finding is not None)
-
-
 def op_not_executed(spec: KernelSpec) -> Finding | None:
     """Return the finding of an op of which gpuemu.toml does not say what to call, None for any other entry."""
     op = spec.op

@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.report.counters import counters_text
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import characters, line_text
 from gpuemu_lsp.engine.report.terminal_text import frame
+from gpuemu_lsp.engine.subjects.client_verdicts import age_text
 
 _RED, _YELLOW, _BLUE, _GREEN, _BOLD, _DIM, _RESET = (f"\x1b[{code}m" for code in (31, 33, 34, 32, 1, 2, 0))
 _SEVERITY_COLOUR = {
@@ -110,6 +111,8 @@ def render_verdict(kernel: KernelReport, width: int, style: TextStyle) -> str:
         parts.append(f"{arch}: {usage.registers} registers" + (f", {spills} B spilled" if spills else ""))
     if "total" in kernel.timing_ms:
         parts.append(f"{kernel.timing_ms['total']:.0f} ms")
+    if kernel.executor == "client":
+        parts.append(f"by a client, {age_text(kernel.timing_ms['age'] / 1e3)}")
     return style.paint("  ".join(parts).rstrip(), colour)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project import load
-from gpuemu_lsp.engine.project.load import CONFIG_NAME, ops_not_executed
+from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.report.source_lines import forget as forget_lines
+from gpuemu_lsp.engine.subjects.client_verdicts import unverified_op
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
@@ -155,4 +156,5 @@ def _findings_on_disk(path: str) -> tuple[Finding, ...] | None:
 
 
 def _findings(project: Project) -> tuple[Finding, ...]:
-    return project.findings + ops_not_executed(project)
+    unverified = (unverified_op(spec) for spec in project.kernels)
+    return project.findings + tuple(finding for finding in unverified if finding is not None)
