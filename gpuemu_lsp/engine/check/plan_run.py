@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.guessed_launch import claim_on_guessed_launch, not_checked
-from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch
+from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, is_judged
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.execution import Event, Outcome
@@ -264,7 +264,7 @@ class PlanRun:
         stored_id = case_id if self.store.replayed(case_id) else None
         found = self.judge.compare(case, outcome, expected, stored_id).mismatches
         launch = self.plan.read_launch
-        return found if launch is None else tuple(one for one in found if one.param not in launch.uncertain)
+        return found if launch is None else tuple(one for one in found if is_judged(one, launch))
 
     def _right_outputs(self) -> set[str]:
         """Return the outputs that are right in some case, of which the first drawn ones are tried if none is known.

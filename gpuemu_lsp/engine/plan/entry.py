@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.cexpr import Scope, translate
 from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.host.plans import host_templates
 from gpuemu_lsp.engine.plan.types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.project.expressions import constant, parse
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -69,7 +70,15 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
         for launch in source.launches
         if launch.kernel == declaration.name and launch.template_args
     ]
+    if not context.registered and not any(all(map(_is_concrete, arguments)) for arguments in launched):
+        launched += [tuple(map(_normal, arguments)) for arguments in host_templates(context)]
     return _from_template(context, launched)
+
+
+def _normal(argument: str) -> str:
+    """Return a template argument as a type of C++, where a type is an alias of the host's libraries."""
+    known = element_type(argument)
+    return C_TYPE_OF[known.dtype] if known is not None and known.lanes == 1 else argument
 
 
 def start_of(source: SourceFile) -> Place:

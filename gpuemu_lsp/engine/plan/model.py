@@ -140,6 +140,12 @@ class ReadLaunch:
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
     tile: int = 128
     free: frozenset[str] = frozenset()
+    unjudged: frozenset[str] = frozenset()
+    """Outputs of which the program need not read every element."""
+    unseen: frozenset[str] = frozenset()
+    """Integer arguments whose values the program does not show."""
+    host: bool = False
+    """The launch is one of CUDA host code."""
 
 
 @dataclass(frozen=True, slots=True)

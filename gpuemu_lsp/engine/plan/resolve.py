@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.plan.candidates import grid_tiles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.divisors import power_of_two_sizes, size_divisors
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
+from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
@@ -80,6 +81,9 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
     texture = next((param for param in context.declaration.params if _TEXTURE.search(param.type)), None)
     if texture is not None:
         return None, (_texture_parameter(context, texture),)
+    host = None if context.registered else host_plan(context)
+    if host is not None:
+        return _plan_of_launch(context, instance, host)
     roles = assign_roles(context)
     if roles.problem is not None:
         return None, (*roles.findings, _unresolved(context, roles.problem))
@@ -108,6 +112,29 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
         fixed_block=launch.fixed_block,
     )
     return plan, roles.findings
+
+
+def _plan_of_launch(
+    context: KernelContext, instance: KernelInstance, host: HostPlan
+) -> tuple[Plan, tuple[Finding, ...]]:
+    """Return the plan of a launch that the program makes, and the hint that says which it is."""
+    roles, launch = host.roles, host.launch
+    plan = Plan(
+        kernel=context.spec.name,
+        entry=instance.expression,
+        dtype=instance.dtype or _dtype(context.spec, roles),
+        args=roles.args,
+        dims=_supported_dims(context, roles, launch),
+        grid=launch.grid,
+        block=launch.block,
+        shared=launch.shared or parse(0),
+        place=context.place,
+        notes=_notes(replace(roles, inferred=True), launch),
+        read_launch=host.read,
+    )
+    message = f"'{plan.kernel}' is checked as the program launches it: {'; '.join(plan.notes)}."
+    hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
+    return plan, (hint,)
 
 
 def _supported_dims(context: KernelContext, roles: ArgumentRoles, launch: ResolvedLaunch) -> tuple[DimSpec, ...]:

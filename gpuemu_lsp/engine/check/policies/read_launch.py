@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch
 
 _INDEPENDENT = re.compile(
@@ -24,6 +25,9 @@ _INDEPENDENT = re.compile(
 _UNDEFINED = re.compile(r"\b(\w+) is not defined")
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
+_VALUE_RULES = frozenset({
+    "memory/out-of-bounds", "memory/misaligned", "memory/null-pointer", "sync/hang", "sync/trap", "sync/deadlock",
+})  # fmt: skip
 
 
 def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case: Case) -> Finding | None:
@@ -34,13 +38,34 @@ def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if event is not None and event.buffer in launch.uncertain:
         return None
+    if launch.unseen and event is not None and finding.severity is Severity.ERROR and _needs_values(event):
+        return _depends_on_values(finding, launch)
     open_sizes = {name: value for name, value in case.dims.items() if not _is_allowed(name, value, plan, launch)}
     if not open_sizes or finding.severity is not Severity.ERROR:
         return finding
     if event is not None and event.rule in _INCOMPLETE_RULES:
         return not_checked(finding)
     sizes = ", ".join(f"{name} = {value}" for name, value in open_sizes.items())
-    message = f"{finding.message}; no call in the program is known to have {sizes}"
+    known = "the program is not known to launch it with" if launch.host else "no call in the program is known to have"
+    message = f"{finding.message}; {known} {sizes}"
+    return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def is_judged(mismatch: Mismatch, launch: ReadLaunch) -> bool:
+    """Return whether a mismatch is one of a buffer whose extent, and whose use by the program, are known."""
+    if mismatch.param in launch.uncertain:
+        return False
+    return mismatch.rule != "numeric/unwritten-output" or mismatch.param not in launch.unjudged
+
+
+def _needs_values(event: Event) -> bool:
+    """Return whether other values of the inputs may be such that an event does not occur."""
+    return event.rule.endswith("-race") or event.rule in _VALUE_RULES
+
+
+def _depends_on_values(finding: Finding, launch: ReadLaunch) -> Finding:
+    unseen = ", ".join(f"'{name}'" for name in sorted(launch.unseen))
+    message = f"{finding.message}; the program does not show the values of {unseen}, which were assumed"
     return replace(finding, severity=Severity.INFORMATION, message=message)
 
 

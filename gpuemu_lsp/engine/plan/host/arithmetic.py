@@ -1,0 +1,140 @@
+"""Operators of host code."""
+
+from __future__ import annotations
+
+import math
+
+from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, add, divide, multiply, number, remainder
+from gpuemu_lsp.engine.plan.host.values import Pointer, Ranged, Real, Truth, Unknown, Value
+
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+def both(left: Truth, right: Truth) -> Truth:
+    """Return the conjunction of two conditions."""
+    if False in (left.value, right.value):
+        return Truth(False)
+    if left.value:
+        return right
+    return left if right.value else Truth(None, "&&", parts=(left, right))
+
+
+def operate(operator: str, left: Value, right: Value) -> Value:
+    """Return the result of a binary operator."""
+    left, right = promoted(left), promoted(right)
+    if isinstance(left, Pointer) and isinstance(right, Polynomial) and operator in ("+", "-"):
+        bytes_ = multiply(right, number(left.element or 1))
+        return Pointer(left.allocation, add(left.offset, bytes_, 1 if operator == "+" else -1), left.element)
+    if isinstance(left, Polynomial) and isinstance(right, Polynomial):
+        return _integers(operator, left, right)
+    if operator in _COMPARISONS:
+        if isinstance(left, Real) and isinstance(right, Real) and None not in (left.value, right.value):
+            return Truth(_compare(operator, left.value or 0.0, right.value or 0.0))
+        return Truth()
+    if isinstance(left, Real) or isinstance(right, Real):
+        return reals(operator, real(left), real(right))
+    if isinstance(left, Ranged) or isinstance(right, Ranged):
+        return _ranged(operator, left, right)
+    return Unknown()
+
+
+def promoted(value: Value) -> Value:
+    """Return a known condition as an integer; other values unchanged."""
+    if isinstance(value, Truth) and value.value is not None:
+        return number(int(value.value))
+    return value
+
+
+def _compare(operator: str, left: float, right: float) -> bool:
+    return {
+        "==": left == right,
+        "!=": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[operator]
+
+
+def _integers(operator: str, left: Polynomial, right: Polynomial) -> Value:
+    if operator in _COMPARISONS:
+        difference = add(left, right, -1).constant
+        if difference is not None:
+            return Truth(_compare(operator, difference, 0))
+        return Truth(None, operator, left, right)
+    if operator == "+":
+        return add(left, right)
+    if operator == "-":
+        return add(left, right, -1)
+    if operator == "*":
+        return multiply(left, right)
+    if operator == "/":
+        return divide(left, right)
+    if operator == "%":
+        return remainder(left, right)
+    first, second = left.constant, right.constant
+    if operator in ("<<", ">>") and second is not None and 0 <= second < 62:
+        return multiply(left, number(1 << second)) if operator == "<<" else divide(left, number(1 << second))
+    if first is not None and second is not None and operator in ("&", "|", "^"):
+        return number({"&": first & second, "|": first | second, "^": first ^ second}[operator])
+    if operator == "&" and second is not None and second > 0 and second & (second + 1) == 0:
+        return remainder(left, number(second + 1))
+    if operator == "&" and second is not None and second < 0 and -second & (-second - 1) == 0:
+        return multiply(divide(left, number(-second)), number(-second))  # `n & ~31`
+    return Unknown()
+
+
+def real(value: Value) -> Real:
+    """Return a value as a floating-point number."""
+    if isinstance(value, Polynomial):
+        known = value.constant
+        return Real(value, ONE, None if known is None else float(known))
+    return value if isinstance(value, Real) else Real()
+
+
+def reals(operator: str, left: Real, right: Real) -> Value:
+    """Return the result of an operator on floating-point numbers."""
+    value = None
+    if left.value is not None and right.value is not None:
+        try:
+            value = {
+                "+": left.value + right.value,
+                "-": left.value - right.value,
+                "*": left.value * right.value,
+                "/": left.value / right.value if right.value else math.inf,
+            }.get(operator)
+        except OverflowError:
+            value = None
+    if None in (left.top, left.bottom, right.top, right.bottom):
+        return Real(None, None, value)
+    assert left.top is not None and left.bottom is not None and right.top is not None and right.bottom is not None
+    if operator == "*":
+        return Real(multiply(left.top, right.top), multiply(left.bottom, right.bottom), value)
+    if operator == "/":
+        return Real(multiply(left.top, right.bottom), multiply(left.bottom, right.top), value)
+    if operator in ("+", "-"):
+        top = add(multiply(left.top, right.bottom), multiply(right.top, left.bottom), 1 if operator == "+" else -1)
+        return Real(top, multiply(left.bottom, right.bottom), value)
+    return Real(None, None, value)
+
+
+def _ranged(operator: str, left: Value, right: Value) -> Value:
+    if isinstance(left, Ranged) and isinstance(right, Polynomial):
+        if operator == "%":
+            return Ranged(ZERO, right)
+        if operator == "&" and right.constant is not None and right.constant >= 0:
+            return Ranged(ZERO, add(right, ONE))
+        if operator in ("+", "-"):
+            sign = 1 if operator == "+" else -1
+            return Ranged(add(left.low, right, sign), add(left.high, right, sign))
+        if operator == "/" and (right.constant or 0) > 0:
+            return Ranged(divide(left.low, right), add(divide(add(left.high, ONE, -1), right), ONE))
+        if operator == "*" and (right.constant is None or right.constant > 0):
+            return Ranged(multiply(left.low, right), add(multiply(add(left.high, ONE, -1), right), ONE))
+    if isinstance(right, Ranged) and isinstance(left, Polynomial) and operator == "+":
+        return Ranged(add(right.low, left), add(right.high, left))
+    if isinstance(right, Ranged) and isinstance(left, Polynomial) and operator == "*":
+        return _ranged("*", right, left)
+    if isinstance(left, Ranged) and isinstance(right, Ranged) and operator == "+":
+        return Ranged(add(left.low, right.low), add(add(left.high, right.high), ONE, -1))
+    return Unknown("int")

@@ -1,0 +1,134 @@
+"""Values that depend on a condition, and the states after two branches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuemu_lsp.engine.plan.host.machine import Machine, least, most
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, add, ceil_div, divide, extreme, symbol, symbols
+from gpuemu_lsp.engine.plan.host.values import Allocation, Contents, Function, Pointer, Record, Truth, Unknown, Value
+
+
+def join(machine: Machine, condition: Truth, other: tuple[dict[int, Value], dict[int, Allocation]]) -> None:
+    """Join the current state, in which a condition is true, with another one."""
+    names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
+    cells, heap = other
+    for cell, value in cells.items():
+        mine = machine.cells.get(cell, value)
+        if mine != value:
+            machine.cells[cell] = choose(machine, condition, mine, value, names.get(cell, ""))
+    for key, allocation in heap.items():
+        mine_too = machine.heap.get(key)
+        if mine_too is None:
+            machine.heap[key] = allocation
+        elif mine_too != allocation:
+            machine.heap[key] = _joined(mine_too, allocation)
+
+
+def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str = "") -> Value:
+    """Return the value that is ``yes`` where a condition is true and ``no`` elsewhere."""
+    if yes == no or condition.value is True:
+        return yes
+    if condition.value is False:
+        return no
+    if isinstance(yes, Polynomial) and isinstance(no, Polynomial):
+        return _chosen(machine, condition, yes, no, hint)
+    if isinstance(yes, Record) and isinstance(no, Record) and yes.type == no.type:
+        keys = yes.fields.keys() | no.fields.keys()
+        return Record(
+            yes.type,
+            {
+                key: choose(
+                    machine, condition, yes.fields.get(key, Unknown()), no.fields.get(key, Unknown()), hint + key
+                )
+                for key in keys
+            },
+        )
+    for one, other in ((yes, no), (no, yes)):
+        # The null pointer and an uninitialised variable are not passed to a kernel.
+        missing = isinstance(one, Unknown) or (isinstance(one, Pointer) and one.allocation is None)
+        if missing and isinstance(other, Pointer | Function | Record):
+            return other
+    if isinstance(yes, Function):
+        return yes
+    if isinstance(yes, Pointer) and isinstance(no, Pointer):
+        return _either(machine, yes, no)
+    if isinstance(yes, Polynomial) or isinstance(no, Polynomial):
+        return machine.unknown(hint, "computed")
+    return Unknown()
+
+
+def _either(machine: Machine, yes: Pointer, no: Pointer) -> Pointer:
+    """Return a pointer to one of two allocations."""
+    if yes.allocation == no.allocation or yes.allocation is None or no.allocation is None:
+        return yes
+    mine, theirs = machine.heap.get(yes.allocation), machine.heap.get(no.allocation)
+    if mine is None or theirs is None:
+        return yes
+    made = machine.allocate(mine.name, mine.size if mine.size == theirs.size else None, mine.space, Contents("some"))
+    assert made.allocation is not None
+    machine.heap[made.allocation] = replace(machine.heap[made.allocation], shared=True)
+    return Pointer(made.allocation, yes.offset, yes.element)
+
+
+def _chosen(machine: Machine, condition: Truth, yes: Polynomial, no: Polynomial, hint: str) -> Polynomial:
+    operator, left, right = condition.operator, condition.left, condition.right
+    if left is not None and right is not None and operator in ("<", "<=", ">", ">="):
+        smaller = operator in ("<", "<=")
+        if (yes, no) in ((left, right), (right, left)):
+            takes_left = yes == left
+            return extreme("min" if smaller == takes_left else "max", left, right)
+    step = add(yes, no, -1).constant
+    if left is not None and right is not None and step in (1, -1):
+        rounding = _rounding(condition)
+        if rounding is not None:
+            exact, over = (yes, no) if rounding[2] else (no, yes)
+            if add(over, exact, -1).constant == 1:
+                up = add(ceil_div(rounding[0], rounding[1]), divide(rounding[0], rounding[1]), -1)
+                return add(exact, up)
+    for one, other in ((yes, no), (no, yes)):
+        value = other.constant
+        names = symbols(one)
+        if value is not None and len(names) == 1:
+            name = next(iter(names))
+            if machine.known[name].origin in ("input", "constant") and one == symbol(name):
+                known = machine.known[name]
+                machine.known[name] = replace(known, values=known.values | {value})
+                return one
+    given = yes.constant, no.constant
+    if None not in given:
+        return machine.unknown(hint, "constant", frozenset(value for value in given if value is not None))
+    return machine.unknown(hint, "computed")
+
+
+def _rounding(condition: Truth) -> tuple[Polynomial, Polynomial, bool] | None:
+    """Return dividend, divisor and whether a condition is that there is no remainder."""
+    left, right = condition.left, condition.right
+    if left is None or right is None or right.constant != 0 or len(left.terms) != 1:
+        return None
+    factors, coefficient = left.terms[0]
+    if coefficient != 1 or len(factors) != 1 or getattr(factors[0], "operator", "") != "%":
+        return None
+    operation = factors[0]
+    if condition.operator == "==":
+        return operation.left, operation.right, True  # type: ignore[union-attr]
+    if condition.operator in ("!=", ">"):
+        return operation.left, operation.right, False  # type: ignore[union-attr]
+    return None
+
+
+def _joined(one: Allocation, other: Allocation) -> Allocation:
+    mine, theirs = one.contents, other.contents
+    if mine == theirs:
+        contents = mine
+    elif "none" in (mine.kind, theirs.kind):
+        contents = Contents("some")
+    elif None in (mine.low, mine.high, theirs.low, theirs.high):
+        contents = Contents("any")
+    else:
+        assert mine.low is not None and theirs.low is not None and mine.high is not None and theirs.high is not None
+        contents = Contents("any", least(mine.low, theirs.low), most(mine.high, theirs.high))
+    size = one.size if one.size == other.size else None
+    return replace(
+        one, size=size, contents=contents, kernels=max(one.kernels, other.kernels), shared=one.shared or other.shared
+    )

@@ -1,0 +1,312 @@
+"""Calls in host code: kernel launches, functions of the program, macros, lambdas, and library functions."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.host.branches import choose
+from gpuemu_lsp.engine.plan.host.declarations import converted
+from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
+from gpuemu_lsp.engine.plan.host.launching import callee_name, escape, launch, runtime_launch
+from gpuemu_lsp.engine.plan.host.library import HARMLESS, LIBRARY, METHODS
+from gpuemu_lsp.engine.plan.host.machine import Machine
+from gpuemu_lsp.engine.plan.host.objects import constructed, default_value, dim3
+from gpuemu_lsp.engine.plan.host.places import place_of
+from gpuemu_lsp.engine.plan.host.symbolic import ZERO, number
+from gpuemu_lsp.engine.plan.host.syntax import (
+    HostFunction,
+    declared_name,
+    expression_of,
+    statements_of,
+    text,
+)
+from gpuemu_lsp.engine.plan.host.values import (
+    Closure,
+    Contents,
+    Function,
+    Place,
+    Pointer,
+    Tensor,
+    Truth,
+    Unknown,
+    Value,
+)
+from gpuemu_lsp.engine.plan.types import element_type
+from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
+
+_MAX_DEPTH = 24
+_CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
+_LAUNCHES = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
+
+
+def call(machine: Machine, node: Node) -> Value:
+    """Return the value of a call; its effects are applied."""
+    callee = node.child_by_field_name("function")
+    configuration = next((one for one in node.named_children if one.type == "kernel_call_syntax"), None)
+    listed = node.child_by_field_name("arguments")
+    arguments = list(listed.named_children) if listed is not None else []
+    if configuration is not None:
+        launch(machine, node, callee, configuration.named_children, arguments)
+        return Unknown()
+    if callee is None:
+        return Unknown()
+    if callee.type == "field_expression":
+        return _method(machine, callee, arguments)
+    if callee.type in ("primitive_type", "type_identifier", "sized_type_specifier"):
+        return cast(machine, text(callee), machine.evaluate(machine, arguments[0])) if arguments else ZERO
+    name, template = callee_name(callee)
+    base = name.split("::")[-1]
+    if base in _CASTS and template is not None and arguments:
+        return cast(machine, text(template).strip("<> "), machine.evaluate(machine, arguments[0]))
+    if base in ("exit", "abort", "_exit", "quick_exit"):
+        return Unknown("exit")
+    found = machine.lookup(name)
+    if isinstance(found, str):
+        return cast(machine, found, machine.evaluate(machine, arguments[0])) if arguments else Unknown(found)
+    if found is not None:
+        held = machine.cells[found]
+        if isinstance(held, Closure):
+            return call_closure(machine, held, [machine.evaluate(machine, one) for one in arguments])
+        if isinstance(held, Function):
+            base, template = held.name, None
+            return _call_named(machine, base, held.arguments, arguments, node)
+    expansion = _expanded(machine, base, listed)
+    if expansion is not None:
+        return expansion
+    given = template_arguments(machine, template)
+    return _call_named(machine, base, given, arguments, node, name)
+
+
+def _call_named(
+    machine: Machine,
+    base: str,
+    template: tuple[str, ...],
+    arguments: list[Node],
+    node: Node,
+    name: str = "",
+) -> Value:
+    if base in _LAUNCHES and len(arguments) >= 4:
+        return runtime_launch(machine, node, arguments)
+    functions = machine.program.functions.get(base, ())
+    suited = [one for one in functions if _accepts(one, len(arguments))]
+    if base == "dim3" or (not suited and base in machine.program.structs):
+        values = node.child_by_field_name("arguments")
+        made = constructed(machine, base, values, machine.hint)
+        return made if made is not None else dim3(machine, [machine.evaluate(machine, one) for one in arguments])
+    if suited and base not in LIBRARY:
+        return call_function(
+            machine, suited[0], [_argument(machine, suited[0], i, one) for i, one in enumerate(arguments)], template
+        )
+    values_ = [machine.evaluate(machine, one) for one in arguments]
+    handler = LIBRARY.get(base)
+    if handler is not None:
+        return handler(machine, values_, template, name or base)
+    return _unknown_call(machine, base, values_)
+
+
+def _unknown_call(machine: Machine, base: str, values: list[Value]) -> Value:
+    harmless = base in HARMLESS or base.startswith(("print", "cudaEvent", "cudaStream", "cudaDevice", "cudaFuncSet"))
+    for value in values:
+        if isinstance(value, Closure):
+            with machine.scope():
+                machine.scopes[-1]["scalar_t"] = "float"
+                call_closure(machine, value, [])
+        elif not harmless:
+            escape(machine, value)
+    return Unknown()
+
+
+def _accepts(function: HostFunction, count: int) -> bool:
+    least = sum(one.type == "parameter_declaration" for one in function.parameters)
+    return least <= count <= len(function.parameters)
+
+
+def _argument(machine: Machine, function: HostFunction, index: int, node: Node) -> Value:
+    """Return an argument; the variable itself for a reference parameter."""
+    parameter = function.parameters[index]
+    declarator = parameter.child_by_field_name("declarator")
+    if declarator is not None and declarator.type == "reference_declarator":
+        place = place_of(machine, node)
+        if isinstance(place, Place):
+            return place
+    outer, machine.hint = machine.hint, declared_name(declarator) or machine.hint
+    try:
+        return machine.evaluate(machine, node)
+    finally:
+        machine.hint = outer
+
+
+def call_function(machine: Machine, function: HostFunction, values: list[Value], template: tuple[str, ...]) -> Value:
+    """Execute a function of the program."""
+    body = function.body
+    if body is None or machine.depth >= _MAX_DEPTH:
+        for given in values:
+            escape(machine, given)
+        return Unknown()
+    outer = machine.scopes, machine.results, machine.function, machine.path, len(machine.conditions)
+    machine.scopes, machine.results = [{}], []
+    machine.function, machine.path = function.name, function.path
+    machine.depth += 1
+    try:
+        _bind_template(machine, function, values, template)
+        for index, parameter in enumerate(function.parameters):
+            bind_parameter(machine, parameter, values[index] if index < len(values) else None, "computed")
+        machine.execute(machine, body)
+        results = machine.results
+        value: Value = results[0] if results else Unknown()
+        for other in results[1:]:
+            value = choose(machine, Truth(), value, other, function.name)
+        return value
+    finally:
+        machine.depth -= 1
+        machine.scopes, machine.results, machine.function, machine.path = outer[:4]
+        del machine.conditions[outer[4] :]
+
+
+def bind_parameter(machine: Machine, parameter: Node, value: Value | None, origin: str) -> None:
+    """Declare a parameter with its argument, its default or a value that is not known."""
+    declarator = parameter.child_by_field_name("declarator")
+    name = declared_name(declarator)
+    type_text = machine.type_of(text(parameter.child_by_field_name("type")))
+    if value is None:
+        default = parameter.child_by_field_name("default_value")
+        if default is not None:
+            value = machine.evaluate(machine, default)
+    kinds = []
+    inner = declarator
+    while inner is not None and "declarator" in inner.type:
+        kinds.append(inner.type)
+        inner = inner.child_by_field_name("declarator") or next(iter(inner.named_children), None)
+    is_pointer = bool({"pointer_declarator", "array_declarator", "abstract_pointer_declarator"} & set(kinds))
+    if value is None:
+        value = _tensor_parameter(machine, type_text, name)
+    if value is None:
+        value = default_value(machine, type_text, name, is_pointer, origin)
+    if isinstance(value, Place) and "reference_declarator" in kinds:
+        if value.path:
+            machine.declare(name, machine.get(value))
+        else:
+            machine.scopes[-1][name] = value.cell
+        return
+    if is_pointer and isinstance(value, Pointer) and len(kinds) == 1:
+        size = machine.size_of(type_text)
+        value = Pointer(value.allocation, value.offset, size.constant if size is not None else value.element)
+    elif not is_pointer:
+        value = converted(machine, type_text, value, name)
+    if name:
+        machine.declare(name, value)
+
+
+def _tensor_parameter(machine: Machine, type_text: str, name: str) -> Value | None:
+    if type_text.split("::")[-1] in ("Tensor", "TensorRef"):
+        memory = machine.allocate(name, None, "parameter", Contents("any"))
+        return Tensor(name, memory.allocation or 0)
+    return None
+
+
+def _bind_template(machine: Machine, function: HostFunction, values: list[Value], template: tuple[str, ...]) -> None:
+    for index, (name, default) in enumerate(function.template):
+        if index < len(template):
+            given = template[index]
+        else:
+            given = _deduced(machine, function, name, values) or (text(default) if default is not None else "")
+        if given:
+            constant = number(int(given)) if given.lstrip("-").isdigit() else None
+            if constant is not None:
+                machine.declare(name, constant)
+            else:
+                machine.scopes[-1][name] = machine.type_of(given) if given != name else given
+
+
+_TYPE_OF_SIZE = {1: "char", 2: "__half", 4: "float", 8: "double"}
+
+
+def _deduced(machine: Machine, function: HostFunction, name: str, values: list[Value]) -> str:
+    for parameter, value in zip(function.parameters, values, strict=False):
+        if text(parameter.child_by_field_name("type")) == name and isinstance(value, Pointer):
+            return _TYPE_OF_SIZE.get(value.element or 0, "")
+    return ""
+
+
+def call_closure(machine: Machine, closure: Closure, values: list[Value]) -> Value:
+    """Execute the body of a lambda expression."""
+    body = closure.node.child_by_field_name("body")
+    if body is None or machine.depth >= _MAX_DEPTH:
+        return Unknown()
+    here = machine.scopes
+    types: dict[str, int | str] = {name: one for scope in here for name, one in scope.items() if isinstance(one, str)}
+    outer_results, machine.results = machine.results, []
+    machine.scopes = [*closure.scopes, types]
+    machine.depth += 1
+    try:
+        with machine.scope():
+            declarator = closure.node.child_by_field_name("declarator")
+            listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+            for index, parameter in enumerate(listed.named_children if listed is not None else ()):
+                bind_parameter(machine, parameter, values[index] if index < len(values) else None, "computed")
+            machine.execute(machine, body)
+        return machine.results[0] if machine.results else Unknown()
+    finally:
+        machine.depth -= 1
+        machine.scopes, machine.results = here, outer_results
+
+
+def _expanded(machine: Machine, name: str, listed: Node | None) -> Value | None:
+    """Return the value of an invocation of a function-like macro; None if there is no such macro."""
+    macros = [one for one in machine.program.macros.definitions.get(name, ()) if one.parameters is not None]
+    if not macros or listed is None or name in machine.expanding or name in machine.program.functions:
+        return None
+    body = substitute(macros[0], _split(text(listed)))
+    if body is None:
+        return None
+    outer, machine.expanding = machine.expanding, machine.expanding | {name}
+    try:
+        node = expression_of(body)
+        if node is not None:
+            return machine.evaluate(machine, node)
+        statements = statements_of(body)
+        for one in statements:
+            machine.execute(machine, one)
+        return Unknown()
+    finally:
+        machine.expanding = outer
+
+
+def _split(arguments: str) -> list[str]:
+    inside = arguments.strip()
+    inside = inside[1:-1] if inside.startswith("(") else inside
+    parts, depth, start = [], 0, 0
+    for index, sign in enumerate(inside):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth == 0:
+            parts.append(inside[start:index].strip())
+            start = index + 1
+    parts.append(inside[start:].strip())
+    return parts if parts != [""] else []
+
+
+def _method(machine: Machine, callee: Node, arguments: list[Node]) -> Value:
+    owner_node = callee.child_by_field_name("argument")
+    field = callee.child_by_field_name("field")
+    name = (
+        text(field.child_by_field_name("name"))
+        if field is not None and field.type == "template_method"
+        else text(field)
+    )
+    template = field.child_by_field_name("arguments") if field is not None and field.type == "template_method" else None
+    owner = machine.evaluate(machine, owner_node)
+    values = [machine.evaluate(machine, one) for one in arguments]
+    handler = METHODS.get(name)
+    if handler is not None:
+        result = handler(machine, owner, values, place_of(machine, owner_node), template_arguments(machine, template))
+        if result is not None:
+            return result
+    functions = [one for one in machine.program.functions.get(name, ()) if _accepts(one, len(arguments))]
+    if len(functions) == 1 and not isinstance(owner, Tensor):
+        return call_function(machine, functions[0], values, template_arguments(machine, template))
+    for value in values:
+        escape(machine, value)
+    return Unknown()
+
+
+__all__ = ["bind_parameter", "call", "call_closure", "call_function", "element_type", "escape"]

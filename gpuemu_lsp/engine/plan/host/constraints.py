@@ -1,0 +1,145 @@
+"""Sizes with which a program can reach a launch, as dims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
+from gpuemu_lsp.engine.plan.host.symbolic import (
+    ONE,
+    Operation,
+    Polynomial,
+    Symbol,
+    add,
+    atoms,
+    substitute,
+    symbol,
+    symbols,
+)
+from gpuemu_lsp.engine.plan.host.values import Truth
+from gpuemu_lsp.engine.project.model import DimSpec
+
+_MAX_STEP = 2048
+_LARGEST = 4096
+_COMPLETE = 1 << 20
+
+
+class Constraints:
+    """What is known of the symbols of a launch: values that the program gives them, and conditions on the path."""
+
+    def __init__(self, found: ReadHostLaunch) -> None:
+        self._found = found
+        self.equal: dict[str, Polynomial] = {}
+        self._low: dict[str, int] = {}
+        self._high: dict[str, int] = {}
+        self._step: dict[str, int] = {}
+        self._other: set[str] = set()
+        self._block = [extent.constant or 1 for extent in found.launch.block if extent is not None]
+        for condition in found.launch.conditions:
+            self._add(condition)
+
+    def _add(self, condition: Truth) -> None:
+        if condition.operator == "&&":
+            for part in condition.parts:
+                self._add(part)
+            return
+        left, right = condition.left, condition.right
+        if left is None or right is None:
+            return
+        left, right = substitute(left, self.equal), substitute(right, self.equal)
+        name, bound = _single(left), right.constant
+        operator = condition.operator
+        if name is None and _single(right) is not None and left.constant is not None:
+            flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+            name, bound, operator = _single(right), left.constant, flipped.get(operator, operator)
+        if operator == "==" and _single(left) is not None and name != _single(right):
+            self.equal[_single(left) or ""] = right
+        elif name is not None and bound is not None and operator in ("<", "<="):
+            self._high[name] = min(self._high.get(name, bound), bound - (operator == "<"))
+        elif name is not None and bound is not None and operator in (">", ">="):
+            self._low[name] = max(self._low.get(name, bound), bound + (operator == ">"))
+        elif operator == "==" and bound == 0 and (step := _divisor(left)) is not None:
+            self._step[step[0]] = math.lcm(self._step.get(step[0], 1), step[1])
+        elif operator == "!=":
+            return
+        else:
+            self._other |= symbols(left) | symbols(right)
+
+    def values(self, name: str) -> frozenset[int]:
+        """Return the sizes that the program gives a symbol, scaled down if they are large."""
+        known = self._found.run.symbols[name]
+        return frozenset(self._scaled(known.values)) if known.origin == "constant" else known.values
+
+    def _scaled(self, values: Iterable[int]) -> Iterator[int]:
+        for value in values:
+            step = max(32, math.lcm(*self._block) if self._block else 1)
+            step = min(step, _MAX_STEP)
+            if value <= 1024 and len(values) > 1:  # type: ignore[arg-type]
+                yield value
+            elif value & (value - 1) == 0:
+                yield from (one for one in (step, 2 * step, 4 * step) if one & (one - 1) == 0 and one <= value)
+                if step & (step - 1):
+                    yield min(value, 1024)
+            else:
+                rest = value % step
+                yield from (rest + times * step for times in (1, 2, 4) if rest + times * step <= value)
+
+    def is_free(self, name: str) -> bool:
+        """Return whether the value of a symbol may depend on others in a way that is not known."""
+        return self._found.run.symbols[name].origin == "computed" or name in self._other
+
+    def dim(self, name: str) -> DimSpec:
+        """Return a symbol as a dim."""
+        known = self._found.run.symbols[name]
+        if known.origin == "constant":
+            choices = tuple(sorted(set(self.values(name)))) or tuple(sorted(known.values))
+            return DimSpec(name, choices[0], choices[-1], choices=choices)
+        include = tuple(sorted(value for value in known.values if 1 <= value <= _LARGEST))
+        low, high = self._low.get(name), self._high.get(name)
+        return DimSpec(
+            name,
+            minimum=low if low is not None and 0 <= low <= _COMPLETE else None,
+            maximum=high if high is not None and 1 <= high <= _COMPLETE else None,
+            include=include,
+            multiple_of=self._step.get(name, 1),
+        )
+
+
+def _single(value: Polynomial) -> str | None:
+    """Return the name of a polynomial that is one symbol."""
+    if len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1:
+        atom = value.terms[0][0][0]
+        return atom.name if isinstance(atom, Symbol) else None
+    return None
+
+
+def _divisor(value: Polynomial) -> tuple[str, int] | None:
+    """Return name and divisor of ``n % 16``."""
+    if len(value.terms) == 1 and len(value.terms[0][0]) == 1:
+        atom = value.terms[0][0][0]
+        if isinstance(atom, Operation) and atom.operator == "%":
+            name, divisor = _single(atom.left), atom.right.constant
+            if name is not None and divisor is not None and 0 < divisor <= _MAX_STEP:
+                return name, divisor
+    return None
+
+
+def rounds_up(extent: Polynomial, name: str) -> bool:
+    """Return whether a grid has blocks for every value of a size: it is rounded up, or has a block for each."""
+    if any(Symbol(name) in factors for factors, _ in extent.terms):
+        return True
+    for atom in atoms(extent):
+        if not isinstance(atom, Operation) or name not in symbols(atom.left):
+            continue
+        direct = any(Symbol(name) in factors for factors, _ in atom.left.terms)
+        if atom.operator == "ceil_div" and direct:
+            return True
+        if atom.operator == "//" and direct:
+            rest = add(atom.left, add(atom.right, ONE, -1), -1)
+            constant = next((coefficient for factors, coefficient in rest.terms if not factors), 0)
+            if constant >= 0 and atom.left != symbol(name):
+                return True
+        if atom.operator in ("min", "max") and (rounds_up(atom.left, name) or rounds_up(atom.right, name)):
+            return True
+    return False

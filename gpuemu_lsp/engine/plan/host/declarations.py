@@ -1,0 +1,142 @@
+"""Declarations of variables in host code."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
+from gpuemu_lsp.engine.plan.host.objects import constructed
+from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, multiply, number
+from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, text
+from gpuemu_lsp.engine.plan.host.values import Place, Pointer, Real, Record, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.types import element_type
+
+
+def declaration(machine: Machine, node: Node) -> str | None:
+    """Declare the variables of a declaration."""
+    type_ = node.child_by_field_name("type")
+    if type_ is not None and type_.type in ("struct_specifier", "class_specifier"):
+        name_node = type_.child_by_field_name("name")
+        type_text = text(name_node)
+    else:
+        type_text = text(type_)
+    for one in node.children_by_field_name("declarator"):
+        declare(machine, type_text, one)
+    return None
+
+
+def declare(machine: Machine, type_text: str, node: Node) -> None:
+    """Declare one variable with its initialiser."""
+    value_node = node.child_by_field_name("value") if node.type == "init_declarator" else None
+    declarator = node.child_by_field_name("declarator") if node.type == "init_declarator" else node
+    if declarator is None:
+        return
+    name = declared_name(declarator)
+    if declarator.type == "structured_binding_declarator":
+        _bind_parts(machine, declarator, machine.evaluate(machine, value_node))
+        return
+    if declarator.type == "function_declarator":
+        # `dim3 grid(x, y)` has the syntax of a function's declaration.
+        value_node = _constructor(declarator)
+        if value_node is None:
+            return
+    resolved = machine.type_of(type_text)
+    outer, machine.hint = machine.hint, name
+    try:
+        value: Value
+        if declarator.type == "array_declarator":
+            value = _array(machine, resolved, declarator, value_node, name)
+        elif declarator.type == "reference_declarator" and value_node is not None:
+            place = machine.evaluate(machine, _address_of(value_node))
+            if isinstance(place, Place) and not place.path:
+                machine.scopes[-1][name] = place.cell
+                return
+            value = machine.evaluate(machine, value_node)
+        else:
+            value = _initial(machine, resolved, value_node, declarator.type == "pointer_declarator", name)
+    finally:
+        machine.hint = outer
+    machine.declare(name, machine.scaled(name, value))
+
+
+def _address_of(node: Node) -> Node | None:
+    return expression_of(f"&({text(node)})") if node.type == "identifier" else None
+
+
+def _constructor(declarator: Node) -> Node | None:
+    listed = declarator.child_by_field_name("parameters")
+    inside = text(listed)
+    call = expression_of(f"_{inside}") if listed is not None and len(inside) > 2 else None
+    return call.child_by_field_name("arguments") if call is not None and call.type == "call_expression" else None
+
+
+def _bind_parts(machine: Machine, declarator: Node, value: Value) -> None:
+    for index, one in enumerate(declarator.named_children):
+        part = value.fields.get(f"[{index}]", Unknown()) if isinstance(value, Record) else Unknown()
+        if isinstance(part, Unknown):
+            part = machine.unknown(text(one), "computed")
+        machine.declare(text(one), part)
+
+
+def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node | None, name: str) -> Value:
+    """Return a local array: memory of numbers, or a record of pointers."""
+    lengths: list[Polynomial | None] = []
+    inner: Node | None = declarator
+    while inner is not None and inner.type == "array_declarator":
+        size = inner.child_by_field_name("size")
+        value = machine.evaluate(machine, size) if size is not None else None
+        lengths.append(value if isinstance(value, Polynomial) else None)
+        inner = inner.child_by_field_name("declarator")
+    given = machine.evaluate(machine, value_node) if value_node is not None else None
+    is_pointer = inner is not None and inner.type == "pointer_declarator"
+    size_of = machine.size_of(type_text)
+    if is_pointer or element_type(type_text) is None or size_of is None:
+        return Record("array", given.fields if isinstance(given, Record) else {})
+    if len(lengths) == 1 and lengths[0] is None and isinstance(given, Record):
+        lengths = [number(len(given.fields))]
+    total: Polynomial | None = size_of
+    for length in lengths:
+        total = multiply(total, length) if total is not None and length is not None else None
+    pointer = machine.allocate(name, total, "host")
+    if isinstance(given, Record):
+        for value in given.fields.values():
+            machine.store(pointer, value)
+        machine.struct_cells[pointer.allocation or 0] = machine.declare(f"{name}[]", Record("array", given.fields))
+    return Pointer(pointer.allocation, ZERO, size_of.constant)
+
+
+def _initial(machine: Machine, type_text: str, node: Node | None, is_pointer: bool, name: str) -> Value:
+    if is_pointer:
+        value = machine.evaluate(machine, node) if node is not None else Unknown("pointer")
+        if isinstance(value, Record) and value.type == "list" and len(value.fields) == 1:
+            value = next(iter(value.fields.values()))
+        if isinstance(value, Pointer):
+            size = machine.size_of(type_text)
+            return Pointer(value.allocation, value.offset, size.constant if size is not None else None)
+        return value
+    made = constructed(machine, type_text, node, name)
+    if made is not None:
+        return made
+    if node is None:
+        return Unknown(type_text)
+    value = machine.evaluate(machine, node)
+    if isinstance(value, Record) and value.type == "list":
+        if len(value.fields) == 1 and element_type(type_text) is not None:
+            value = next(iter(value.fields.values()))
+        elif not value.fields and element_type(type_text) is not None:
+            value = ZERO
+    return converted(machine, type_text, value, name)
+
+
+def converted(machine: Machine, type_text: str, value: Value, name: str) -> Value:
+    """Return a value converted to the type of a variable."""
+    if is_integer_type(type_text) or type_text in ("auto", "bool"):
+        if isinstance(value, Real) and type_text != "auto":
+            return machine.truncated(value) or machine.unknown(name, "computed")
+        if isinstance(value, Truth) and value.value is not None and type_text != "auto":
+            return number(int(value.value))
+        if isinstance(value, Unknown) and value.type != "exit" and type_text not in ("auto", "bool"):
+            return machine.unknown(name, "computed")
+    elif type_text in ("float", "double") and isinstance(value, Polynomial):
+        return Real(value, number(1), None if value.constant is None else float(value.constant))
+    return value

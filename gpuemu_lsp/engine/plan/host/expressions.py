@@ -1,0 +1,362 @@
+"""Expressions of host code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.host.arithmetic import both, operate, promoted, real, reals
+from gpuemu_lsp.engine.plan.host.branches import choose
+from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
+from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, subscript_place
+from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, negated, truth
+from gpuemu_lsp.engine.plan.host.symbolic import (
+    ONE,
+    ZERO,
+    Polynomial,
+    TooComplexError,
+    add,
+    divide,
+    multiply,
+    number,
+)
+from gpuemu_lsp.engine.plan.host.syntax import expression_of, text
+from gpuemu_lsp.engine.plan.host.values import (
+    Closure,
+    Function,
+    Place,
+    Pointer,
+    Ranged,
+    Real,
+    Record,
+    Tensor,
+    Truth,
+    Unknown,
+    Value,
+)
+from gpuemu_lsp.engine.plan.types import element_type
+
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[\d']+)[uUlLzZ]*$")
+_LIMITS = {
+    "INT_MAX": (1 << 31) - 1, "RAND_MAX": (1 << 31) - 1, "UINT_MAX": (1 << 32) - 1, "warpSize": 32,
+    "cudaSuccess": 0, "CUDA_SUCCESS": 0, "EXIT_SUCCESS": 0, "CHAR_BIT": 8, "UCHAR_MAX": 255,
+    "cudaMemcpyHostToHost": 0, "cudaMemcpyHostToDevice": 1, "cudaMemcpyDeviceToHost": 2,
+    "cudaMemcpyDeviceToDevice": 3, "cudaMemcpyDefault": 4,
+}  # fmt: skip
+
+
+def evaluate(machine: Machine, node: Node | None) -> Value:
+    """Return the value of an expression; its effects are applied."""
+    if node is None:
+        return Unknown()
+    machine.step()
+    handler: Callable[[Machine, Node], Value] | None = _HANDLERS.get(node.type)
+    if handler is None:
+        for one in node.named_children:
+            if "expression" in one.type:
+                machine.evaluate(machine, one)
+        return Unknown()
+    try:
+        return handler(machine, node)
+    except TooComplexError:
+        return Unknown()
+
+
+def _number(machine: Machine, node: Node) -> Value:
+    written = text(node)
+    found = _INTEGER.match(written)
+    if found is not None:
+        digits = found[1].replace("'", "")
+        if digits[:2] not in ("0x", "0X", "0b", "0B") and len(digits) > 1 and digits[0] == "0":
+            return number(int(digits, 8)) if set(digits) <= set("01234567") else Unknown()
+        return number(int(digits, 0))
+    try:
+        value = float(written.rstrip("fFlL").replace("'", ""))
+    except ValueError:
+        return Unknown()
+    whole = number(int(value)) if value.is_integer() and abs(value) < 2**53 else None
+    return Real(whole, ONE if whole is not None else None, value)
+
+
+def _identifier(machine: Machine, node: Node) -> Value:
+    name = text(node)
+    found = machine.lookup(name)
+    if isinstance(found, int):
+        return machine.cells[found]
+    if isinstance(found, str):
+        inner = expression_of(found)
+        if inner is not None and element_type(found) is None and found != name:
+            return machine.evaluate(machine, inner)
+        return Unknown(found)
+    base = name.split("::")[-1]
+    if base in machine.program.functions or base in machine.program.kernels:
+        return Function(base)
+    if base in _LIMITS:
+        return number(_LIMITS[base])
+    value = machine.constant(name) if name in machine.program.constants else machine.constant(base)
+    if value is not None and not isinstance(value, Unknown):
+        return value
+    this = machine.lookup("this")
+    if isinstance(this, int):
+        record = machine.cells[this]
+        if isinstance(record, Record) and base in record.fields:
+            return record.fields[base]
+    return Unknown()
+
+
+def _parenthesized(machine: Machine, node: Node) -> Value:
+    value: Value = Unknown()
+    for one in node.named_children:
+        value = machine.evaluate(machine, one)
+    return value
+
+
+def _binary(machine: Machine, node: Node) -> Value:
+    operator = text(node.child_by_field_name("operator"))
+    left_node, right_node = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if operator in ("&&", "||", "and", "or"):
+        left = truth(machine.evaluate(machine, left_node))
+        right = truth(machine.evaluate(machine, right_node))
+        return both(left, right) if operator in ("&&", "and") else negated(both(negated(left), negated(right)))
+    left_value, right_value = machine.evaluate(machine, left_node), machine.evaluate(machine, right_node)
+    return operate(operator, left_value, right_value)
+
+
+def _unary(machine: Machine, node: Node) -> Value:
+    value = machine.evaluate(machine, node.child_by_field_name("argument"))
+    operator = text(node.child_by_field_name("operator"))
+    if operator in ("!", "not"):
+        return negated(truth(value))
+    value = promoted(value)
+    if operator == "-" and isinstance(value, Polynomial):
+        return multiply(value, number(-1))
+    if operator == "-" and isinstance(value, Real):
+        return reals("*", value, Real(number(-1), ONE, -1.0))
+    if operator == "~" and isinstance(value, Polynomial) and value.constant is not None:
+        return number(~value.constant)
+    return value if operator == "+" else Unknown()
+
+
+def _field(machine: Machine, node: Node) -> Value:
+    name = text(node.child_by_field_name("field"))
+    if "->" in [text(one) for one in node.children if not one.is_named]:
+        target = pointed_to(machine, machine.evaluate(machine, node.child_by_field_name("argument")))
+        if target is None:
+            return Unknown()
+        return machine.get(Place(target.cell, (*target.path, name)))
+    base = machine.evaluate(machine, node.child_by_field_name("argument"))
+    return base.fields.get(name, Unknown()) if isinstance(base, Record) else Unknown()
+
+
+def _subscript(machine: Machine, node: Node) -> Value:
+    place = subscript_place(machine, node)
+    if isinstance(place, Place):
+        return machine.get(place)
+    if isinstance(place, Pointer) and place.allocation is not None:
+        cell = machine.struct_cells.get(place.allocation)
+        index = divide(place.offset, number(place.element or 1)).constant
+        if cell is not None and index is not None:
+            return machine.get(Place(cell, (f"[{index}]",)))
+        contents = machine.heap[place.allocation].contents
+        if contents.low is not None and contents.high is not None:
+            width = add(contents.high, contents.low, -1).constant
+            return contents.low if width == 1 else Ranged(contents.low, contents.high)
+    return Unknown()
+
+
+def _pointer(machine: Machine, node: Node) -> Value:
+    argument = node.child_by_field_name("argument")
+    if text(node.child_by_field_name("operator")) == "&":
+        place = place_of(machine, argument)
+        if place is not None:
+            return place
+        value = machine.evaluate(machine, argument)
+        return value if isinstance(value, Function) else Unknown("pointer")
+    value = machine.evaluate(machine, argument)
+    if isinstance(value, Place):
+        return machine.get(value)
+    return value if isinstance(value, Function) else Unknown()
+
+
+def _assignment(machine: Machine, node: Node) -> Value:
+    left, operator = node.child_by_field_name("left"), text(node.child_by_field_name("operator"))
+    outer = machine.hint
+    machine.hint = text(left) if left is not None and left.type == "identifier" else outer
+    value = machine.evaluate(machine, node.child_by_field_name("right"))
+    place = place_of(machine, left)
+    if operator != "=":
+        value = operate(operator[:-1], machine.evaluate(machine, left), value)
+    if isinstance(place, Place):
+        before = machine.get(place)
+        if isinstance(before, Polynomial) or (isinstance(before, Unknown) and is_integer_type(before.type)):
+            if isinstance(value, Real):
+                value = machine.truncated(value) or Unknown("int")
+            if isinstance(value, Unknown) and value.type != "exit":
+                value = machine.unknown(machine.hint or text(left), "computed")
+        if isinstance(before, Pointer) and isinstance(value, Pointer) and value.element is None:
+            value = Pointer(value.allocation, value.offset, before.element)
+        if isinstance(before, Record) and before.type == "dim3" and isinstance(value, Polynomial):
+            value = Record("dim3", {"x": value, "y": ONE, "z": ONE})
+        machine.assign(place, value)
+    elif isinstance(place, Pointer):
+        machine.store(place, value)
+        if isinstance(value, Pointer | Place | Record) and place.allocation is not None:
+            target = pointed_to(machine, Pointer(place.allocation, ZERO))
+            index = divide(place.offset, number(place.element or 1)).constant
+            if target is not None and index is not None:
+                machine.assign(Place(target.cell, (f"[{index}]",)), value)
+    machine.hint = outer
+    return value
+
+
+def _update(machine: Machine, node: Node) -> Value:
+    place = place_of(machine, node.child_by_field_name("argument"))
+    if not isinstance(place, Place):
+        return Unknown()
+    before = machine.get(place)
+    operator = "+" if "++" in text(node) else "-"
+    after = operate(operator, before, ONE)
+    machine.assign(place, after)
+    return before if not text(node).startswith(("++", "--")) else after
+
+
+def _conditional(machine: Machine, node: Node) -> Value:
+    condition = condition_of(machine, node.child_by_field_name("condition"))
+    then, other = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
+    if condition.value is not None:
+        return machine.evaluate(machine, then if condition.value else other)
+    yes, no = machine.evaluate(machine, then), machine.evaluate(machine, other)
+    return choose(machine, condition, yes, no, machine.hint)
+
+
+def _cast(machine: Machine, node: Node) -> Value:
+    value = machine.evaluate(machine, node.child_by_field_name("value"))
+    return cast(machine, text(node.child_by_field_name("type")), value)
+
+
+def cast(machine: Machine, type_text: str, value: Value) -> Value:
+    """Return a value converted by a cast."""
+    type_text = machine.type_of(type_text)
+    if type_text.endswith("*"):
+        base = type_text[:-1].strip()
+        if isinstance(value, Pointer):
+            size = machine.size_of(base) if base != "void" else None
+            return Pointer(value.allocation, value.offset, size.constant if size is not None else value.element)
+        if isinstance(value, Polynomial) and value.constant == 0:
+            return Pointer(None, ZERO)
+        return value
+    if is_integer_type(type_text):
+        if isinstance(value, Real):
+            return machine.truncated(value) or Unknown("int")
+        return promoted(value)
+    if type_text in ("float", "double") and isinstance(value, Polynomial):
+        return real(value)
+    return value
+
+
+def _sizeof(machine: Machine, node: Node) -> Value:
+    type_ = node.child_by_field_name("type")
+    if type_ is not None:
+        return machine.size_of(text(type_)) or Unknown("int")
+    inner = node.child_by_field_name("value")
+    written = text(inner).strip("()")
+    found = machine.lookup(written)
+    value = machine.evaluate(machine, inner)
+    if isinstance(found, int):
+        if isinstance(value, Pointer) and value.allocation is not None:
+            known = machine.heap[value.allocation]
+            return known.size if known.name == written and known.size is not None else number(8)
+        if isinstance(value, Record) and value.type in machine.program.structs:
+            return machine.struct_size(value.type) or Unknown("int")
+        return number(4) if isinstance(value, Polynomial) else Unknown("int")
+    return machine.size_of(written) or Unknown("int")
+
+
+def _list(machine: Machine, node: Node) -> Value:
+    fields: dict[str, Value] = {}
+    for index, one in enumerate(node.named_children):
+        if one.type == "initializer_pair":
+            name = text(one.child_by_field_name("designator")).strip(". ")
+            fields[name] = machine.evaluate(machine, one.child_by_field_name("value"))
+        else:
+            fields[f"[{index}]"] = machine.evaluate(machine, one)
+    return Record("list", fields)
+
+
+def _new(machine: Machine, node: Node) -> Value:
+    type_text = text(node.child_by_field_name("type"))
+    declarator = node.child_by_field_name("declarator")
+    size = machine.size_of(type_text)
+    length: Value = ONE
+    if declarator is not None:
+        length = machine.evaluate(machine, declarator.child_by_field_name("length"))
+    total = multiply(size, length) if size is not None and isinstance(length, Polynomial) else None
+    made = machine.allocate(machine.hint or "new", total, "host")
+    return Pointer(made.allocation, ZERO, size.constant if size is not None else None)
+
+
+def _lambda(machine: Machine, node: Node) -> Value:
+    return Closure(node, tuple(machine.scopes))
+
+
+def _template(machine: Machine, node: Node) -> Value:
+    name = text(node.child_by_field_name("name"))
+    return Function(name.split("::")[-1], template_arguments(machine, node.child_by_field_name("arguments")))
+
+
+def template_arguments(machine: Machine, node: Node | None) -> tuple[str, ...]:
+    """Return template arguments as types or numbers, as far as they are known."""
+    found = []
+    for one in node.named_children if node is not None else ():
+        written = text(one)
+        resolved = machine.type_of(written)
+        if element_type(resolved) is None:
+            value = machine.evaluate(machine, expression_of(resolved)) if expression_of(resolved) is not None else None
+            if isinstance(value, Truth) and value.value is not None:
+                resolved = "true" if value.value else "false"
+            elif isinstance(value, Polynomial) and resolved not in ("true", "false"):
+                resolved = str(value) if value.constant is not None else f"?{value}"
+        found.append(resolved)
+    return tuple(found)
+
+
+def _qualified(machine: Machine, node: Node) -> Value:
+    inner = node.child_by_field_name("name")
+    if inner is not None and inner.type in ("template_function", "qualified_identifier"):
+        return machine.evaluate(machine, inner)
+    return _identifier(machine, node)
+
+
+_HANDLERS: dict[str, Callable[[Machine, Node], Value]] = {
+    "number_literal": _number,
+    "identifier": _identifier,
+    "type_identifier": _identifier,
+    "field_identifier": _identifier,
+    "qualified_identifier": _qualified,
+    "true": lambda machine, node: Truth(True),
+    "false": lambda machine, node: Truth(False),
+    "null": lambda machine, node: Pointer(None, ZERO),
+    "nullptr": lambda machine, node: Pointer(None, ZERO),
+    "parenthesized_expression": _parenthesized,
+    "condition_clause": lambda machine, node: condition_of(machine, node),
+    "comma_expression": _parenthesized,
+    "binary_expression": _binary,
+    "unary_expression": _unary,
+    "pointer_expression": _pointer,
+    "assignment_expression": _assignment,
+    "update_expression": _update,
+    "conditional_expression": _conditional,
+    "cast_expression": _cast,
+    "sizeof_expression": _sizeof,
+    "subscript_expression": _subscript,
+    "field_expression": _field,
+    "initializer_list": _list,
+    "new_expression": _new,
+    "lambda_expression": _lambda,
+    "template_function": _template,
+    "type_descriptor": lambda machine, node: machine.evaluate(machine, expression_of(text(node))),
+    "call_expression": lambda machine, node: machine.call(machine, node),
+}
+__all__ = ["Tensor", "branch", "cast", "evaluate", "operate", "place_of", "template_arguments"]

@@ -1,0 +1,375 @@
+"""Functions of the CUDA runtime, the C and C++ libraries, thrust and PyTorch that decide sizes and contents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.plan.host.machine import Machine
+from gpuemu_lsp.engine.plan.host.objects import make_vector
+from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, add, ceil_div, extreme, multiply, number
+from gpuemu_lsp.engine.plan.host.values import (
+    Contents,
+    Place,
+    Pointer,
+    Ranged,
+    Real,
+    Record,
+    Tensor,
+    Truth,
+    Unknown,
+    Value,
+)
+
+_Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
+_Method: TypeAlias = "Callable[[Machine, Value, list[Value], Place | Pointer | None, tuple[str, ...]], Value | None]"
+HARMLESS = frozenset({
+    "free", "cudaFree", "cudaFreeHost", "cudaFreeAsync", "srand", "time", "fprintf", "puts", "fflush",
+    "cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaSetDevice", "cudaGetDevice", "delete",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "fwrite", "memcmp", "strcmp", "fclose",
+})  # fmt: skip
+_RAND = Ranged(ZERO, number((1 << 31) - 1))
+
+
+def _allocate(space: str) -> _Handler:
+    def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        if len(values) >= 2 and isinstance(values[0], Place):
+            _store_allocation(machine, values[0], machine.integer(values[1]), space)
+        return ZERO
+
+    return run
+
+
+def _store_allocation(machine: Machine, place: Place, size: Polynomial | None, space: str) -> None:
+    names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
+    made = machine.allocate(names.get(place.cell, place.path[-1] if place.path else "memory"), size, space)
+    before = machine.get(place)
+    element = before.element if isinstance(before, Pointer) else None
+    machine.assign(place, Pointer(made.allocation, ZERO, element))
+
+
+def _allocate_pitch(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) >= 4 and isinstance(values[0], Place):
+        width, height = machine.integer(values[2]), machine.integer(values[3])
+        # The pitch of current GPUs is a multiple of 512 bytes.
+        pitch = multiply(ceil_div(width, number(512)), number(512)) if width is not None else None
+        size = multiply(pitch, height) if pitch is not None and height is not None else None
+        _store_allocation(machine, values[0], size, "device")
+        if isinstance(values[1], Place) and pitch is not None:
+            machine.assign(values[1], pitch)
+    return ZERO
+
+
+def _malloc(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    size = machine.integer(values[-1]) if values else None
+    if name.endswith("calloc") and len(values) == 2:
+        count = machine.integer(values[0])
+        size = multiply(count, size) if count is not None and size is not None else None
+    made = machine.allocate(machine.hint or "malloc", size, "host")
+    if name.endswith("calloc"):
+        machine.set_contents(made, Contents("any", ZERO, ONE))
+    return made
+
+
+def _memcpy(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) < 3:
+        return ZERO
+    target, source, count = values[0], values[1], machine.integer(values[2])
+    if isinstance(source, Place):
+        inner = machine.get(source)
+        source = inner if isinstance(inner, Pointer) else source
+    if isinstance(source, Pointer) and source.allocation is not None:
+        machine.reads.append((source.allocation, count, len(machine.launches)))
+    if isinstance(target, Pointer) and target.allocation is not None:
+        known = machine.heap[target.allocation]
+        whole = known.size is None or count is None or add(known.size, target.offset, -1) == count
+        contents = _copied_contents(machine, source)
+        if not whole or target.offset != ZERO:
+            contents = _merged(known.contents, contents)
+        machine.heap[target.allocation] = replace(known, contents=contents)
+    elif isinstance(target, Place) and isinstance(machine.get(target), Polynomial):
+        machine.assign(target, machine.unknown("value", "computed"))
+    return ZERO
+
+
+def _copied_contents(machine: Machine, source: Value) -> Contents:
+    contents = machine.contents(source)
+    # A host array that the program fills in a way that is not seen here.
+    return Contents("any", contents.low, contents.high) if contents.kind != "none" else Contents("unseen")
+
+
+def _merged(before: Contents, copied: Contents) -> Contents:
+    return Contents("some") if before.kind in ("none", "some") else Contents("any")
+
+
+def _memcpy_2d(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) >= 3:
+        source = values[2]
+        if isinstance(source, Pointer) and source.allocation is not None:
+            machine.reads.append((source.allocation, None, len(machine.launches)))
+        machine.set_contents(values[0], Contents("any", *_bounds(machine.contents(source))))
+    return ZERO
+
+
+def _bounds(contents: Contents) -> tuple[Polynomial | None, Polynomial | None]:
+    return contents.low, contents.high
+
+
+def _memset(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) >= 3 and isinstance(values[0], Pointer) and values[0].allocation is not None:
+        known = machine.heap[values[0].allocation]
+        value, count = machine.integer(values[1]), machine.integer(values[2])
+        zero = value is not None and value.constant == 0
+        contents = Contents("any", ZERO, ONE) if zero else Contents("any")
+        if known.size is not None and count is not None and add(known.size, values[0].offset, -1) != count:
+            contents = _merged(known.contents, contents)
+        machine.heap[values[0].allocation] = replace(known, contents=contents)
+    return values[0] if values and name.endswith("memset") and not name.startswith("cuda") else ZERO
+
+
+def _assert(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if values and isinstance(values[0], Truth):
+        machine.conditions.append(values[0])
+    return Unknown()
+
+
+def _input(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return machine.unknown(machine.hint or "argument", "input")
+
+
+def _scanf(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    for value in values:
+        if isinstance(value, Place) and not isinstance(machine.get(value), Pointer):
+            machine.assign(value, machine.unknown(machine.hint or "input", "computed"))
+        elif isinstance(value, Pointer):
+            machine.set_contents(value, Contents("any"))
+    return Unknown()
+
+
+def _extreme_of(kind: str) -> _Handler:
+    def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        numbers = [machine.integer(value) for value in values]
+        if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
+            return extreme(kind, numbers[0], numbers[1])
+        return Unknown()
+
+    return run
+
+
+def _ceil(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    value = values[0] if values else Unknown()
+    if isinstance(value, Real) and value.top is not None and value.bottom is not None:
+        up = ceil_div(value.top, value.bottom)
+        return Real(up, ONE, None if up.constant is None else float(up.constant))
+    if isinstance(value, Real) and value.value is not None:
+        return Real(number(math.ceil(value.value)), ONE, float(math.ceil(value.value)))
+    return value
+
+
+def _real_function(function: Callable[..., float]) -> _Handler:
+    def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        known = [_float(value) for value in values]
+        if any(value is None for value in known):
+            return Real()
+        try:
+            result = float(function(*known))
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return Real()
+        whole = number(int(result)) if result.is_integer() and abs(result) < 2**53 else None
+        return Real(whole, ONE if whole is not None else None, result)
+
+    return run
+
+
+def _float(value: Value) -> float | None:
+    if isinstance(value, Real):
+        return value.value
+    known = value.constant if isinstance(value, Polynomial) else None
+    return None if known is None else float(known)
+
+
+def _first(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return values[0] if values else Unknown()
+
+
+def _properties(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if values and isinstance(values[0], Place):
+        fields: dict[str, Value] = {
+            "maxThreadsPerBlock": number(1024), "warpSize": number(32), "multiProcessorCount": number(108),
+            "major": number(8), "minor": ZERO, "sharedMemPerBlock": number(49152), "maxGridSize": Record("array"),
+            "sharedMemPerBlockOptin": number(166912), "sharedMemPerMultiprocessor": number(167936),
+            "maxThreadsPerMultiProcessor": number(2048), "regsPerBlock": number(65536),
+            "cooperativeLaunch": ONE, "managedMemory": ONE, "canMapHostMemory": ONE, "integrated": ZERO,
+            "unifiedAddressing": ONE, "concurrentManagedAccess": ONE, "asyncEngineCount": number(3),
+        }  # fmt: skip
+        machine.assign(values[0], Record("cudaDeviceProp", fields))
+    return ZERO
+
+
+def _device_count(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if values and isinstance(values[0], Place):
+        machine.assign(values[0], ONE)
+    return ZERO
+
+
+def _host_pointer(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) >= 2 and isinstance(values[0], Place) and isinstance(values[1], Pointer):
+        machine.assign(values[0], values[1])
+    return ZERO
+
+
+def _fill(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if values and isinstance(values[0], Pointer):
+        contents = Contents("any")
+        if name.endswith("iota") and len(values) == 3 and isinstance(values[2], Polynomial):
+            data = machine.heap[values[0].allocation or 0]
+            if data.size is not None and values[0].element:
+                high = add(values[2], data.size, 1)
+                contents = Contents("any", values[2], high if values[0].element == 1 else None)
+        machine.set_contents(values[0], contents)
+    return Unknown()
+
+
+def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    base = name.split("::")[-1]
+    first = values[0] if values else Unknown()
+    kind = {"zeros": Contents("any", ZERO, ONE), "zeros_like": Contents("any", ZERO, ONE)}.get(base)
+    contents = kind or (Contents() if base.startswith("empty") else Contents("any"))
+    made = machine.allocate(machine.hint or "tensor", None, "device", contents)
+    sizes: tuple[Polynomial, ...] | None = None
+    elements: Polynomial | None = None
+    if isinstance(first, Tensor):
+        sizes, elements = first.sizes, tensor_elements(machine, first)
+    elif isinstance(first, Record) and first.type == "list":
+        known = [machine.integer(value) for value in first.fields.values()]
+        if all(value is not None for value in known):
+            sizes = tuple(value for value in known if value is not None)
+            elements = ONE
+            for size in sizes:
+                elements = multiply(elements, size)
+    elif isinstance(first, Polynomial):
+        sizes, elements = (first,), first
+    allocation = made.allocation or 0
+    machine.heap[allocation] = replace(machine.heap[allocation], elements=elements)
+    return Tensor(machine.hint or "tensor", allocation, sizes)
+
+
+def tensor_elements(machine: Machine, tensor: Tensor) -> Polynomial | None:
+    """Return the number of elements of a tensor, a new symbol if the program does not say it."""
+    known = machine.heap[tensor.allocation]
+    if known.elements is None and tensor.sizes is None:
+        count = machine.unknown(f"{tensor.name}_numel", "parameter")
+        machine.heap[tensor.allocation] = replace(known, elements=count)
+        return count
+    return known.elements
+
+
+def _method_data(
+    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, Record) and owner.type == "vector":
+        return owner.fields.get("data", Unknown())
+    if isinstance(owner, Tensor):
+        size = machine.size_of(template[0]) if template else None
+        return Pointer(owner.allocation, ZERO, size.constant if size is not None else None)
+    return None
+
+
+def _method_size(
+    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, Record) and owner.type == "vector":
+        return owner.fields.get("size", Unknown())
+    if isinstance(owner, Tensor) and values and isinstance(values[0], Polynomial):
+        index = values[0].constant
+        if owner.sizes is not None and index is not None and -len(owner.sizes) <= index < len(owner.sizes):
+            return owner.sizes[index]
+        key = f"{owner.name}_size_{index}".replace("-", "m")
+        if key not in machine.known:
+            machine.unknown(key, "parameter")
+        from gpuemu_lsp.engine.plan.host.symbolic import symbol
+
+        return symbol(key)
+    return None
+
+
+def _method_numel(
+    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    return tensor_elements(machine, owner) if isinstance(owner, Tensor) else None
+
+
+def _method_same(
+    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    return owner if isinstance(owner, Tensor) else None
+
+
+def _method_resize(
+    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, Record) and owner.type == "vector" and isinstance(place, Place) and values:
+        length, data = machine.integer(values[0]), owner.fields.get("data")
+        if length is not None and isinstance(data, Pointer):
+            made = make_vector(machine, "vector", "char", multiply(length, number(data.element or 1)), "host", [])
+            pointer = made.fields["data"]
+            assert isinstance(pointer, Pointer)
+            machine.assign(
+                place,
+                Record("vector", {"data": Pointer(pointer.allocation, ZERO, data.element), "size": length}),
+            )
+    return Unknown() if isinstance(owner, Record) else None
+
+
+def _method_push(
+    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, Record) and owner.type == "vector" and isinstance(place, Place):
+        data = owner.fields.get("data")
+        if isinstance(data, Pointer) and data.allocation is not None:
+            machine.heap[data.allocation] = replace(machine.heap[data.allocation], size=None, contents=Contents("any"))
+        machine.assign(place, Record("vector", {**owner.fields, "size": machine.unknown("size", "computed")}))
+        return Unknown()
+    return None
+
+
+LIBRARY: dict[str, _Handler] = {
+    **dict.fromkeys(("cudaMalloc", "cudaMallocAsync", "cuMemAlloc"), _allocate("device")),
+    "cudaMallocManaged": _allocate("managed"),
+    **dict.fromkeys(("cudaMallocHost", "cudaHostAlloc"), _allocate("host")),
+    "cudaMallocPitch": _allocate_pitch,
+    **dict.fromkeys(("malloc", "calloc", "aligned_alloc", "valloc", "_aligned_malloc"), _malloc),
+    **dict.fromkeys(("cudaMemcpy", "cudaMemcpyAsync", "memcpy", "memmove"), _memcpy),
+    **dict.fromkeys(("cudaMemcpy2D", "cudaMemcpy2DAsync"), _memcpy_2d),
+    **dict.fromkeys(("cudaMemset", "cudaMemsetAsync", "memset"), _memset),
+    **dict.fromkeys(("atoi", "atol", "atoll", "strtol", "strtoul", "stoi", "stol", "stoul"), _input),
+    **dict.fromkeys(("getCmdLineArgumentInt",), _input),
+    **dict.fromkeys(("assert", "TORCH_CHECK", "AT_ASSERTM", "AT_ASSERT", "CHECK", "TORCH_INTERNAL_ASSERT"), _assert),
+    **dict.fromkeys(("scanf", "fscanf", "sscanf", "fread"), _scanf),
+    **dict.fromkeys(("min", "fmin", "fminf"), _extreme_of("min")),
+    **dict.fromkeys(("max", "fmax", "fmaxf"), _extreme_of("max")),
+    **dict.fromkeys(("ceil", "ceilf"), _ceil),
+    **dict.fromkeys(("sqrt", "sqrtf"), _real_function(math.sqrt)),
+    **dict.fromkeys(("log2", "log2f"), _real_function(math.log2)),
+    **dict.fromkeys(("pow", "powf"), _real_function(math.pow)),
+    **dict.fromkeys(("floor", "floorf"), _real_function(math.floor)),
+    **dict.fromkeys(("rand", "random", "lrand48"), lambda machine, values, template, name: _RAND),
+    **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof"), _first),
+    "cudaGetDeviceProperties": _properties,
+    "cudaGetDeviceCount": _device_count,
+    "cudaHostGetDevicePointer": _host_pointer,
+    **dict.fromkeys(("iota", "fill", "generate", "fill_n", "generate_n"), _fill),
+    **dict.fromkeys(
+        ("empty", "zeros", "ones", "full", "rand_like", "empty_like", "zeros_like", "ones_like", "full_like"), _tensor
+    ),
+}
+METHODS: dict[str, _Method] = {
+    **dict.fromkeys(("data", "data_ptr", "begin", "const_data_ptr", "mutable_data_ptr", "get"), _method_data),
+    "size": _method_size,
+    "numel": _method_numel,
+    **dict.fromkeys(("contiguous", "cuda"), _method_same),
+    "resize": _method_resize,
+    **dict.fromkeys(("push_back", "emplace_back", "insert"), _method_push),
+}

@@ -1,0 +1,353 @@
+"""State of the interpretation of host code: variables, memory, conditions, and the launches reached so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.host.symbolic import (
+    ZERO,
+    Polynomial,
+    add,
+    divide,
+    extreme,
+    multiply,
+    number,
+    substitute,
+    symbol,
+)
+from gpuemu_lsp.engine.plan.host.syntax import HostProgram, expression_of
+from gpuemu_lsp.engine.plan.host.values import (
+    Allocation,
+    Contents,
+    HostLaunch,
+    Place,
+    Pointer,
+    Ranged,
+    Real,
+    Record,
+    Truth,
+    Unknown,
+    Value,
+)
+from gpuemu_lsp.engine.plan.types import INTEGERS, dtype_size, element_type
+
+MAX_STEPS = 30_000
+"""Statements and expressions of one interpretation."""
+_MAX_ALIASES = 8
+_SCALED = 1025
+"""Smallest constant that may be scaled down."""
+
+
+class LimitError(Exception):
+    """The interpretation takes too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSymbol:
+    """An integer that the program does not determine.
+
+    ``origin`` is ``input`` (the user of the program chooses it), ``parameter`` (an argument of callers that are not
+    known), ``constant`` (a constant of the program that may be smaller) or ``computed`` (it may depend on others in a
+    way that is not known). ``values`` are those that the program gives it.
+    """
+
+    name: str
+    origin: str
+    values: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Machine:
+    """State of one interpretation. ``evaluate``, ``execute`` and ``call`` are the interpreter's functions."""
+
+    program: HostProgram
+    evaluate: Callable[[Machine, Node | None], Value]
+    execute: Callable[[Machine, Node], str | None]
+    call: Callable[[Machine, Node], Value]
+    scalable: frozenset[str] = frozenset()
+    """``*`` if large constants become symbols, and the names of those that do not."""
+    device: frozenset[str] = frozenset()
+    """Names in device code, whose constants keep their values."""
+    cells: dict[int, Value] = field(default_factory=dict)
+    heap: dict[int, Allocation] = field(default_factory=dict)
+    scopes: list[dict[str, int | str]] = field(default_factory=lambda: [{}])
+    launches: list[HostLaunch] = field(default_factory=list)
+    conditions: list[Truth] = field(default_factory=list)
+    known: dict[str, HostSymbol] = field(default_factory=dict)
+    reads: list[tuple[int, Polynomial | None, int]] = field(default_factory=list)
+    """Copies to the host: the allocation, the bytes, and the number of launches before."""
+    results: list[Value] = field(default_factory=list)
+    hint: str = ""
+    """Name of the variable that the current expression initialises."""
+    function: str = ""
+    path: str = ""
+    depth: int = 0
+    steps: int = 0
+    struct_cells: dict[int, int] = field(default_factory=dict)
+    expanding: frozenset[str] = frozenset()
+    _cells_made: int = 0
+
+    def step(self) -> None:
+        """Count a step.
+
+        Raises
+        ------
+        LimitError
+            If there were too many.
+        """
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise LimitError
+
+    # ---- names
+
+    def declare(self, name: str, value: Value) -> int:
+        """Declare a variable in the innermost scope and return its cell."""
+        self._cells_made += 1
+        self.cells[self._cells_made] = value
+        self.scopes[-1][name] = self._cells_made
+        return self._cells_made
+
+    def lookup(self, name: str) -> int | str | None:
+        """Return the cell of a variable, the text of a type, or None."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Open a scope."""
+        self.scopes.append({})
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def type_of(self, text: str) -> str:
+        """Return a type as written with the names of aliases and template parameters replaced."""
+        for _ in range(_MAX_ALIASES):
+            text = text.replace("const ", "").removesuffix(" const").strip()
+            found = self.lookup(text)
+            if isinstance(found, str):
+                text = found
+            elif text in self.program.aliases:
+                text = self.program.aliases[text]
+            elif text in self.program.constants and not text.isdigit():
+                text = self.program.constants[text]
+            else:
+                break
+        return text
+
+    def size_of(self, text: str) -> Polynomial | None:
+        """Return the bytes of a type."""
+        text = self.type_of(text.strip())
+        if text.endswith(("*", "&")) or "(" in text:
+            return number(8)
+        known = element_type(text)
+        if known is not None:
+            return number(dtype_size(known.dtype) * known.lanes)
+        special = {"cufftComplex": 8, "cuComplex": 8, "cuDoubleComplex": 16, "clock_t": 8, "float3": 12, "dim3": 12}
+        text = text.removeprefix("struct ").removeprefix("std::")
+        if text in special:
+            return number(special[text])
+        return self.struct_size(text)
+
+    def struct_size(self, name: str) -> Polynomial | None:
+        """Return the bytes of a struct of plain fields."""
+        node = self.program.structs.get(name)
+        body = node.child_by_field_name("body") if node is not None else None
+        if node is None or body is None or self.depth > 20:
+            return None
+        total, widest = 0, 1
+        for one in body.named_children:
+            if one.type != "field_declaration":
+                if one.type in ("comment", "access_specifier", "function_definition"):
+                    continue
+                return None
+            type_ = one.child_by_field_name("type")
+            for declarator in one.children_by_field_name("declarator"):
+                if declarator.type == "function_declarator":
+                    continue
+                pointer = declarator.type == "pointer_declarator"
+                self.depth += 1
+                size = number(8) if pointer else self.size_of((type_.text or b"").decode("latin-1") if type_ else "")
+                self.depth -= 1
+                width = size.constant if size is not None else None
+                if width is None:
+                    return None
+                align = min(width & -width, 16)
+                count = 1
+                while declarator.type == "array_declarator":
+                    extent = self.evaluate(self, declarator.child_by_field_name("size"))
+                    length = extent.constant if isinstance(extent, Polynomial) else None
+                    if length is None:
+                        return None
+                    count *= length
+                    declarator = declarator.child_by_field_name("declarator") or declarator.named_children[0]
+                total = -(-total // align) * align + width * count
+                widest = max(widest, align)
+        return number(-(-total // widest) * widest) if total else number(1)
+
+    # ---- integers
+
+    def unknown(self, hint: str, origin: str, values: frozenset[int] = frozenset()) -> Polynomial:
+        """Return a new symbol, named after ``hint``."""
+        base = "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in hint).strip("_") or "size"
+        if base[0].isdigit() or base in ("min", "max", "ceil_div", "next_pow2", "select"):
+            base = f"size_{base}"
+        name, count = base, 1
+        while name in self.known:
+            count += 1
+            name = f"{base}_{count}"
+        self.known[name] = HostSymbol(name, origin, values)
+        return symbol(name)
+
+    def constant(self, name: str) -> Value | None:
+        """Return the value of a constant of the files, or of a variable at namespace scope."""
+        found = self.program.constants.get(name)
+        if found is None or name in self.expanding:
+            return None
+        node = expression_of(found)
+        if node is None:
+            return None
+        outer, self.expanding = self.expanding, self.expanding | {name}
+        try:
+            value = self.evaluate(self, node)
+        finally:
+            self.expanding = outer
+        return value if name in self.device else self.scaled(name, value)
+
+    def scaled(self, name: str, value: Value) -> Value:
+        """Return a symbol for a constant that may be smaller; other values unchanged."""
+        size = value.constant if isinstance(value, Polynomial) else None
+        if "*" not in self.scalable or name in self.scalable or size is None or size < _SCALED:
+            return value
+        for known in self.known.values():
+            if known.origin == "constant" and size in known.values:
+                return symbol(known.name)
+        return self.unknown(name, "constant", frozenset({size}))
+
+    def integer(self, value: Value, hint: str = "") -> Polynomial | None:
+        """Return a value as an integer; a symbol for one that is not known; None for other values."""
+        if isinstance(value, Polynomial):
+            return value
+        if isinstance(value, Real):
+            return self.truncated(value)
+        if isinstance(value, Truth) and value.value is not None:
+            return number(int(value.value))
+        return None
+
+    @staticmethod
+    def truncated(value: Real) -> Polynomial | None:
+        """Return a floating-point number converted to an integer."""
+        if value.value is not None and abs(value.value) < 2**62:
+            return number(int(value.value))
+        if value.top is not None and value.bottom is not None:
+            return divide(value.top, value.bottom)
+        return None
+
+    # ---- memory
+
+    def allocate(self, name: str, size: Polynomial | None, space: str, contents: Contents | None = None) -> Pointer:
+        """Allocate memory of ``size`` bytes."""
+        self._cells_made += 1
+        self.heap[self._cells_made] = Allocation(name, size, space, contents or Contents())
+        return Pointer(self._cells_made, ZERO)
+
+    def set_contents(self, pointer: Value, contents: Contents) -> None:
+        """Replace what is known of the contents of the memory at a pointer."""
+        if isinstance(pointer, Pointer) and pointer.allocation is not None:
+            known = self.heap[pointer.allocation]
+            self.heap[pointer.allocation] = replace(known, contents=contents)
+
+    def contents(self, pointer: Value) -> Contents:
+        """Return what is known of the contents of the memory at a pointer."""
+        if isinstance(pointer, Pointer) and pointer.allocation is not None:
+            return self.heap[pointer.allocation].contents
+        return Contents("any")
+
+    def store(self, pointer: Pointer, value: Value) -> None:
+        """Store a value to an element of an array; what it held before may remain in others."""
+        if pointer.allocation is None:
+            return
+        before = self.heap[pointer.allocation].contents
+        low, high = bounds(value)
+        if before.kind == "none":
+            after = Contents("any", low, high)
+        elif low is None or high is None or before.low is None or before.high is None:
+            after = Contents("any")
+        else:
+            after = Contents("any", least(before.low, low), most(before.high, high))
+        self.set_contents(pointer, after)
+
+    # ---- variables
+
+    def get(self, place: Place) -> Value:
+        """Return the value of an lvalue."""
+        value = self.cells.get(place.cell, Unknown())
+        for part in place.path:
+            value = value.fields.get(part, Unknown()) if isinstance(value, Record) else Unknown()
+        return value
+
+    def assign(self, place: Place, value: Value) -> None:
+        """Assign to an lvalue."""
+        self.cells[place.cell] = _with(self.cells.get(place.cell, Unknown()), place.path, value)
+
+    # ---- branches
+
+    def snapshot(self) -> tuple[dict[int, Value], dict[int, Allocation]]:
+        """Return a copy of variables and memory."""
+        return dict(self.cells), dict(self.heap)
+
+    def restore(self, state: tuple[dict[int, Value], dict[int, Allocation]]) -> None:
+        """Restore a copy."""
+        self.cells, self.heap = dict(state[0]), dict(state[1])
+
+
+def bounds(value: Value) -> tuple[Polynomial | None, Polynomial | None]:
+    """Return the half-open bounds of an integer."""
+    if isinstance(value, Polynomial):
+        return value, add(value, number(1))
+    if isinstance(value, Ranged):
+        return value.low, value.high
+    return None, None
+
+
+def least(one: Polynomial, other: Polynomial) -> Polynomial:
+    return _extreme("min", one, other)
+
+
+def most(one: Polynomial, other: Polynomial) -> Polynomial:
+    return _extreme("max", one, other)
+
+
+def _extreme(name: str, one: Polynomial, other: Polynomial) -> Polynomial:
+    difference = add(one, other, -1)
+    # Sizes are positive: `n - 1` is not below 0.
+    signs = {coefficient > 0 for factors, coefficient in difference.terms if factors}
+    if difference.constant is None and len(signs) == 1:
+        larger = one if signs == {True} else other
+        return larger if name == "max" else (other if larger is one else one)
+    return extreme(name, one, other)
+
+
+def _with(value: Value, path: tuple[str, ...], inner: Value) -> Value:
+    if not path:
+        return inner
+    record = value if isinstance(value, Record) else Record("")
+    fields: Mapping[str, Value] = record.fields
+    return Record(record.type, {**fields, path[0]: _with(fields.get(path[0], Unknown()), path[1:], inner)})
+
+
+def is_integer_type(text: str) -> bool:
+    """Return whether a type is an integer type."""
+    known = element_type(text)
+    return known is not None and known.lanes == 1 and known.dtype in INTEGERS
+
+
+__all__ = ["HostSymbol", "LimitError", "Machine", "bounds", "is_integer_type", "multiply", "substitute"]

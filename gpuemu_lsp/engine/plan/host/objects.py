@@ -1,0 +1,147 @@
+"""Objects that host code constructs: ``dim3``, vectors, and structs."""
+
+from __future__ import annotations
+
+import re
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.host.machine import Machine, bounds, is_integer_type
+from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, multiply, number
+from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
+from gpuemu_lsp.engine.plan.host.values import Contents, Pointer, Real, Record, Unknown, Value
+from gpuemu_lsp.engine.plan.types import element_type
+
+_VECTOR = re.compile(r"(?:\w+::)*(?P<kind>\w*vector)\s*<\s*(?P<element>.+?)\s*(?:,[^<>]*)?>$")
+_ARRAY = re.compile(r"(?:std::)?array\s*<\s*(?P<element>.+?)\s*,\s*(?P<length>[^,<>]+)>$")
+_MAX_FIELDS = 64
+
+
+def constructed(machine: Machine, type_text: str, node: Node | None, name: str) -> Value | None:
+    """Return the object of a declaration; None for a type that is not known.
+
+    ``node`` has the arguments of the constructor, or the expression that the variable is a copy of.
+    """
+    if type_text in ("dim3", "uint3", "int3"):
+        return _dim3(machine, node)
+    found = _VECTOR.match(type_text)
+    if found is not None:
+        return vector(machine, found["kind"], found["element"], node, name)
+    base = type_text.removeprefix("struct ").split("<")[0]
+    if base in machine.program.structs:
+        return _struct(machine, base, node)
+    return None
+
+
+def _arguments(machine: Machine, node: Node | None) -> list[Value]:
+    if node is None:
+        return []
+    if node.type in ("argument_list", "initializer_list"):
+        return [machine.evaluate(machine, one) for one in node.named_children]
+    return [machine.evaluate(machine, node)]
+
+
+def _dim3(machine: Machine, node: Node | None) -> Value:
+    return dim3(machine, _arguments(machine, node))
+
+
+def dim3(machine: Machine, values: list[Value]) -> Value:
+    """Return a ``dim3`` of some sizes; a copy of another one."""
+    if len(values) == 1 and isinstance(values[0], Record):
+        record = values[0]
+        if record.type != "list":
+            return record
+        values = list(record.fields.values())
+    parts: dict[str, Value] = {"x": ONE, "y": ONE, "z": ONE}
+    for axis, value in zip("xyz", values, strict=False):
+        size = machine.integer(value)
+        parts[axis] = size if size is not None else Unknown()
+    return Record("dim3", parts)
+
+
+def vector(machine: Machine, kind: str, element: str, node: Node | None, name: str) -> Value:
+    """Return a ``std::vector``, or one of thrust."""
+    if node is not None and node.type not in ("argument_list", "initializer_list"):
+        value = machine.evaluate(machine, node)
+        return value if isinstance(value, Record) else vector(machine, kind, element, None, name)
+    values = _arguments(machine, node)
+    space = "device" if kind == "device_vector" else "host"
+    if node is not None and node.type == "initializer_list":
+        listed, length = values, number(len(values))
+    else:
+        listed, length = [], ZERO
+        first = values[0] if values else None
+        if isinstance(first, Record) and first.type == "list":
+            listed, length = list(first.fields.values()), number(len(first.fields))
+        elif isinstance(first, Record) and first.type == "vector":
+            return _copied(machine, first, name, space)
+        elif first is not None:
+            size = machine.integer(first)
+            length = size if size is not None else machine.unknown(f"{name}_size", "computed")
+    return make_vector(machine, name, element, length, space, listed or values[1:2])
+
+
+def make_vector(
+    machine: Machine, name: str, element: str, length: Polynomial, space: str, values: list[Value]
+) -> Record:
+    """Return a vector of ``length`` elements, which are zero if no ``values`` are given."""
+    size = machine.size_of(element)
+    pointer = machine.allocate(name, multiply(size, length) if size is not None else None, space)
+    machine.set_contents(pointer, Contents("any", ZERO, ONE))
+    if values:
+        machine.set_contents(pointer, Contents())
+        for value in values:
+            machine.store(pointer, value)
+    data = Pointer(pointer.allocation, ZERO, size.constant if size is not None else None)
+    return Record("vector", {"data": data, "size": length})
+
+
+def _copied(machine: Machine, source: Record, name: str, space: str) -> Record:
+    data = source.fields.get("data")
+    if not isinstance(data, Pointer) or data.allocation is None:
+        return source
+    known = machine.heap[data.allocation]
+    pointer = machine.allocate(name, known.size, space, known.contents)
+    return Record("vector", {**source.fields, "data": Pointer(pointer.allocation, ZERO, data.element)})
+
+
+def _struct(machine: Machine, name: str, node: Node | None) -> Value:
+    if node is not None and node.type not in ("argument_list", "initializer_list"):
+        return machine.evaluate(machine, node)
+    found: dict[str, Value] = {}
+    body = machine.program.structs[name].child_by_field_name("body")
+    values = _arguments(machine, node)
+    for one in body.named_children if body is not None else ():
+        if one.type != "field_declaration" or len(found) > _MAX_FIELDS:
+            continue
+        type_text = text(one.child_by_field_name("type"))
+        default = one.child_by_field_name("default_value")
+        for declarator in one.children_by_field_name("declarator"):
+            if declarator.type == "function_declarator":
+                continue
+            value: Value = Unknown(type_text)
+            if node is not None and node.type == "initializer_list" and len(found) < len(values):
+                value = values[len(found)]
+            elif default is not None:
+                value = machine.evaluate(machine, default)
+            elif declarator.type != "pointer_declarator" and type_text in ("dim3",):
+                value = dim3(machine, [])
+            found[declared_name(declarator)] = value
+    return Record(name, found)
+
+
+def default_value(machine: Machine, type_text: str, name: str, pointer: bool, origin: str) -> Value:
+    """Return the value of a parameter whose argument is not known."""
+    if pointer:
+        memory = machine.allocate(name, None, "parameter", Contents("any"))
+        size = machine.size_of(type_text)
+        return Pointer(memory.allocation, ZERO, size.constant if size is not None else None)
+    known = element_type(type_text)
+    if is_integer_type(type_text):
+        return machine.unknown(name, origin)
+    if known is not None and known.dtype != "bool":
+        return Real()
+    return Unknown(type_text)
+
+
+__all__ = ["bounds", "constructed", "default_value", "dim3", "make_vector", "vector"]

@@ -1,0 +1,79 @@
+"""Lvalues: variables, fields, and elements of memory."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.host.machine import Machine
+from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, add, multiply, number
+from gpuemu_lsp.engine.plan.host.syntax import text
+from gpuemu_lsp.engine.plan.host.values import Place, Pointer, Record, Value
+
+
+def place_of(machine: Machine, node: Node | None) -> Place | Pointer | None:
+    """Return the lvalue of an expression: a variable or field of one, or an element of memory."""
+    if node is None:
+        return None
+    if node.type in ("identifier", "qualified_identifier"):
+        cell = machine.lookup(text(node))
+        if isinstance(cell, int):
+            return Place(cell)
+        this = machine.lookup("this")
+        if isinstance(this, int) and cell is None and text(node) in _fields(machine.cells[this]):
+            return Place(this, (text(node),))
+        return None
+    if node.type == "parenthesized_expression":
+        return place_of(machine, node.named_children[0]) if node.named_children else None
+    if node.type == "field_expression":
+        base, name = node.child_by_field_name("argument"), text(node.child_by_field_name("field"))
+        owner = place_of(machine, base)
+        if "->" in [text(one) for one in node.children if not one.is_named]:
+            return _within(pointed_to(machine, machine.evaluate(machine, base)), name)
+        return _within(owner, name) if isinstance(owner, Place) else None
+    if node.type == "pointer_expression" and text(node.child_by_field_name("operator")) == "*":
+        value = machine.evaluate(machine, node.child_by_field_name("argument"))
+        return value if isinstance(value, Place | Pointer) else None
+    if node.type == "subscript_expression":
+        return subscript_place(machine, node)
+    if node.type == "cast_expression":
+        return place_of(machine, node.child_by_field_name("value"))
+    return None
+
+
+def _fields(value: Value) -> frozenset[str]:
+    return frozenset(value.fields) if isinstance(value, Record) else frozenset()
+
+
+def _within(place: Place | None, name: str) -> Place | None:
+    return None if place is None else Place(place.cell, (*place.path, name))
+
+
+def pointed_to(machine: Machine, value: Value) -> Place | None:
+    """Return the object that a pointer points to."""
+    if isinstance(value, Place):
+        return value
+    if isinstance(value, Pointer) and value.allocation is not None:
+        if value.allocation not in machine.struct_cells:
+            machine.struct_cells[value.allocation] = machine.declare(f"*{value.allocation}", Record("object"))
+        return Place(machine.struct_cells[value.allocation])
+    return None
+
+
+def subscript_place(machine: Machine, node: Node) -> Place | Pointer | None:
+    """Return the lvalue of ``a[i]``."""
+    base = machine.evaluate(machine, node.child_by_field_name("argument"))
+    listed = node.child_by_field_name("indices")
+    index = (
+        machine.evaluate(machine, listed.named_children[0]) if listed is not None and listed.named_children else None
+    )
+    if isinstance(base, Record) and base.type == "vector":
+        data = base.fields.get("data")
+        base = data if isinstance(data, Pointer) else base
+    if isinstance(base, Pointer):
+        offset = multiply(index, number(base.element or 1)) if isinstance(index, Polynomial) else ZERO
+        return Pointer(base.allocation, add(base.offset, offset), base.element)
+    if isinstance(base, Record):
+        owner = place_of(machine, node.child_by_field_name("argument"))
+        if isinstance(owner, Place) and isinstance(index, Polynomial) and index.constant is not None:
+            return Place(owner.cell, (*owner.path, f"[{index.constant}]"))
+    return None

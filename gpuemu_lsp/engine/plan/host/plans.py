@@ -1,0 +1,289 @@
+"""Plans of a kernel as the program launches it: sizes, buffers and their contents as the host code has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
+from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.host.constraints import Constraints, rounds_up
+from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch, host_launches, is_complete
+from gpuemu_lsp.engine.plan.host.symbolic import (
+    Polynomial,
+    TooComplexError,
+    add,
+    divide,
+    number,
+    substitute,
+    symbols,
+)
+from gpuemu_lsp.engine.plan.host.values import Allocation, Pointer, Real, Record, Tensor, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
+from gpuemu_lsp.engine.plan.model import PlanArg, ReadLaunch, ScalarArg, StructMember, TensorArg
+from gpuemu_lsp.engine.plan.struct_arguments import StructParam
+from gpuemu_lsp.engine.plan.struct_layout import Leaf
+from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size, element_type
+from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, parse
+from gpuemu_lsp.engine.source.model import Param
+
+_MAX_DIMS = 8
+_TRUTH = {"true": "1", "false": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """What a launch in the program says about one instance of a kernel."""
+
+    roles: ArgumentRoles
+    launch: ResolvedLaunch
+    read: ReadLaunch
+
+
+@dataclass(slots=True)
+class _Building:
+    """State while one launch is turned into a plan."""
+
+    context: KernelContext
+    found: ReadHostLaunch
+    replaced: dict[str, Polynomial]
+    uncertain: set[str] = field(default_factory=set)
+    unjudged: set[str] = field(default_factory=set)
+    unseen: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    unknown: list[str] = field(default_factory=list)
+
+    def expression(self, value: Polynomial) -> Expression:
+        """Return an integer as an expression over dims.
+
+        Raises
+        ------
+        TooComplexError
+            If it is too long.
+        """
+        value = substitute(value, self.replaced)
+        self.used |= symbols(value)
+        written = str(value)
+        if len(written) > MAX_LENGTH // 4:
+            raise TooComplexError
+        return parse(written)
+
+
+def host_plan(context: KernelContext) -> HostPlan | None:
+    """Return the plan of the first launch in the program that determines one; None if there is none."""
+    found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
+    suited = [one for one in found if is_complete(one.launch) and _is_instance(context, one.launch.template)]
+    for one in sorted(suited, key=_open_symbols):
+        try:
+            made = _built(context, one)
+        except (TooComplexError, ValueError):
+            continue
+        if made is not None:
+            return made
+    return None
+
+
+def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
+    """Return the template arguments with which the program launches a kernel."""
+    found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
+    return list(dict.fromkeys(one.launch.template for one in found if one.launch.template))
+
+
+def _open_symbols(one: ReadHostLaunch) -> int:
+    names = {name for extent in (*one.launch.grid, *one.launch.block) if extent is not None for name in symbols(extent)}
+    return sum(one.run.symbols[name].origin == "computed" for name in names)
+
+
+def _is_instance(context: KernelContext, template: tuple[str, ...]) -> bool:
+    """Return whether a launch is one of this instance of the template."""
+    wanted = [context.bindings.get(param.name, "") for param in context.declaration.template]
+    return all(
+        _TRUTH.get(given, given) == _TRUTH.get(known, known)
+        or (element_type(given) is not None and element_type(given) == element_type(known))
+        for given, known in zip(template, wanted, strict=False)
+    )
+
+
+def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
+    params, values = context.declaration.params, one.launch.arguments
+    if len(values) > len(params):
+        return None
+    pointers = [value for value in values if isinstance(value, Pointer)]
+    if pointers and all(value.allocation is None for value in pointers):
+        return None
+    constraints = Constraints(one)
+    building = _Building(context, one, constraints.equal)
+    args: list[PlanArg] = []
+    for index, param in enumerate(params):
+        value = values[index] if index < len(values) else Unknown()
+        made = list(_arguments(building, param, value))
+        if not made:
+            return None
+        args += made
+    args = _without_aliases(args, values, building)
+    grid = tuple(building.expression(extent) for extent in one.launch.grid if extent is not None)
+    block = tuple(building.expression(extent) for extent in one.launch.block if extent is not None)
+    shared = building.expression(one.launch.shared) if one.launch.shared is not None else parse(0)
+    dims = tuple(constraints.dim(name) for name in sorted(building.used))
+    if len(dims) > _MAX_DIMS:
+        return None
+    extents = [substitute(extent, constraints.equal) for extent in one.launch.grid if extent is not None]
+    ragged = frozenset(name for name in building.used if any(rounds_up(extent, name) for extent in extents))
+    free = frozenset(name for name in building.used if constraints.is_free(name))
+    read = ReadLaunch(
+        uncertain=frozenset(building.uncertain),
+        ragged=ragged,
+        values={name: constraints.values(name) for name in building.used},
+        free=free,
+        unjudged=frozenset(building.unjudged),
+        unseen=frozenset(building.unseen),
+        host=True,
+    )
+    file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""
+    launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
+    roles = ArgumentRoles(tuple(args), dims)
+    return HostPlan(roles, launch, read)
+
+
+def _arguments(building: _Building, param: Param, value: Value) -> Iterator[PlanArg]:
+    """Yield the argument of a parameter, one for each member of a struct; none if it is not known."""
+    context = building.context
+    known = element_type(param.type, context.type_aliases)
+    if param.pointer:
+        if param.pointer_depth > 1:
+            return
+        yield from _tensor(building, param.name, known or ElementType("uint8"), known is None, param.const, value)
+        return
+    struct = StructParam.of(context, param)
+    if struct is not None:
+        if struct.layout is not None:
+            for leaf in struct.layout.leaves:
+                made = list(_member(building, param.name, leaf, value))
+                if not made:
+                    return
+                yield from (
+                    replace(arg, member=StructMember(param.name, leaf.offset, struct.layout.size)) for arg in made
+                )
+        return
+    if known is None or known.lanes != 1:
+        return
+    yield _scalar(building, param.name, known.dtype, value)
+
+
+def _member(building: _Building, name: str, leaf: Leaf, value: Value) -> Iterator[PlanArg]:
+    inner = value
+    for part in re.findall(r"\w+|\[\d+\]", leaf.path):
+        inner = inner.fields.get(part, Unknown()) if isinstance(inner, Record) else Unknown()
+    path = f"{name}.{leaf.path}"
+    if leaf.pointer_depth == 1:
+        yield from _tensor(
+            building, path, leaf.element or ElementType("uint8"), leaf.element is None, leaf.const, inner
+        )
+    elif leaf.pointer_depth == 0 and leaf.element is not None and leaf.element.lanes == 1:
+        yield _scalar(building, path, leaf.element.dtype, inner)
+
+
+def _scalar(building: _Building, name: str, dtype: str, value: Value) -> ScalarArg:
+    if dtype in INTEGERS or dtype == "bool":
+        if isinstance(value, Truth) and value.value is not None:
+            return ScalarArg(name, name, dtype, value.value if dtype == "bool" else parse(int(value.value)))
+        if isinstance(value, Real) and value.top is not None and value.bottom is not None:
+            value = divide(value.top, value.bottom)
+        if isinstance(value, Polynomial):
+            if dtype == "bool":
+                return ScalarArg(name, name, dtype, (value.constant or 0) != 0)
+            return ScalarArg(name, name, dtype, building.expression(value))
+        if dtype == "bool":
+            return ScalarArg(name, name, dtype, True)
+        # An integer that the host code does not show may be anything: no claim holds for it.
+        building.unknown.append(name)
+        building.unseen.add(name)
+        return ScalarArg(name, name, dtype, parse(1))
+    number_ = value.value if isinstance(value, Real) else None
+    if isinstance(value, Polynomial):
+        number_ = None if value.constant is None else float(value.constant)
+    return ScalarArg(name, name, dtype, 0.5 if number_ is None else number_)
+
+
+def _tensor(
+    building: _Building, name: str, known: ElementType, opaque: bool, const: bool, value: Value
+) -> Iterator[PlanArg]:
+    if isinstance(value, Tensor):
+        value = Pointer(value.allocation, number(0))
+    if not isinstance(value, Pointer):
+        return
+    if value.allocation is None:
+        yield ScalarArg(name, name, "uint64", parse(0))
+        return
+    memory = building.found.launch.memory[value.allocation]
+    elements = _elements(memory, value, known)
+    if elements is None:
+        return
+    if symbols(value.offset) or value.offset.constant != 0:
+        building.uncertain.add(name)
+    written = memory.contents.kind == "none" and memory.space != "parameter" and not memory.shared
+    direction = "out" if written else "in" if const else "inout"
+    if direction == "out" and (const or not _is_copied_back(building.found, value.allocation, memory)):
+        building.unjudged.add(name)
+    shape = building.expression(elements)
+    bounds = None
+    if known.dtype in INTEGERS:
+        bounds = _range(building, name, memory, opaque)
+    yield TensorArg(name, name, direction, known.dtype, (shape,), bounds, lanes=known.lanes)
+
+
+def _elements(memory: Allocation, pointer: Pointer, known: ElementType) -> Polynomial | None:
+    """Return the length of a buffer in values; None if it is not known."""
+    if memory.elements is not None and memory.size is None:
+        return memory.elements if pointer.offset.constant == 0 else None
+    if memory.size is None:
+        return None
+    return divide(add(memory.size, pointer.offset, -1), number(dtype_size(known.dtype)))
+
+
+def _range(
+    building: _Building, name: str, memory: Allocation, opaque: bool
+) -> tuple[Expression | float, Expression | float]:
+    contents = memory.contents
+    if contents.low is not None and contents.high is not None and not opaque:
+        return building.expression(contents.low), building.expression(contents.high)
+    if contents.kind != "none":
+        building.unseen.add(name)
+    return parse(0), parse(1)
+
+
+def _is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation) -> bool:
+    """Return whether the host copies all of an allocation that this launch alone writes."""
+    launch = found.launch
+    for source, count, after in found.run.reads:
+        if source != allocation or after <= launch.number or count is None or count != memory.size:
+            continue
+        between = found.run.launches[launch.number + 1 : after]
+        if not any(_uses(other.arguments, allocation) for other in between):
+            return True
+    return False
+
+
+def _uses(values: Iterable[Value], allocation: int) -> bool:
+    return any(
+        (isinstance(value, Pointer) and value.allocation == allocation)
+        or (isinstance(value, Record) and _uses(value.fields.values(), allocation))
+        for value in values
+    )
+
+
+def _without_aliases(args: list[PlanArg], values: tuple[Value, ...], building: _Building) -> list[PlanArg]:
+    """Return the arguments; a buffer that is passed twice is not one that the kernel has to write."""
+    given = [value.allocation for value in values if isinstance(value, Pointer) and value.allocation is not None]
+    if len(set(given)) == len(given):
+        return args
+    twice = {
+        param.name
+        for param, value in zip(building.context.declaration.params, values, strict=False)
+        if isinstance(value, Pointer) and given.count(value.allocation or 0) > 1
+    }
+    building.uncertain |= twice
+    return [
+        replace(arg, direction="inout") if isinstance(arg, TensorArg) and arg.param in twice else arg for arg in args
+    ]

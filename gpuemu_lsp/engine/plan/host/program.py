@@ -1,0 +1,80 @@
+"""Interpretation of a program from its entry points, and the launches that it makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.plan.host.calls import bind_parameter, call
+from gpuemu_lsp.engine.plan.host.expressions import evaluate
+from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
+from gpuemu_lsp.engine.plan.host.statements import execute
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial
+from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram
+from gpuemu_lsp.engine.plan.host.values import HostLaunch
+
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_MAX_ROOTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class HostRun:
+    """The launches of one interpretation, its symbols, and its copies to the host."""
+
+    launches: tuple[HostLaunch, ...]
+    symbols: dict[str, HostSymbol]
+    reads: tuple[tuple[int, Polynomial | None, int], ...]
+
+
+def interpret(
+    program: HostProgram,
+    root: HostFunction,
+    scalable: frozenset[str] = frozenset(),
+    device: frozenset[str] = frozenset(),
+) -> HostRun:
+    """Execute a function with arguments that are not known; those of ``main`` are a user's.
+
+    If ``scalable`` has ``*``, large constants become symbols, except those of the other names in it and of the names
+    in device code, ``device``.
+    """
+    machine = Machine(program, evaluate, execute, call, scalable, device)
+    machine.function, machine.path = root.name, root.path
+    try:
+        for name, _ in root.template:
+            machine.scopes[-1][name] = "float"
+        for parameter in root.parameters:
+            bind_parameter(machine, parameter, None, "input" if root.name == "main" else "parameter")
+        if root.body is not None:
+            machine.execute(machine, root.body)
+    except (LimitError, RecursionError):
+        pass
+    return HostRun(tuple(machine.launches), machine.known, tuple(machine.reads))
+
+
+def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
+    """Return the functions from which a launch of some kernels is reached and that no other function calls."""
+    functions = [one for listed in program.functions.values() for one in listed]
+    words = {id(one): set(_WORD.findall(one.node.text or b"")) for one in functions}
+    wanted = {name.encode() for name in kernels}
+    reached = {id(one): one for one in functions if words[id(one)] & wanted and _launches(one)}
+    direct = list(reached.values())
+    waiting = list(direct)
+    called: set[int] = set()
+    while waiting:
+        target = waiting.pop()
+        for one in functions:
+            if one is not target and target.name.encode() in words[id(one)] and one.name != target.name:
+                called.add(id(target))
+                if id(one) not in reached:
+                    reached[id(one)] = one
+                    waiting.append(one)
+    tops = [one for one in reached.values() if id(one) not in called]
+    tops.sort(key=lambda one: one.name != "main")
+    # Functions that launch follow: a caller may not reach them in a way that is understood.
+    return [*tops, *(one for one in direct if one not in tops)][:_MAX_ROOTS]
+
+
+def _launches(function: HostFunction) -> bool:
+    written = function.node.text or b""
+    return b"<<<" in written or b"cudaLaunch" in written or bool(function.template)

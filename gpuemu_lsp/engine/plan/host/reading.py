@@ -1,0 +1,137 @@
+"""The launches of a kernel in the host code of its file, or of files that include or use it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
+from gpuemu_lsp.engine.plan.host.symbolic import symbols
+from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostProgram, program_of
+from gpuemu_lsp.engine.plan.host.values import HostLaunch
+from gpuemu_lsp.engine.source import DeviceViews, device_views
+from gpuemu_lsp.engine.source.headers.includes import include_closure, load
+from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, sources_near
+from gpuemu_lsp.engine.source.host.constants import file_constants
+from gpuemu_lsp.engine.source.memo import Memo
+from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, decode
+
+_DIRECTIVE = re.compile(r"^[ \t]*#.*?(?<!\\)$", re.MULTILINE | re.DOTALL)
+_MAX_THREADS = 1 << 18
+_MAX_BYTES = 1 << 24
+_MAX_FILES = 3
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHostLaunch:
+    """A launch with the interpretation that reached it. ``file`` is the path of another file that has it."""
+
+    launch: HostLaunch
+    run: HostRun
+    file: str | None = None
+
+
+class _HostReading:
+    """Interpretations of a program, by entry point and the constants that are symbols."""
+
+    def __init__(self, views: DeviceViews) -> None:
+        constants = file_constants(views.files, views.macros)
+        files = [HostFile(file.path, file.text.code) for file in views.files]
+        self.program: HostProgram = program_of(files, views.macros, constants)
+        code = _DIRECTIVE.sub("", "\n".join((views.view, *views.headers.values())))
+        self._device = views.macros.expand(frozenset(WORD.findall(code)))
+        self._runs: dict[tuple[object, ...], HostRun] = {}
+        self._found: dict[str, tuple[ReadHostLaunch, ...]] = {}
+
+    def launches(self, kernel: str) -> tuple[ReadHostLaunch, ...]:
+        """Return the launches of a kernel, scaled down where the program's constants are large."""
+        if kernel not in self._found:
+            self._found[kernel] = tuple(self._launches(kernel))
+        return self._found[kernel]
+
+    def _launches(self, kernel: str) -> Iterator[ReadHostLaunch]:
+        for root in roots(self.program, [kernel]):
+            run = self._run(root, frozenset())
+            mine = [launch for launch in run.launches if launch.kernel == kernel]
+            excluded: frozenset[str] = frozenset()
+            for _ in range(_ATTEMPTS):
+                if not any(map(_is_large, mine)):
+                    break
+                scaled = self._run(root, frozenset({"*"}) | excluded)
+                there = [launch for launch in scaled.launches if launch.kernel == kernel]
+                fixed = _fixed(there, scaled)
+                if not fixed:
+                    run, mine = scaled, there
+                    break
+                excluded |= fixed
+            found = [ReadHostLaunch(launch, run) for launch in mine if not _is_large(launch, 4)]
+            yield from found
+            if any(is_complete(one.launch) for one in found):
+                return
+
+    def _run(self, root: object, scalable: frozenset[str]) -> HostRun:
+        key = id(root), scalable
+        if key not in self._runs:
+            self._runs[key] = interpret(self.program, root, scalable, self._device)  # type: ignore[arg-type]
+        return self._runs[key]
+
+
+_known_readings: Memo[_HostReading] = Memo(6)
+
+
+def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) -> tuple[ReadHostLaunch, ...]:
+    """Return the launches of a kernel in the program around a file; those in the file itself first."""
+    if not source.path:
+        return ()
+    views = device_views(source.path, source.text, include_dirs)
+    found = _known_readings.get(views, lambda: _HostReading(views)).launches(kernel)
+    if found:
+        return found
+    name, tried = kernel.encode(), 0
+    for candidate in sources_near(source.path):
+        if candidate == source.path or name not in launched_names(candidate):
+            continue
+        content = load(candidate)
+        # A kernel of the same name in a file that does not include this one is another kernel.
+        if content is None or tried == _MAX_FILES or source.path not in include_closure(candidate, include_dirs):
+            continue
+        tried += 1
+        others = device_views(candidate, decode(content.raw), include_dirs)
+        reading = _known_readings.get(others, lambda others=others: _HostReading(others))  # type: ignore[misc]
+        there = reading.launches(kernel)
+        if there:
+            return tuple(ReadHostLaunch(one.launch, one.run, candidate) for one in there)
+    return ()
+
+
+def is_complete(launch: HostLaunch) -> bool:
+    """Return whether grid, block and shared memory of a launch are known."""
+    return launch.shared is not None and None not in (*launch.grid, *launch.block)
+
+
+def _is_large(launch: HostLaunch, times: int = 1) -> bool:
+    """Return whether a launch of constant sizes takes too long to emulate, or several times that."""
+    extents = [extent.constant if extent is not None else None for extent in (*launch.grid, *launch.block)]
+    threads = math.prod(extent for extent in extents if extent is not None)
+    sizes = (memory.size.constant for memory in launch.memory.values() if memory.size is not None)
+    return threads > times * _MAX_THREADS or any(size is not None and size > times * _MAX_BYTES for size in sizes)
+
+
+def _fixed(launches: Sequence[HostLaunch], run: HostRun) -> frozenset[str]:
+    """Return the constants that must keep their values: those of blocks, shared memory and template arguments."""
+    found: set[str] = set()
+    for launch in launches:
+        for extent in (*launch.block, launch.shared):
+            if extent is not None:
+                found |= {name for name in symbols(extent) if run.symbols[name].origin == "constant"}
+        found |= {
+            name
+            for argument in launch.template
+            for name in WORD.findall(argument)
+            if argument.startswith("?") and name in run.symbols and run.symbols[name].origin == "constant"
+        }
+    return frozenset(found)

@@ -1,0 +1,218 @@
+"""Integers of host code as polynomials over symbols, in a normal form.
+
+Equal sizes of a program are thereby equal values: ``(n * 4) // 4`` is ``n``, whatever way the host code computed it. An
+operation that is not polynomial is an atom: ``(n + 255) // 256`` and ``min(n, 1024)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+_MAX_TERMS = 24
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Symbol:
+    """An integer that is not known: an argument of the program, or a parameter of a function without callers."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``//``, ``%``, ``min``, ``max`` or ``ceil_div`` of two polynomials."""
+
+    operator: str
+    left: Polynomial
+    right: Polynomial
+
+
+Atom: TypeAlias = "Symbol | Operation"
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """A sum of products: pairs of the factors, in a fixed order, and their coefficient."""
+
+    terms: tuple[tuple[tuple[Atom, ...], int], ...]
+
+    @property
+    def constant(self) -> int | None:
+        """The value, None if it depends on a symbol."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def __str__(self) -> str:
+        """Return the polynomial in the grammar of gpuemu.toml's expressions."""
+        if not self.terms:
+            return "0"
+        parts = [_term_text(factors, coefficient) for factors, coefficient in self.terms]
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+class TooComplexError(ValueError):
+    """A polynomial with too many terms, or a division by zero."""
+
+
+ZERO, ONE = Polynomial(()), Polynomial((((), 1),))
+
+
+def number(value: int) -> Polynomial:
+    """Return a constant."""
+    return Polynomial((((), value),)) if value else ZERO
+
+
+def symbol(name: str) -> Polynomial:
+    """Return an unknown integer."""
+    return Polynomial((((Symbol(name),), 1),))
+
+
+def add(left: Polynomial, right: Polynomial, sign: int = 1) -> Polynomial:
+    """Return the sum, or the difference for the sign -1."""
+    terms = dict(left.terms)
+    for factors, coefficient in right.terms:
+        terms[factors] = terms.get(factors, 0) + sign * coefficient
+    return _normal(terms)
+
+
+def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return the product."""
+    terms: dict[tuple[Atom, ...], int] = {}
+    for some, first in left.terms:
+        for others, second in right.terms:
+            factors = tuple(sorted((*some, *others), key=_atom_text))
+            terms[factors] = terms.get(factors, 0) + first * second
+    return _normal(terms)
+
+
+def divide(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return the quotient of sizes, rounded down."""
+    divisor = right.constant
+    if divisor == 0:
+        raise TooComplexError
+    if left == right:
+        return ONE
+    known = left.constant
+    if known is not None and divisor is not None:
+        return number(abs(known) // abs(divisor) * (1 if known * divisor >= 0 else -1))  # C rounds towards zero
+    if divisor is not None and all(coefficient % divisor == 0 for _, coefficient in left.terms):
+        return Polynomial(tuple((factors, coefficient // divisor) for factors, coefficient in left.terms))
+    if divisor is None and len(right.terms) == 1 and (exact := _by_term(left, right)) is not None:
+        return exact
+    return _atom(Operation("//", left, right))
+
+
+def remainder(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return the remainder of a division of sizes."""
+    known, divisor = left.constant, right.constant
+    if divisor == 0:
+        raise TooComplexError
+    if known is not None and divisor is not None:
+        return number(abs(known) % abs(divisor) * (1 if known >= 0 else -1))
+    if divisor is not None and all(coefficient % divisor == 0 for _, coefficient in left.terms):
+        return ZERO
+    return _atom(Operation("%", left, right))
+
+
+def ceil_div(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return the quotient, rounded up."""
+    exact = divide(left, right)
+    if multiply(exact, right) == left:
+        return exact
+    known, divisor = left.constant, right.constant
+    if known is not None and divisor is not None:
+        return number(-(-known // divisor))
+    return _atom(Operation("ceil_div", left, right))
+
+
+def extreme(name: str, left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return ``min`` or ``max`` of two integers."""
+    known, other = left.constant, right.constant
+    if known is not None and other is not None:
+        return number(min(known, other) if name == "min" else max(known, other))
+    return left if left == right else _atom(Operation(name, left, right))
+
+
+def symbols(value: Polynomial) -> frozenset[str]:
+    """Return the names of the symbols in a polynomial."""
+    return frozenset(atom.name for atom in atoms(value) if isinstance(atom, Symbol))
+
+
+def atoms(value: Polynomial) -> Iterator[Atom]:
+    """Yield the symbols and operations in a polynomial, operands included."""
+    for factors, _ in value.terms:
+        for atom in factors:
+            yield atom
+            if isinstance(atom, Operation):
+                yield from atoms(atom.left)
+                yield from atoms(atom.right)
+
+
+def substitute(value: Polynomial, values: Mapping[str, Polynomial]) -> Polynomial:
+    """Return a polynomial with some symbols replaced."""
+    if symbols(value).isdisjoint(values):
+        return value
+    total = ZERO
+    for factors, coefficient in value.terms:
+        replaced = (_replaced(atom, values) for atom in factors)
+        total = add(total, reduce(multiply, replaced, number(coefficient)))
+    return total
+
+
+_OPERATIONS = {"//": divide, "%": remainder, "ceil_div": ceil_div}
+
+
+def _replaced(atom: Atom, values: Mapping[str, Polynomial]) -> Polynomial:
+    if isinstance(atom, Symbol):
+        return values.get(atom.name, _atom(atom))
+    left, right = substitute(atom.left, values), substitute(atom.right, values)
+    known = _OPERATIONS.get(atom.operator)
+    return extreme(atom.operator, left, right) if known is None else known(left, right)
+
+
+def _by_term(left: Polynomial, right: Polynomial) -> Polynomial | None:
+    """Return the exact quotient by a product, None if there is a remainder."""
+    factors, coefficient = right.terms[0]
+    found: dict[tuple[Atom, ...], int] = {}
+    for some, times in left.terms:
+        rest = list(some)
+        for factor in factors:
+            if factor not in rest:
+                return None
+            rest.remove(factor)
+        if times % coefficient:
+            return None
+        found[tuple(rest)] = times // coefficient
+    return _normal(found)
+
+
+def _normal(terms: Mapping[tuple[Atom, ...], int]) -> Polynomial:
+    kept = [(factors, coefficient) for factors, coefficient in terms.items() if coefficient]
+    if len(kept) > _MAX_TERMS:
+        raise TooComplexError
+    # Constants last: ``n + 255``.
+    kept.sort(key=lambda term: (not term[0], [_atom_text(atom) for atom in term[0]]))
+    return Polynomial(tuple(kept))
+
+
+def _atom(atom: Atom) -> Polynomial:
+    return Polynomial((((atom,), 1),))
+
+
+def _atom_text(atom: Atom) -> str:
+    if isinstance(atom, Symbol):
+        return atom.name
+    if atom.operator in ("//", "%"):
+        return f"(({atom.left}) {atom.operator} ({atom.right}))"
+    return f"{atom.operator}({atom.left}, {atom.right})"
+
+
+def _term_text(factors: tuple[Atom, ...], coefficient: int) -> str:
+    if not factors:
+        return str(coefficient)
+    product = " * ".join(map(_atom_text, factors))
+    return product if coefficient == 1 else f"-{product}" if coefficient == -1 else f"{coefficient} * {product}"

@@ -1,0 +1,212 @@
+"""Syntax of host code, and the functions, structs and constants of a program's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
+
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+
+_FUNCTION_TYPES = frozenset({"function_definition"})
+_INNER = frozenset({
+    "translation_unit", "namespace_definition", "declaration_list", "linkage_specification", "template_declaration",
+    "struct_specifier", "class_specifier", "field_declaration_list", "declaration", "ERROR",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HostFunction:
+    """A function with a body. ``template`` are names of its template parameters, with their defaults."""
+
+    name: str
+    node: Node
+    path: str
+    parameters: tuple[Node, ...]
+    template: tuple[tuple[str, Node | None], ...] = ()
+    owner: str | None = None
+
+    @property
+    def body(self) -> Node | None:
+        """The statements."""
+        return self.node.child_by_field_name("body")
+
+
+@dataclass(frozen=True, slots=True)
+class HostFile:
+    """One file: its path and its code without comments, directives and inactive regions, as bytes in Latin-1."""
+
+    path: str
+    code: str
+
+
+@dataclass(slots=True)
+class HostProgram:
+    """Functions by name, structs by name, and initialisers of variables at namespace scope."""
+
+    macros: MacroTable
+    functions: dict[str, list[HostFunction]] = field(default_factory=dict)
+    structs: dict[str, Node] = field(default_factory=dict)
+    variables: dict[str, Node] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    constants: Mapping[str, str] = field(default_factory=dict)
+    kernels: frozenset[str] = frozenset()
+
+
+def program_of(files: Sequence[HostFile], macros: MacroTable, constants: Mapping[str, str]) -> HostProgram:
+    """Read the declarations of some files; the first file's take precedence."""
+    program = HostProgram(macros, constants=constants)
+    kernels: set[str] = set()
+    for file in files:
+        for node, template, owner in _declarations(tree_of(file.code), ()):
+            _declare(program, kernels, file.path, node, template, owner)
+    program.kernels = frozenset(kernels)
+    return program
+
+
+def _declare(
+    program: HostProgram,
+    kernels: set[str],
+    path: str,
+    node: Node,
+    template: tuple[tuple[str, Node | None], ...],
+    owner: str | None,
+) -> None:
+    if node.type == "function_definition":
+        declarator = _function_declarator(node)
+        if declarator is None:
+            return
+        name = text(declarator.child_by_field_name("declarator")).split("::")[-1].split("<")[0].strip()
+        head = (
+            node.text[: (node.child_by_field_name("body") or node).start_byte - node.start_byte] if node.text else b""
+        )
+        if b"__global__" in head:
+            kernels.add(name)
+            return
+        if b"__device__" in head and b"__host__" not in head:
+            return
+        listed = declarator.child_by_field_name("parameters")
+        parameters = tuple(
+            one
+            for one in (listed.named_children if listed is not None else ())
+            if one.type in ("parameter_declaration", "optional_parameter_declaration")
+        )
+        program.functions.setdefault(name, []).append(HostFunction(name, node, path, parameters, template, owner))
+    elif node.type in ("struct_specifier", "class_specifier"):
+        name_node = node.child_by_field_name("name")
+        if name_node is not None and node.child_by_field_name("body") is not None:
+            program.structs.setdefault(text(name_node), node)
+    elif node.type == "declaration":
+        for one in node.children_by_field_name("declarator"):
+            name = declared_name(one)
+            if name and one.type in ("init_declarator", "array_declarator"):
+                program.variables.setdefault(name, node)
+    elif node.type == "alias_declaration":
+        alias, type_ = node.child_by_field_name("name"), node.child_by_field_name("type")
+        if alias is not None and type_ is not None:
+            program.aliases.setdefault(text(alias), text(type_))
+    elif node.type == "type_definition":
+        type_ = node.child_by_field_name("type")
+        for one in node.children_by_field_name("declarator"):
+            if type_ is not None and one.type == "type_identifier":
+                if type_.type in ("struct_specifier", "class_specifier") and type_.child_by_field_name("body"):
+                    program.structs.setdefault(text(one), type_)
+                else:
+                    program.aliases.setdefault(text(one), text(type_))
+
+
+def _declarations(
+    node: Node, template: tuple[tuple[str, Node | None], ...], owner: str | None = None
+) -> Iterator[tuple[Node, tuple[tuple[str, Node | None], ...], str | None]]:
+    """Yield declarations with the parameters of their templates and the class they are in."""
+    pending: list[tuple[Node, tuple[tuple[str, Node | None], ...], str | None]] = [(node, template, owner)]
+    while pending:
+        here, parameters, inside = pending.pop(0)
+        if here.type == "template_declaration":
+            parameters = template_parameters(here)
+        if here.type in ("struct_specifier", "class_specifier"):
+            yield here, parameters, inside
+            name = here.child_by_field_name("name")
+            inside = text(name) if name is not None else inside
+        if here.type in _FUNCTION_TYPES:
+            yield here, parameters, inside
+            continue
+        if here.type in ("declaration", "alias_declaration", "type_definition"):
+            yield here, parameters, inside
+        if here.type in _INNER or here.type == "type_definition":
+            pending += [(child, parameters, inside) for child in here.named_children]
+
+
+def template_parameters(node: Node) -> tuple[tuple[str, Node | None], ...]:
+    """Return the names and defaults of a template's parameters."""
+    listed = node.child_by_field_name("parameters")
+    found: list[tuple[str, Node | None]] = []
+    for one in listed.named_children if listed is not None else ():
+        default = one.child_by_field_name("default_type") or one.child_by_field_name("default_value")
+        name = one.child_by_field_name("name")
+        if name is None:
+            declarator = one.child_by_field_name("declarator")
+            name = declarator or next((child for child in one.named_children if child.type == "type_identifier"), None)
+        found.append((text(name).split("=")[0].strip() if name is not None else "", default))
+    return tuple(found)
+
+
+def _function_declarator(node: Node) -> Node | None:
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator") or next(
+            (child for child in declarator.named_children if "declarator" in child.type), None
+        )
+    return declarator
+
+
+def declared_name(node: Node | None) -> str:
+    """Return the name in a declarator."""
+    while node is not None and node.type not in ("identifier", "field_identifier", "type_identifier"):
+        if node.type in ("qualified_identifier", "template_function"):
+            return text(node)
+        inner = node.child_by_field_name("declarator")
+        if inner is None:
+            inner = next(
+                (child for child in node.named_children if "declarator" in child.type or "identifier" in child.type),
+                None,
+            )
+        node = inner
+    return text(node) if node is not None else ""
+
+
+def text(node: Node | None) -> str:
+    """Return the code of a node, on one line."""
+    return "" if node is None or node.text is None else " ".join(node.text.decode("latin-1").split())
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+@lru_cache(maxsize=64)
+def tree_of(code: str) -> Node:
+    """Return the root of the syntax tree of some code in Latin-1."""
+    return _parser().parse(code.encode("latin-1", "replace")).root_node
+
+
+@lru_cache(maxsize=4096)
+def statements_of(code: str) -> tuple[Node, ...]:
+    """Return the statements that a macro expands to."""
+    root = tree_of("void f() {" + code + ";}")
+    body = root.named_children[0].child_by_field_name("body") if root.named_children else None
+    return tuple(body.named_children) if body is not None else ()
+
+
+@lru_cache(maxsize=4096)
+def expression_of(code: str) -> Node | None:
+    """Return the syntax tree of an expression, None if some code is not one."""
+    found = statements_of(f"_ = {code}")
+    if len(found) != 1 or found[0].type != "expression_statement" or found[0].has_error:
+        return None
+    assignment = found[0].named_children[0]
+    return assignment.child_by_field_name("right") if assignment.type == "assignment_expression" else None

@@ -1,0 +1,156 @@
+"""Values of host code, and the memory it allocates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tree_sitter import Node
+
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that the host code does not determine; ``type`` is its C type, if that is known."""
+
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A floating-point number, or a quotient of integers whose rounding follows. Both are None if it is unknown."""
+
+    top: Polynomial | None = None
+    bottom: Polynomial | None = None
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """An integer between ``low`` and ``high``, half-open, that differs at every execution: ``rand() % n``."""
+
+    low: Polynomial
+    high: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A comparison ``left operator right``, or the value of a condition that is known."""
+
+    value: bool | None = None
+    operator: str = ""
+    left: Polynomial | None = None
+    right: Polynomial | None = None
+    parts: tuple[Truth, ...] = ()
+    """Operands of ``&&``, ``||`` and ``!``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An address ``offset`` bytes after the begin of an allocation; the null pointer has none."""
+
+    allocation: int | None
+    offset: Polynomial
+    element: int | None = None
+    """Bytes of an element, where the type of the pointer is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An lvalue, of which the address was taken: a variable and the fields in it."""
+
+    cell: int
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A struct, a ``dim3``, or an array of values that are not numbers, by field or ``[index]``."""
+
+    type: str
+    fields: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The name of a function, with template arguments."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A lambda expression; ``scopes`` are those in which it was written."""
+
+    node: Node
+    scopes: tuple[dict[str, int | str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A PyTorch tensor: the symbol of each size that the program reads, by dimension.
+
+    ``rank`` is None while the program has not said it.
+    """
+
+    name: str
+    allocation: int
+    sizes: tuple[Polynomial, ...] | None = None
+    scalar: str = ""
+
+
+Value: TypeAlias = (
+    "Unknown | Real | Ranged | Truth | Polynomial | Pointer | Place | Record | Function | Closure | Tensor"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an allocation holds: ``none`` (never written), ``some`` (only part of it), or ``any``.
+
+    ``low`` and ``high`` bound its integers, half-open; both are None where the bounds are not known.
+    """
+
+    kind: str = "none"
+    low: Polynomial | None = None
+    high: Polynomial | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Memory; ``size`` in bytes, None if it is not known. ``known`` is False for memory of which a caller decides."""
+
+    name: str
+    size: Polynomial | None
+    space: str
+    contents: Contents = Contents()
+    kernels: int = 0
+    """Launches that may have written to it."""
+    shared: bool = False
+    """It was passed to a function that is not known."""
+    elements: Polynomial | None = None
+    """Elements of a tensor, whose element type the program need not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostLaunch:
+    """One launch as a path through the host code reaches it.
+
+    ``arguments`` are values, ``memory`` the allocations at that time. ``conditions`` hold on the path.
+    """
+
+    kernel: str
+    template: tuple[str, ...]
+    grid: tuple[Polynomial | None, ...]
+    block: tuple[Polynomial | None, ...]
+    shared: Polynomial | None
+    arguments: tuple[Value, ...]
+    memory: Mapping[int, Allocation]
+    conditions: tuple[Truth, ...]
+    path: str
+    line: int
+    number: int
+    function: str

@@ -1,0 +1,135 @@
+"""Plans of unregistered kernels from the host code that launches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
+from gpuemu_lsp.engine.project.expressions import evaluate
+
+ADD = """
+__global__ void add(const float* x, const int* index, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[index[i]];
+}
+"""
+MAIN = """
+#include <cstdlib>
+#define COUNT 1000
+constexpr int THREADS = 128;
+static int blocks(int n, int size) { return (n + size - 1) / size; }
+int main() {
+  const size_t bytes = COUNT * sizeof(float);
+  float *x, *y, *host = (float*)malloc(bytes);
+  int *index, *chosen = new int[COUNT];
+  for (int i = 0; i < COUNT; i++) { host[i] = rand() / 3.0f; chosen[i] = rand() % COUNT; }
+  cudaMalloc((void**)&x, bytes);
+  cudaMalloc(&y, bytes);
+  if (cudaMalloc(&index, COUNT * sizeof(int)) != cudaSuccess) { exit(1); }
+  cudaMemcpy(x, host, bytes, cudaMemcpyHostToDevice);
+  cudaMemcpy(index, chosen, COUNT * sizeof(int), cudaMemcpyHostToDevice);
+  dim3 grid, block(THREADS);
+  grid.x = blocks(COUNT, block.x);
+  add<<<grid, block>>>(x, index, y, COUNT);
+  cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);
+}
+"""
+
+
+def only(result: PlanResult) -> Plan:
+    (plan,) = result.plans
+    return plan
+
+
+def tensors(plan: Plan) -> dict[str, TensorArg]:
+    return {arg.param: arg for arg in plan.args if isinstance(arg, TensorArg)}
+
+
+def test_sizes_contents_and_launch_of_a_program_with_constants(bare: Callable[[str], PlanResult]) -> None:
+    """Extents are those of cudaMalloc, values those that the host copies; what is only written is an output."""
+    plan = only(bare(ADD + MAIN))
+    found = tensors(plan)
+    assert {name: (arg.direction, str(arg.shape[0])) for name, arg in found.items()} == {
+        "x": ("in", "1000"),
+        "index": ("in", "1000"),
+        "y": ("out", "1000"),
+    }
+    assert found["index"].range is not None
+    assert [str(bound) for bound in found["index"].range] == ["0", "1000"]
+    assert ([str(one) for one in plan.grid], [str(one) for one in plan.block]) == (["8"], ["128"])
+    assert plan.dims == ()
+    assert not plan.inferred
+    assert plan.read_launch is not None
+    assert not plan.read_launch.unjudged
+
+
+def test_a_large_constant_is_scaled_down_with_its_remainder(bare: Callable[[str], PlanResult]) -> None:
+    """Sizes that the emulator runs keep the remainder of the division by the block size."""
+    plan = only(bare(ADD + MAIN.replace("1000", "10000100")))
+    (dim,) = plan.dims
+    assert dim.choices
+    for size in dim.choices:
+        assert size % 128 == 10000100 % 128
+        assert evaluate(tensors(plan)["y"].shape[0], {dim.name: size}) == size
+
+
+def test_sizes_of_an_argument_of_the_program_are_symbols(bare: Callable[[str], PlanResult]) -> None:
+    """``argv`` may give a size any value; dependent sizes are expressions of it."""
+    host = MAIN.replace("int main() {", "int main(int argc, char** argv) {\n  int n = argc > 1 ? atoi(argv[1]) : 500;")
+    plan = only(bare(ADD + host.replace("COUNT", "n").replace("#define n 1000", "")))
+    (dim,) = plan.dims
+    assert (dim.name, dim.include) == ("n", (500,))
+    assert plan.read_launch is not None
+    assert plan.read_launch.ragged == {"n"}
+    assert str(tensors(plan)["x"].shape[0]) == "n"
+
+
+def test_a_dependent_size_is_an_expression(bare: Callable[[str], PlanResult]) -> None:
+    """The height of a convolution's output is not a size of its own."""
+    plan = only(
+        bare("""
+__global__ void valid(const float* x, float* y, int h, int k) { }
+void run(int h, int k) {
+  float *x, *y;
+  int oh = h - k + 1;
+  cudaMalloc(&x, h * sizeof(float));
+  cudaMallocManaged(&y, sizeof(float) * oh);
+  valid<<<(oh + 31) / 32, 32>>>(x, y, h, k);
+}
+""")
+    )
+    assert {name: str(arg.shape[0]) for name, arg in tensors(plan).items()} == {"x": "h", "y": "h - k + 1"}
+    assert [str(arg.value) for arg in plan.args if isinstance(arg, ScalarArg)] == ["h", "k"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction", "judged"),
+    [
+        ("", "cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "out", True),
+        ("", "cudaMemcpy(host, y, bytes / 2, cudaMemcpyDeviceToHost);", "out", False),
+        ("cudaMemset(y, 0, bytes);", "cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "inout", True),
+        ("fill(y);", "cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "inout", True),
+        ("", "set<<<1, 1>>>(y); cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "out", False),
+    ],
+)
+def test_what_the_host_initialises_and_reads(
+    bare: Callable[[str], PlanResult], before: str, after: str, direction: str, judged: bool
+) -> None:
+    """Every element of an output is judged only if the host copies all of what this launch alone has written."""
+    plan = only(
+        bare(f"""
+__global__ void set(float* y) {{ }}
+int main() {{
+  float* y; float host[64]; int bytes = 64 * sizeof(float);
+  cudaMalloc(&y, bytes);
+  {before}
+  set<<<1, 64>>>(y);
+  {after}
+}}
+""")
+    )
+    assert tensors(plan)["y"].direction == direction
+    assert plan.read_launch is not None
+    assert (not plan.read_launch.unjudged) is judged
