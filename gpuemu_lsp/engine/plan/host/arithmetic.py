@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, add, divide, multiply, number, remainder
-from gpuemu_lsp.engine.plan.host.values import Pointer, Ranged, Real, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import FloatValue, Pointer, Ranged, Truth, Unknown, Value
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
@@ -28,10 +28,10 @@ def operate(operator: str, left: Value, right: Value) -> Value:
     if isinstance(left, Polynomial) and isinstance(right, Polynomial):
         return _integers(operator, left, right)
     if operator in _COMPARISONS:
-        if isinstance(left, Real) and isinstance(right, Real) and None not in (left.value, right.value):
+        if isinstance(left, FloatValue) and isinstance(right, FloatValue) and None not in (left.value, right.value):
             return Truth(_compare(operator, left.value or 0.0, right.value or 0.0))
         return Truth()
-    if isinstance(left, Real) or isinstance(right, Real):
+    if isinstance(left, FloatValue) or isinstance(right, FloatValue):
         return reals(operator, real(left), real(right))
     if isinstance(left, Ranged) or isinstance(right, Ranged):
         return _ranged(operator, left, right)
@@ -84,15 +84,15 @@ def _integers(operator: str, left: Polynomial, right: Polynomial) -> Value:
     return Unknown()
 
 
-def real(value: Value) -> Real:
+def real(value: Value) -> FloatValue:
     """Return a value as a floating-point number."""
     if isinstance(value, Polynomial):
         known = value.constant
-        return Real(value, ONE, None if known is None else float(known))
-    return value if isinstance(value, Real) else Real()
+        return FloatValue(value, ONE, None if known is None else float(known))
+    return value if isinstance(value, FloatValue) else FloatValue()
 
 
-def reals(operator: str, left: Real, right: Real) -> Value:
+def reals(operator: str, left: FloatValue, right: FloatValue) -> Value:
     """Return the result of an operator on floating-point numbers."""
     value = None
     if left.value is not None and right.value is not None:
@@ -106,16 +106,16 @@ def reals(operator: str, left: Real, right: Real) -> Value:
         except OverflowError:
             value = None
     if None in (left.top, left.bottom, right.top, right.bottom):
-        return Real(None, None, value)
+        return FloatValue(None, None, value)
     assert left.top is not None and left.bottom is not None and right.top is not None and right.bottom is not None
     if operator == "*":
-        return Real(multiply(left.top, right.top), multiply(left.bottom, right.bottom), value)
+        return FloatValue(multiply(left.top, right.top), multiply(left.bottom, right.bottom), value)
     if operator == "/":
-        return Real(multiply(left.top, right.bottom), multiply(left.bottom, right.top), value)
+        return FloatValue(multiply(left.top, right.bottom), multiply(left.bottom, right.top), value)
     if operator in ("+", "-"):
         top = add(multiply(left.top, right.bottom), multiply(right.top, left.bottom), 1 if operator == "+" else -1)
-        return Real(top, multiply(left.bottom, right.bottom), value)
-    return Real(None, None, value)
+        return FloatValue(top, multiply(left.bottom, right.bottom), value)
+    return FloatValue(None, None, value)
 
 
 def _ranged(operator: str, left: Value, right: Value) -> Value:

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.host.machine import Machine, least, most
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, add, ceil_div, divide, extreme, symbol, symbols
-from gpuemu_lsp.engine.plan.host.values import Allocation, Contents, Function, Pointer, Record, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import (
+    Allocation,
+    Contents,
+    HostFunctionName,
+    Pointer,
+    RecordValue,
+    Truth,
+    Unknown,
+    Value,
+)
 
 
 def join(machine: Machine, condition: Truth, other: tuple[dict[int, Value], dict[int, Allocation]]) -> None:
@@ -33,9 +42,9 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
         return no
     if isinstance(yes, Polynomial) and isinstance(no, Polynomial):
         return _chosen(machine, condition, yes, no, hint)
-    if isinstance(yes, Record) and isinstance(no, Record) and yes.type == no.type:
+    if isinstance(yes, RecordValue) and isinstance(no, RecordValue) and yes.type == no.type:
         keys = yes.fields.keys() | no.fields.keys()
-        return Record(
+        return RecordValue(
             yes.type,
             {
                 key: choose(
@@ -47,9 +56,9 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
     for one, other in ((yes, no), (no, yes)):
         # The null pointer and an uninitialised variable are not passed to a kernel.
         missing = isinstance(one, Unknown) or (isinstance(one, Pointer) and one.allocation is None)
-        if missing and isinstance(other, Pointer | Function | Record):
+        if missing and isinstance(other, Pointer | HostFunctionName | RecordValue):
             return other
-    if isinstance(yes, Function):
+    if isinstance(yes, HostFunctionName):
         return yes
     if isinstance(yes, Pointer) and isinstance(no, Pointer):
         return _either(machine, yes, no)
@@ -111,9 +120,9 @@ def _rounding(condition: Truth) -> tuple[Polynomial, Polynomial, bool] | None:
         return None
     operation = factors[0]
     if condition.operator == "==":
-        return operation.left, operation.right, True  # type: ignore[union-attr]
+        return operation.left, operation.right, True
     if condition.operator in ("!=", ">"):
-        return operation.left, operation.right, False  # type: ignore[union-attr]
+        return operation.left, operation.right, False
     return None
 
 

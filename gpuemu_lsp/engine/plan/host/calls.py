@@ -23,8 +23,8 @@ from gpuemu_lsp.engine.plan.host.syntax import (
 from gpuemu_lsp.engine.plan.host.values import (
     Closure,
     Contents,
-    Function,
-    Place,
+    HostFunctionName,
+    Lvalue,
     Pointer,
     Tensor,
     Truth,
@@ -67,7 +67,7 @@ def call(machine: Machine, node: Node) -> Value:
         held = machine.cells[found]
         if isinstance(held, Closure):
             return call_closure(machine, held, [machine.evaluate(machine, one) for one in arguments])
-        if isinstance(held, Function):
+        if isinstance(held, HostFunctionName):
             base, template = held.name, None
             return _call_named(machine, base, held.arguments, arguments, node)
     expansion = _expanded(machine, base, listed)
@@ -127,7 +127,7 @@ def _argument(machine: Machine, function: HostFunction, index: int, node: Node) 
     declarator = parameter.child_by_field_name("declarator")
     if declarator is not None and declarator.type == "reference_declarator":
         place = place_of(machine, node)
-        if isinstance(place, Place):
+        if isinstance(place, Lvalue):
             return place
     outer, machine.hint = machine.hint, declared_name(declarator) or machine.hint
     try:
@@ -182,7 +182,7 @@ def bind_parameter(machine: Machine, parameter: Node, value: Value | None, origi
         value = _tensor_parameter(machine, type_text, name)
     if value is None:
         value = default_value(machine, type_text, name, is_pointer, origin)
-    if isinstance(value, Place) and "reference_declarator" in kinds:
+    if isinstance(value, Lvalue) and "reference_declarator" in kinds:
         if value.path:
             machine.declare(name, machine.get(value))
         else:

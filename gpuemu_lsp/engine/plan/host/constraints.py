@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
-    Operation,
     Polynomial,
-    Symbol,
+    SizeOperation,
+    SizeSymbol,
     add,
     atoms,
     substitute,
@@ -110,7 +110,7 @@ def _single(value: Polynomial) -> str | None:
     """Return the name of a polynomial that is one symbol."""
     if len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1:
         atom = value.terms[0][0][0]
-        return atom.name if isinstance(atom, Symbol) else None
+        return atom.name if isinstance(atom, SizeSymbol) else None
     return None
 
 
@@ -118,7 +118,7 @@ def _divisor(value: Polynomial) -> tuple[str, int] | None:
     """Return name and divisor of ``n % 16``."""
     if len(value.terms) == 1 and len(value.terms[0][0]) == 1:
         atom = value.terms[0][0][0]
-        if isinstance(atom, Operation) and atom.operator == "%":
+        if isinstance(atom, SizeOperation) and atom.operator == "%":
             name, divisor = _single(atom.left), atom.right.constant
             if name is not None and divisor is not None and 0 < divisor <= _MAX_STEP:
                 return name, divisor
@@ -127,12 +127,12 @@ def _divisor(value: Polynomial) -> tuple[str, int] | None:
 
 def rounds_up(extent: Polynomial, name: str) -> bool:
     """Return whether a grid has blocks for every value of a size: it is rounded up, or has a block for each."""
-    if any(Symbol(name) in factors for factors, _ in extent.terms):
+    if any(SizeSymbol(name) in factors for factors, _ in extent.terms):
         return True
     for atom in atoms(extent):
-        if not isinstance(atom, Operation) or name not in symbols(atom.left):
+        if not isinstance(atom, SizeOperation) or name not in symbols(atom.left):
             continue
-        direct = any(Symbol(name) in factors for factors, _ in atom.left.terms)
+        direct = any(SizeSymbol(name) in factors for factors, _ in atom.left.terms)
         if atom.operator == "ceil_div" and direct:
             return True
         if atom.operator == "//" and direct:

@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
 from gpuemu_lsp.engine.plan.host.objects import constructed
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, multiply, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, text
-from gpuemu_lsp.engine.plan.host.values import Place, Pointer, Real, Record, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import FloatValue, Lvalue, Pointer, RecordValue, Truth, Unknown, Value
 from gpuemu_lsp.engine.plan.types import element_type
 
 
@@ -48,7 +48,7 @@ def declare(machine: Machine, type_text: str, node: Node) -> None:
             value = _array(machine, resolved, declarator, value_node, name)
         elif declarator.type == "reference_declarator" and value_node is not None:
             place = machine.evaluate(machine, _address_of(value_node))
-            if isinstance(place, Place) and not place.path:
+            if isinstance(place, Lvalue) and not place.path:
                 machine.scopes[-1][name] = place.cell
                 return
             value = machine.evaluate(machine, value_node)
@@ -72,7 +72,7 @@ def _constructor(declarator: Node) -> Node | None:
 
 def _bind_parts(machine: Machine, declarator: Node, value: Value) -> None:
     for index, one in enumerate(declarator.named_children):
-        part = value.fields.get(f"[{index}]", Unknown()) if isinstance(value, Record) else Unknown()
+        part = value.fields.get(f"[{index}]", Unknown()) if isinstance(value, RecordValue) else Unknown()
         if isinstance(part, Unknown):
             part = machine.unknown(text(one), "computed")
         machine.declare(text(one), part)
@@ -91,24 +91,24 @@ def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node 
     is_pointer = inner is not None and inner.type == "pointer_declarator"
     size_of = machine.size_of(type_text)
     if is_pointer or element_type(type_text) is None or size_of is None:
-        return Record("array", given.fields if isinstance(given, Record) else {})
-    if len(lengths) == 1 and lengths[0] is None and isinstance(given, Record):
+        return RecordValue("array", given.fields if isinstance(given, RecordValue) else {})
+    if len(lengths) == 1 and lengths[0] is None and isinstance(given, RecordValue):
         lengths = [number(len(given.fields))]
     total: Polynomial | None = size_of
     for length in lengths:
         total = multiply(total, length) if total is not None and length is not None else None
     pointer = machine.allocate(name, total, "host")
-    if isinstance(given, Record):
+    if isinstance(given, RecordValue):
         for value in given.fields.values():
             machine.store(pointer, value)
-        machine.struct_cells[pointer.allocation or 0] = machine.declare(f"{name}[]", Record("array", given.fields))
+        machine.struct_cells[pointer.allocation or 0] = machine.declare(f"{name}[]", RecordValue("array", given.fields))
     return Pointer(pointer.allocation, ZERO, size_of.constant)
 
 
 def _initial(machine: Machine, type_text: str, node: Node | None, is_pointer: bool, name: str) -> Value:
     if is_pointer:
         value = machine.evaluate(machine, node) if node is not None else Unknown("pointer")
-        if isinstance(value, Record) and value.type == "list" and len(value.fields) == 1:
+        if isinstance(value, RecordValue) and value.type == "list" and len(value.fields) == 1:
             value = next(iter(value.fields.values()))
         if isinstance(value, Pointer):
             size = machine.size_of(type_text)
@@ -120,7 +120,7 @@ def _initial(machine: Machine, type_text: str, node: Node | None, is_pointer: bo
     if node is None:
         return Unknown(type_text)
     value = machine.evaluate(machine, node)
-    if isinstance(value, Record) and value.type == "list":
+    if isinstance(value, RecordValue) and value.type == "list":
         if len(value.fields) == 1 and element_type(type_text) is not None:
             value = next(iter(value.fields.values()))
         elif not value.fields and element_type(type_text) is not None:
@@ -131,12 +131,12 @@ def _initial(machine: Machine, type_text: str, node: Node | None, is_pointer: bo
 def converted(machine: Machine, type_text: str, value: Value, name: str) -> Value:
     """Return a value converted to the type of a variable."""
     if is_integer_type(type_text) or type_text in ("auto", "bool"):
-        if isinstance(value, Real) and type_text != "auto":
+        if isinstance(value, FloatValue) and type_text != "auto":
             return machine.truncated(value) or machine.unknown(name, "computed")
         if isinstance(value, Truth) and value.value is not None and type_text != "auto":
             return number(int(value.value))
         if isinstance(value, Unknown) and value.type != "exit" and type_text not in ("auto", "bool"):
             return machine.unknown(name, "computed")
     elif type_text in ("float", "double") and isinstance(value, Polynomial):
-        return Real(value, number(1), None if value.constant is None else float(value.constant))
+        return FloatValue(value, number(1), None if value.constant is None else float(value.constant))
     return value

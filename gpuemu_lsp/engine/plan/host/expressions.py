@@ -25,12 +25,12 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
 from gpuemu_lsp.engine.plan.host.syntax import expression_of, text
 from gpuemu_lsp.engine.plan.host.values import (
     Closure,
-    Function,
-    Place,
+    FloatValue,
+    HostFunctionName,
+    Lvalue,
     Pointer,
     Ranged,
-    Real,
-    Record,
+    RecordValue,
     Tensor,
     Truth,
     Unknown,
@@ -77,7 +77,7 @@ def _number(machine: Machine, node: Node) -> Value:
     except ValueError:
         return Unknown()
     whole = number(int(value)) if value.is_integer() and abs(value) < 2**53 else None
-    return Real(whole, ONE if whole is not None else None, value)
+    return FloatValue(whole, ONE if whole is not None else None, value)
 
 
 def _identifier(machine: Machine, node: Node) -> Value:
@@ -92,7 +92,7 @@ def _identifier(machine: Machine, node: Node) -> Value:
         return Unknown(found)
     base = name.split("::")[-1]
     if base in machine.program.functions or base in machine.program.kernels:
-        return Function(base)
+        return HostFunctionName(base)
     if base in _LIMITS:
         return number(_LIMITS[base])
     value = machine.constant(name) if name in machine.program.constants else machine.constant(base)
@@ -101,7 +101,7 @@ def _identifier(machine: Machine, node: Node) -> Value:
     this = machine.lookup("this")
     if isinstance(this, int):
         record = machine.cells[this]
-        if isinstance(record, Record) and base in record.fields:
+        if isinstance(record, RecordValue) and base in record.fields:
             return record.fields[base]
     return Unknown()
 
@@ -132,8 +132,8 @@ def _unary(machine: Machine, node: Node) -> Value:
     value = promoted(value)
     if operator == "-" and isinstance(value, Polynomial):
         return multiply(value, number(-1))
-    if operator == "-" and isinstance(value, Real):
-        return reals("*", value, Real(number(-1), ONE, -1.0))
+    if operator == "-" and isinstance(value, FloatValue):
+        return reals("*", value, FloatValue(number(-1), ONE, -1.0))
     if operator == "~" and isinstance(value, Polynomial) and value.constant is not None:
         return number(~value.constant)
     return value if operator == "+" else Unknown()
@@ -145,20 +145,20 @@ def _field(machine: Machine, node: Node) -> Value:
         target = pointed_to(machine, machine.evaluate(machine, node.child_by_field_name("argument")))
         if target is None:
             return Unknown()
-        return machine.get(Place(target.cell, (*target.path, name)))
+        return machine.get(Lvalue(target.cell, (*target.path, name)))
     base = machine.evaluate(machine, node.child_by_field_name("argument"))
-    return base.fields.get(name, Unknown()) if isinstance(base, Record) else Unknown()
+    return base.fields.get(name, Unknown()) if isinstance(base, RecordValue) else Unknown()
 
 
 def _subscript(machine: Machine, node: Node) -> Value:
     place = subscript_place(machine, node)
-    if isinstance(place, Place):
+    if isinstance(place, Lvalue):
         return machine.get(place)
     if isinstance(place, Pointer) and place.allocation is not None:
         cell = machine.struct_cells.get(place.allocation)
         index = divide(place.offset, number(place.element or 1)).constant
         if cell is not None and index is not None:
-            return machine.get(Place(cell, (f"[{index}]",)))
+            return machine.get(Lvalue(cell, (f"[{index}]",)))
         contents = machine.heap[place.allocation].contents
         if contents.low is not None and contents.high is not None:
             width = add(contents.high, contents.low, -1).constant
@@ -173,11 +173,11 @@ def _pointer(machine: Machine, node: Node) -> Value:
         if place is not None:
             return place
         value = machine.evaluate(machine, argument)
-        return value if isinstance(value, Function) else Unknown("pointer")
+        return value if isinstance(value, HostFunctionName) else Unknown("pointer")
     value = machine.evaluate(machine, argument)
-    if isinstance(value, Place):
+    if isinstance(value, Lvalue):
         return machine.get(value)
-    return value if isinstance(value, Function) else Unknown()
+    return value if isinstance(value, HostFunctionName) else Unknown()
 
 
 def _assignment(machine: Machine, node: Node) -> Value:
@@ -188,32 +188,32 @@ def _assignment(machine: Machine, node: Node) -> Value:
     place = place_of(machine, left)
     if operator != "=":
         value = operate(operator[:-1], machine.evaluate(machine, left), value)
-    if isinstance(place, Place):
+    if isinstance(place, Lvalue):
         before = machine.get(place)
         if isinstance(before, Polynomial) or (isinstance(before, Unknown) and is_integer_type(before.type)):
-            if isinstance(value, Real):
+            if isinstance(value, FloatValue):
                 value = machine.truncated(value) or Unknown("int")
             if isinstance(value, Unknown) and value.type != "exit":
                 value = machine.unknown(machine.hint or text(left), "computed")
         if isinstance(before, Pointer) and isinstance(value, Pointer) and value.element is None:
             value = Pointer(value.allocation, value.offset, before.element)
-        if isinstance(before, Record) and before.type == "dim3" and isinstance(value, Polynomial):
-            value = Record("dim3", {"x": value, "y": ONE, "z": ONE})
+        if isinstance(before, RecordValue) and before.type == "dim3" and isinstance(value, Polynomial):
+            value = RecordValue("dim3", {"x": value, "y": ONE, "z": ONE})
         machine.assign(place, value)
     elif isinstance(place, Pointer):
         machine.store(place, value)
-        if isinstance(value, Pointer | Place | Record) and place.allocation is not None:
+        if isinstance(value, Pointer | Lvalue | RecordValue) and place.allocation is not None:
             target = pointed_to(machine, Pointer(place.allocation, ZERO))
             index = divide(place.offset, number(place.element or 1)).constant
             if target is not None and index is not None:
-                machine.assign(Place(target.cell, (f"[{index}]",)), value)
+                machine.assign(Lvalue(target.cell, (f"[{index}]",)), value)
     machine.hint = outer
     return value
 
 
 def _update(machine: Machine, node: Node) -> Value:
     place = place_of(machine, node.child_by_field_name("argument"))
-    if not isinstance(place, Place):
+    if not isinstance(place, Lvalue):
         return Unknown()
     before = machine.get(place)
     operator = "+" if "++" in text(node) else "-"
@@ -248,7 +248,7 @@ def cast(machine: Machine, type_text: str, value: Value) -> Value:
             return Pointer(None, ZERO)
         return value
     if is_integer_type(type_text):
-        if isinstance(value, Real):
+        if isinstance(value, FloatValue):
             return machine.truncated(value) or Unknown("int")
         return promoted(value)
     if type_text in ("float", "double") and isinstance(value, Polynomial):
@@ -268,7 +268,7 @@ def _sizeof(machine: Machine, node: Node) -> Value:
         if isinstance(value, Pointer) and value.allocation is not None:
             known = machine.heap[value.allocation]
             return known.size if known.name == written and known.size is not None else number(8)
-        if isinstance(value, Record) and value.type in machine.program.structs:
+        if isinstance(value, RecordValue) and value.type in machine.program.structs:
             return machine.struct_size(value.type) or Unknown("int")
         return number(4) if isinstance(value, Polynomial) else Unknown("int")
     return machine.size_of(written) or Unknown("int")
@@ -282,7 +282,7 @@ def _list(machine: Machine, node: Node) -> Value:
             fields[name] = machine.evaluate(machine, one.child_by_field_name("value"))
         else:
             fields[f"[{index}]"] = machine.evaluate(machine, one)
-    return Record("list", fields)
+    return RecordValue("list", fields)
 
 
 def _new(machine: Machine, node: Node) -> Value:
@@ -303,7 +303,7 @@ def _lambda(machine: Machine, node: Node) -> Value:
 
 def _template(machine: Machine, node: Node) -> Value:
     name = text(node.child_by_field_name("name"))
-    return Function(name.split("::")[-1], template_arguments(machine, node.child_by_field_name("arguments")))
+    return HostFunctionName(name.split("::")[-1], template_arguments(machine, node.child_by_field_name("arguments")))
 
 
 def template_arguments(machine: Machine, node: Node | None) -> tuple[str, ...]:

@@ -11,14 +11,23 @@ from gpuemu_lsp.engine.plan.host.expressions import template_arguments
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, number
 from gpuemu_lsp.engine.plan.host.syntax import text
-from gpuemu_lsp.engine.plan.host.values import Contents, Function, HostLaunch, Place, Pointer, Record, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import (
+    Contents,
+    HostFunctionName,
+    HostLaunch,
+    Lvalue,
+    Pointer,
+    RecordValue,
+    Unknown,
+    Value,
+)
 
 _MAX_LAUNCHES = 400
 
 
 def escape(machine: Machine, value: Value) -> None:
     """Forget the contents of memory that a function which is not known may write to."""
-    if isinstance(value, Place):
+    if isinstance(value, Lvalue):
         inner = machine.get(value)
         if isinstance(inner, Polynomial):
             machine.assign(value, machine.unknown(machine.hint or "size", "computed"))
@@ -27,7 +36,7 @@ def escape(machine: Machine, value: Value) -> None:
     elif isinstance(value, Pointer) and value.allocation is not None:
         known = machine.heap[value.allocation]
         machine.heap[value.allocation] = replace(known, contents=Contents("any"), shared=True)
-    elif isinstance(value, Record):
+    elif isinstance(value, RecordValue):
         for inner in value.fields.values():
             if isinstance(inner, Pointer):
                 escape(machine, inner)
@@ -55,7 +64,7 @@ def launch(machine: Machine, node: Node, callee: Node | None, configuration: lis
     cell = machine.lookup(name)
     if isinstance(cell, int):
         value = machine.cells[cell]
-        if not isinstance(value, Function):
+        if not isinstance(value, HostFunctionName):
             for one in arguments:
                 escape(machine, machine.evaluate(machine, one))
             return
@@ -79,11 +88,11 @@ def runtime_launch(machine: Machine, node: Node, arguments: list[Node]) -> Value
     function = machine.evaluate(machine, arguments[0])
     grid, block, listed = (machine.evaluate(machine, one) for one in arguments[1:4])
     shared = machine.evaluate(machine, arguments[4]) if len(arguments) > 4 else ZERO
-    if isinstance(function, Function):
+    if isinstance(function, HostFunctionName):
         values: list[Value] = []
-        if isinstance(listed, Record):
+        if isinstance(listed, RecordValue):
             for value in listed.fields.values():
-                values.append(machine.get(value) if isinstance(value, Place) else Unknown())
+                values.append(machine.get(value) if isinstance(value, Lvalue) else Unknown())
         _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values)
     return Unknown()
 
@@ -130,11 +139,15 @@ def _record(
 def _pointers(value: Value) -> list[Pointer]:
     if isinstance(value, Pointer):
         return [value]
-    return [inner for inner in value.fields.values() if isinstance(inner, Pointer)] if isinstance(value, Record) else []
+    return (
+        [inner for inner in value.fields.values() if isinstance(inner, Pointer)]
+        if isinstance(value, RecordValue)
+        else []
+    )
 
 
 def _extents(machine: Machine, value: Value) -> tuple[Polynomial | None, ...]:
-    if isinstance(value, Record) and value.type in ("dim3", "list"):
+    if isinstance(value, RecordValue) and value.type in ("dim3", "list"):
         parts = [machine.integer(one) for one in value.fields.values()][:3]
         while len(parts) > 1 and parts[-1] is not None and parts[-1].constant == 1:
             parts.pop()

@@ -12,11 +12,11 @@ from gpuemu_lsp.engine.plan.host.objects import make_vector
 from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, add, ceil_div, extreme, multiply, number
 from gpuemu_lsp.engine.plan.host.values import (
     Contents,
-    Place,
+    FloatValue,
+    Lvalue,
     Pointer,
     Ranged,
-    Real,
-    Record,
+    RecordValue,
     Tensor,
     Truth,
     Unknown,
@@ -24,7 +24,7 @@ from gpuemu_lsp.engine.plan.host.values import (
 )
 
 _Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
-_Method: TypeAlias = "Callable[[Machine, Value, list[Value], Place | Pointer | None, tuple[str, ...]], Value | None]"
+_Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | None, tuple[str, ...]], Value | None]"
 HARMLESS = frozenset({
     "free", "cudaFree", "cudaFreeHost", "cudaFreeAsync", "srand", "time", "fprintf", "puts", "fflush",
     "cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaSetDevice", "cudaGetDevice", "delete",
@@ -35,14 +35,14 @@ _RAND = Ranged(ZERO, number((1 << 31) - 1))
 
 def _allocate(space: str) -> _Handler:
     def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-        if len(values) >= 2 and isinstance(values[0], Place):
+        if len(values) >= 2 and isinstance(values[0], Lvalue):
             _store_allocation(machine, values[0], machine.integer(values[1]), space)
         return ZERO
 
     return run
 
 
-def _store_allocation(machine: Machine, place: Place, size: Polynomial | None, space: str) -> None:
+def _store_allocation(machine: Machine, place: Lvalue, size: Polynomial | None, space: str) -> None:
     names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
     made = machine.allocate(names.get(place.cell, place.path[-1] if place.path else "memory"), size, space)
     before = machine.get(place)
@@ -51,13 +51,13 @@ def _store_allocation(machine: Machine, place: Place, size: Polynomial | None, s
 
 
 def _allocate_pitch(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    if len(values) >= 4 and isinstance(values[0], Place):
+    if len(values) >= 4 and isinstance(values[0], Lvalue):
         width, height = machine.integer(values[2]), machine.integer(values[3])
         # The pitch of current GPUs is a multiple of 512 bytes.
         pitch = multiply(ceil_div(width, number(512)), number(512)) if width is not None else None
         size = multiply(pitch, height) if pitch is not None and height is not None else None
         _store_allocation(machine, values[0], size, "device")
-        if isinstance(values[1], Place) and pitch is not None:
+        if isinstance(values[1], Lvalue) and pitch is not None:
             machine.assign(values[1], pitch)
     return ZERO
 
@@ -77,7 +77,7 @@ def _memcpy(machine: Machine, values: list[Value], template: tuple[str, ...], na
     if len(values) < 3:
         return ZERO
     target, source, count = values[0], values[1], machine.integer(values[2])
-    if isinstance(source, Place):
+    if isinstance(source, Lvalue):
         inner = machine.get(source)
         source = inner if isinstance(inner, Pointer) else source
     if isinstance(source, Pointer) and source.allocation is not None:
@@ -89,7 +89,7 @@ def _memcpy(machine: Machine, values: list[Value], template: tuple[str, ...], na
         if not whole or target.offset != ZERO:
             contents = _merged(known.contents, contents)
         machine.heap[target.allocation] = replace(known, contents=contents)
-    elif isinstance(target, Place) and isinstance(machine.get(target), Polynomial):
+    elif isinstance(target, Lvalue) and isinstance(machine.get(target), Polynomial):
         machine.assign(target, machine.unknown("value", "computed"))
     return ZERO
 
@@ -141,7 +141,7 @@ def _input(machine: Machine, values: list[Value], template: tuple[str, ...], nam
 
 def _scanf(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     for value in values:
-        if isinstance(value, Place) and not isinstance(machine.get(value), Pointer):
+        if isinstance(value, Lvalue) and not isinstance(machine.get(value), Pointer):
             machine.assign(value, machine.unknown(machine.hint or "input", "computed"))
         elif isinstance(value, Pointer):
             machine.set_contents(value, Contents("any"))
@@ -160,11 +160,11 @@ def _extreme_of(kind: str) -> _Handler:
 
 def _ceil(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     value = values[0] if values else Unknown()
-    if isinstance(value, Real) and value.top is not None and value.bottom is not None:
+    if isinstance(value, FloatValue) and value.top is not None and value.bottom is not None:
         up = ceil_div(value.top, value.bottom)
-        return Real(up, ONE, None if up.constant is None else float(up.constant))
-    if isinstance(value, Real) and value.value is not None:
-        return Real(number(math.ceil(value.value)), ONE, float(math.ceil(value.value)))
+        return FloatValue(up, ONE, None if up.constant is None else float(up.constant))
+    if isinstance(value, FloatValue) and value.value is not None:
+        return FloatValue(number(math.ceil(value.value)), ONE, float(math.ceil(value.value)))
     return value
 
 
@@ -172,19 +172,19 @@ def _real_function(function: Callable[..., float]) -> _Handler:
     def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
         known = [_float(value) for value in values]
         if any(value is None for value in known):
-            return Real()
+            return FloatValue()
         try:
             result = float(function(*known))
         except (ValueError, OverflowError, ZeroDivisionError):
-            return Real()
+            return FloatValue()
         whole = number(int(result)) if result.is_integer() and abs(result) < 2**53 else None
-        return Real(whole, ONE if whole is not None else None, result)
+        return FloatValue(whole, ONE if whole is not None else None, result)
 
     return run
 
 
 def _float(value: Value) -> float | None:
-    if isinstance(value, Real):
+    if isinstance(value, FloatValue):
         return value.value
     known = value.constant if isinstance(value, Polynomial) else None
     return None if known is None else float(known)
@@ -195,27 +195,27 @@ def _first(machine: Machine, values: list[Value], template: tuple[str, ...], nam
 
 
 def _properties(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    if values and isinstance(values[0], Place):
+    if values and isinstance(values[0], Lvalue):
         fields: dict[str, Value] = {
             "maxThreadsPerBlock": number(1024), "warpSize": number(32), "multiProcessorCount": number(108),
-            "major": number(8), "minor": ZERO, "sharedMemPerBlock": number(49152), "maxGridSize": Record("array"),
+            "major": number(8), "minor": ZERO, "sharedMemPerBlock": number(49152), "maxGridSize": RecordValue("array"),
             "sharedMemPerBlockOptin": number(166912), "sharedMemPerMultiprocessor": number(167936),
             "maxThreadsPerMultiProcessor": number(2048), "regsPerBlock": number(65536),
             "cooperativeLaunch": ONE, "managedMemory": ONE, "canMapHostMemory": ONE, "integrated": ZERO,
             "unifiedAddressing": ONE, "concurrentManagedAccess": ONE, "asyncEngineCount": number(3),
         }  # fmt: skip
-        machine.assign(values[0], Record("cudaDeviceProp", fields))
+        machine.assign(values[0], RecordValue("cudaDeviceProp", fields))
     return ZERO
 
 
 def _device_count(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    if values and isinstance(values[0], Place):
+    if values and isinstance(values[0], Lvalue):
         machine.assign(values[0], ONE)
     return ZERO
 
 
 def _host_pointer(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    if len(values) >= 2 and isinstance(values[0], Place) and isinstance(values[1], Pointer):
+    if len(values) >= 2 and isinstance(values[0], Lvalue) and isinstance(values[1], Pointer):
         machine.assign(values[0], values[1])
     return ZERO
 
@@ -242,7 +242,7 @@ def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], na
     elements: Polynomial | None = None
     if isinstance(first, Tensor):
         sizes, elements = first.sizes, tensor_elements(machine, first)
-    elif isinstance(first, Record) and first.type == "list":
+    elif isinstance(first, RecordValue) and first.type == "list":
         known = [machine.integer(value) for value in first.fields.values()]
         if all(value is not None for value in known):
             sizes = tuple(value for value in known if value is not None)
@@ -267,9 +267,9 @@ def tensor_elements(machine: Machine, tensor: Tensor) -> Polynomial | None:
 
 
 def _method_data(
-    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    if isinstance(owner, Record) and owner.type == "vector":
+    if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("data", Unknown())
     if isinstance(owner, Tensor):
         size = machine.size_of(template[0]) if template else None
@@ -278,9 +278,9 @@ def _method_data(
 
 
 def _method_size(
-    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    if isinstance(owner, Record) and owner.type == "vector":
+    if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("size", Unknown())
     if isinstance(owner, Tensor) and values and isinstance(values[0], Polynomial):
         index = values[0].constant
@@ -296,21 +296,21 @@ def _method_size(
 
 
 def _method_numel(
-    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     return tensor_elements(machine, owner) if isinstance(owner, Tensor) else None
 
 
 def _method_same(
-    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     return owner if isinstance(owner, Tensor) else None
 
 
 def _method_resize(
-    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    if isinstance(owner, Record) and owner.type == "vector" and isinstance(place, Place) and values:
+    if isinstance(owner, RecordValue) and owner.type == "vector" and isinstance(place, Lvalue) and values:
         length, data = machine.integer(values[0]), owner.fields.get("data")
         if length is not None and isinstance(data, Pointer):
             made = make_vector(machine, "vector", "char", multiply(length, number(data.element or 1)), "host", [])
@@ -318,19 +318,19 @@ def _method_resize(
             assert isinstance(pointer, Pointer)
             machine.assign(
                 place,
-                Record("vector", {"data": Pointer(pointer.allocation, ZERO, data.element), "size": length}),
+                RecordValue("vector", {"data": Pointer(pointer.allocation, ZERO, data.element), "size": length}),
             )
-    return Unknown() if isinstance(owner, Record) else None
+    return Unknown() if isinstance(owner, RecordValue) else None
 
 
 def _method_push(
-    machine: Machine, owner: Value, values: list[Value], place: Place | Pointer | None, template: tuple[str, ...]
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    if isinstance(owner, Record) and owner.type == "vector" and isinstance(place, Place):
+    if isinstance(owner, RecordValue) and owner.type == "vector" and isinstance(place, Lvalue):
         data = owner.fields.get("data")
         if isinstance(data, Pointer) and data.allocation is not None:
             machine.heap[data.allocation] = replace(machine.heap[data.allocation], size=None, contents=Contents("any"))
-        machine.assign(place, Record("vector", {**owner.fields, "size": machine.unknown("size", "computed")}))
+        machine.assign(place, RecordValue("vector", {**owner.fields, "size": machine.unknown("size", "computed")}))
         return Unknown()
     return None
 

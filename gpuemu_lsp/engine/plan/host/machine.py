@@ -23,12 +23,12 @@ from gpuemu_lsp.engine.plan.host.syntax import HostProgram, expression_of
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     Contents,
+    FloatValue,
     HostLaunch,
-    Place,
+    Lvalue,
     Pointer,
     Ranged,
-    Real,
-    Record,
+    RecordValue,
     Truth,
     Unknown,
     Value,
@@ -236,14 +236,14 @@ class Machine:
         """Return a value as an integer; a symbol for one that is not known; None for other values."""
         if isinstance(value, Polynomial):
             return value
-        if isinstance(value, Real):
+        if isinstance(value, FloatValue):
             return self.truncated(value)
         if isinstance(value, Truth) and value.value is not None:
             return number(int(value.value))
         return None
 
     @staticmethod
-    def truncated(value: Real) -> Polynomial | None:
+    def truncated(value: FloatValue) -> Polynomial | None:
         """Return a floating-point number converted to an integer."""
         if value.value is not None and abs(value.value) < 2**62:
             return number(int(value.value))
@@ -287,14 +287,14 @@ class Machine:
 
     # ---- variables
 
-    def get(self, place: Place) -> Value:
+    def get(self, place: Lvalue) -> Value:
         """Return the value of an lvalue."""
         value = self.cells.get(place.cell, Unknown())
         for part in place.path:
-            value = value.fields.get(part, Unknown()) if isinstance(value, Record) else Unknown()
+            value = value.fields.get(part, Unknown()) if isinstance(value, RecordValue) else Unknown()
         return value
 
-    def assign(self, place: Place, value: Value) -> None:
+    def assign(self, place: Lvalue, value: Value) -> None:
         """Assign to an lvalue."""
         self.cells[place.cell] = _with(self.cells.get(place.cell, Unknown()), place.path, value)
 
@@ -339,9 +339,9 @@ def _extreme(name: str, one: Polynomial, other: Polynomial) -> Polynomial:
 def _with(value: Value, path: tuple[str, ...], inner: Value) -> Value:
     if not path:
         return inner
-    record = value if isinstance(value, Record) else Record("")
+    record = value if isinstance(value, RecordValue) else RecordValue("")
     fields: Mapping[str, Value] = record.fields
-    return Record(record.type, {**fields, path[0]: _with(fields.get(path[0], Unknown()), path[1:], inner)})
+    return RecordValue(record.type, {**fields, path[0]: _with(fields.get(path[0], Unknown()), path[1:], inner)})
 
 
 def is_integer_type(text: str) -> bool:

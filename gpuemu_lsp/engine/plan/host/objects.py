@@ -9,7 +9,7 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.machine import Machine, bounds, is_integer_type
 from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, multiply, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
-from gpuemu_lsp.engine.plan.host.values import Contents, Pointer, Real, Record, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import Contents, FloatValue, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.plan.types import element_type
 
 _VECTOR = re.compile(r"(?:\w+::)*(?P<kind>\w*vector)\s*<\s*(?P<element>.+?)\s*(?:,[^<>]*)?>$")
@@ -47,7 +47,7 @@ def _dim3(machine: Machine, node: Node | None) -> Value:
 
 def dim3(machine: Machine, values: list[Value]) -> Value:
     """Return a ``dim3`` of some sizes; a copy of another one."""
-    if len(values) == 1 and isinstance(values[0], Record):
+    if len(values) == 1 and isinstance(values[0], RecordValue):
         record = values[0]
         if record.type != "list":
             return record
@@ -56,14 +56,14 @@ def dim3(machine: Machine, values: list[Value]) -> Value:
     for axis, value in zip("xyz", values, strict=False):
         size = machine.integer(value)
         parts[axis] = size if size is not None else Unknown()
-    return Record("dim3", parts)
+    return RecordValue("dim3", parts)
 
 
 def vector(machine: Machine, kind: str, element: str, node: Node | None, name: str) -> Value:
     """Return a ``std::vector``, or one of thrust."""
     if node is not None and node.type not in ("argument_list", "initializer_list"):
         value = machine.evaluate(machine, node)
-        return value if isinstance(value, Record) else vector(machine, kind, element, None, name)
+        return value if isinstance(value, RecordValue) else vector(machine, kind, element, None, name)
     values = _arguments(machine, node)
     space = "device" if kind == "device_vector" else "host"
     if node is not None and node.type == "initializer_list":
@@ -71,9 +71,9 @@ def vector(machine: Machine, kind: str, element: str, node: Node | None, name: s
     else:
         listed, length = [], ZERO
         first = values[0] if values else None
-        if isinstance(first, Record) and first.type == "list":
+        if isinstance(first, RecordValue) and first.type == "list":
             listed, length = list(first.fields.values()), number(len(first.fields))
-        elif isinstance(first, Record) and first.type == "vector":
+        elif isinstance(first, RecordValue) and first.type == "vector":
             return _copied(machine, first, name, space)
         elif first is not None:
             size = machine.integer(first)
@@ -83,7 +83,7 @@ def vector(machine: Machine, kind: str, element: str, node: Node | None, name: s
 
 def make_vector(
     machine: Machine, name: str, element: str, length: Polynomial, space: str, values: list[Value]
-) -> Record:
+) -> RecordValue:
     """Return a vector of ``length`` elements, which are zero if no ``values`` are given."""
     size = machine.size_of(element)
     pointer = machine.allocate(name, multiply(size, length) if size is not None else None, space)
@@ -93,16 +93,16 @@ def make_vector(
         for value in values:
             machine.store(pointer, value)
     data = Pointer(pointer.allocation, ZERO, size.constant if size is not None else None)
-    return Record("vector", {"data": data, "size": length})
+    return RecordValue("vector", {"data": data, "size": length})
 
 
-def _copied(machine: Machine, source: Record, name: str, space: str) -> Record:
+def _copied(machine: Machine, source: RecordValue, name: str, space: str) -> RecordValue:
     data = source.fields.get("data")
     if not isinstance(data, Pointer) or data.allocation is None:
         return source
     known = machine.heap[data.allocation]
     pointer = machine.allocate(name, known.size, space, known.contents)
-    return Record("vector", {**source.fields, "data": Pointer(pointer.allocation, ZERO, data.element)})
+    return RecordValue("vector", {**source.fields, "data": Pointer(pointer.allocation, ZERO, data.element)})
 
 
 def _struct(machine: Machine, name: str, node: Node | None) -> Value:
@@ -127,7 +127,7 @@ def _struct(machine: Machine, name: str, node: Node | None) -> Value:
             elif declarator.type != "pointer_declarator" and type_text in ("dim3",):
                 value = dim3(machine, [])
             found[declared_name(declarator)] = value
-    return Record(name, found)
+    return RecordValue(name, found)
 
 
 def default_value(machine: Machine, type_text: str, name: str, pointer: bool, origin: str) -> Value:
@@ -140,7 +140,7 @@ def default_value(machine: Machine, type_text: str, name: str, pointer: bool, or
     if is_integer_type(type_text):
         return machine.unknown(name, origin)
     if known is not None and known.dtype != "bool":
-        return Real()
+        return FloatValue()
     return Unknown(type_text)
 
 

@@ -7,20 +7,20 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, add, multiply, number
 from gpuemu_lsp.engine.plan.host.syntax import text
-from gpuemu_lsp.engine.plan.host.values import Place, Pointer, Record, Value
+from gpuemu_lsp.engine.plan.host.values import Lvalue, Pointer, RecordValue, Value
 
 
-def place_of(machine: Machine, node: Node | None) -> Place | Pointer | None:
+def place_of(machine: Machine, node: Node | None) -> Lvalue | Pointer | None:
     """Return the lvalue of an expression: a variable or field of one, or an element of memory."""
     if node is None:
         return None
     if node.type in ("identifier", "qualified_identifier"):
         cell = machine.lookup(text(node))
         if isinstance(cell, int):
-            return Place(cell)
+            return Lvalue(cell)
         this = machine.lookup("this")
         if isinstance(this, int) and cell is None and text(node) in _fields(machine.cells[this]):
-            return Place(this, (text(node),))
+            return Lvalue(this, (text(node),))
         return None
     if node.type == "parenthesized_expression":
         return place_of(machine, node.named_children[0]) if node.named_children else None
@@ -29,10 +29,10 @@ def place_of(machine: Machine, node: Node | None) -> Place | Pointer | None:
         owner = place_of(machine, base)
         if "->" in [text(one) for one in node.children if not one.is_named]:
             return _within(pointed_to(machine, machine.evaluate(machine, base)), name)
-        return _within(owner, name) if isinstance(owner, Place) else None
+        return _within(owner, name) if isinstance(owner, Lvalue) else None
     if node.type == "pointer_expression" and text(node.child_by_field_name("operator")) == "*":
         value = machine.evaluate(machine, node.child_by_field_name("argument"))
-        return value if isinstance(value, Place | Pointer) else None
+        return value if isinstance(value, Lvalue | Pointer) else None
     if node.type == "subscript_expression":
         return subscript_place(machine, node)
     if node.type == "cast_expression":
@@ -41,39 +41,39 @@ def place_of(machine: Machine, node: Node | None) -> Place | Pointer | None:
 
 
 def _fields(value: Value) -> frozenset[str]:
-    return frozenset(value.fields) if isinstance(value, Record) else frozenset()
+    return frozenset(value.fields) if isinstance(value, RecordValue) else frozenset()
 
 
-def _within(place: Place | None, name: str) -> Place | None:
-    return None if place is None else Place(place.cell, (*place.path, name))
+def _within(place: Lvalue | None, name: str) -> Lvalue | None:
+    return None if place is None else Lvalue(place.cell, (*place.path, name))
 
 
-def pointed_to(machine: Machine, value: Value) -> Place | None:
+def pointed_to(machine: Machine, value: Value) -> Lvalue | None:
     """Return the object that a pointer points to."""
-    if isinstance(value, Place):
+    if isinstance(value, Lvalue):
         return value
     if isinstance(value, Pointer) and value.allocation is not None:
         if value.allocation not in machine.struct_cells:
-            machine.struct_cells[value.allocation] = machine.declare(f"*{value.allocation}", Record("object"))
-        return Place(machine.struct_cells[value.allocation])
+            machine.struct_cells[value.allocation] = machine.declare(f"*{value.allocation}", RecordValue("object"))
+        return Lvalue(machine.struct_cells[value.allocation])
     return None
 
 
-def subscript_place(machine: Machine, node: Node) -> Place | Pointer | None:
+def subscript_place(machine: Machine, node: Node) -> Lvalue | Pointer | None:
     """Return the lvalue of ``a[i]``."""
     base = machine.evaluate(machine, node.child_by_field_name("argument"))
     listed = node.child_by_field_name("indices")
     index = (
         machine.evaluate(machine, listed.named_children[0]) if listed is not None and listed.named_children else None
     )
-    if isinstance(base, Record) and base.type == "vector":
+    if isinstance(base, RecordValue) and base.type == "vector":
         data = base.fields.get("data")
         base = data if isinstance(data, Pointer) else base
     if isinstance(base, Pointer):
         offset = multiply(index, number(base.element or 1)) if isinstance(index, Polynomial) else ZERO
         return Pointer(base.allocation, add(base.offset, offset), base.element)
-    if isinstance(base, Record):
+    if isinstance(base, RecordValue):
         owner = place_of(machine, node.child_by_field_name("argument"))
-        if isinstance(owner, Place) and isinstance(index, Polynomial) and index.constant is not None:
-            return Place(owner.cell, (*owner.path, f"[{index.constant}]"))
+        if isinstance(owner, Lvalue) and isinstance(index, Polynomial) and index.constant is not None:
+            return Lvalue(owner.cell, (*owner.path, f"[{index.constant}]"))
     return None

@@ -19,7 +19,16 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     substitute,
     symbols,
 )
-from gpuemu_lsp.engine.plan.host.values import Allocation, Pointer, Real, Record, Tensor, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import (
+    Allocation,
+    FloatValue,
+    Pointer,
+    RecordValue,
+    Tensor,
+    Truth,
+    Unknown,
+    Value,
+)
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import PlanArg, ReadLaunch, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
@@ -174,7 +183,7 @@ def _arguments(building: _Building, param: Param, value: Value) -> Iterator[Plan
 def _member(building: _Building, name: str, leaf: Leaf, value: Value) -> Iterator[PlanArg]:
     inner = value
     for part in re.findall(r"\w+|\[\d+\]", leaf.path):
-        inner = inner.fields.get(part, Unknown()) if isinstance(inner, Record) else Unknown()
+        inner = inner.fields.get(part, Unknown()) if isinstance(inner, RecordValue) else Unknown()
     path = f"{name}.{leaf.path}"
     if leaf.pointer_depth == 1:
         yield from _tensor(
@@ -188,7 +197,7 @@ def _scalar(building: _Building, name: str, dtype: str, value: Value) -> ScalarA
     if dtype in INTEGERS or dtype == "bool":
         if isinstance(value, Truth) and value.value is not None:
             return ScalarArg(name, name, dtype, value.value if dtype == "bool" else parse(int(value.value)))
-        if isinstance(value, Real) and value.top is not None and value.bottom is not None:
+        if isinstance(value, FloatValue) and value.top is not None and value.bottom is not None:
             value = divide(value.top, value.bottom)
         if isinstance(value, Polynomial):
             if dtype == "bool":
@@ -200,7 +209,7 @@ def _scalar(building: _Building, name: str, dtype: str, value: Value) -> ScalarA
         building.unknown.append(name)
         building.unseen.add(name)
         return ScalarArg(name, name, dtype, parse(1))
-    number_ = value.value if isinstance(value, Real) else None
+    number_ = value.value if isinstance(value, FloatValue) else None
     if isinstance(value, Polynomial):
         number_ = None if value.constant is None else float(value.constant)
     return ScalarArg(name, name, dtype, 0.5 if number_ is None else number_)
@@ -268,7 +277,7 @@ def _is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation) 
 def _uses(values: Iterable[Value], allocation: int) -> bool:
     return any(
         (isinstance(value, Pointer) and value.allocation == allocation)
-        or (isinstance(value, Record) and _uses(value.fields.values(), allocation))
+        or (isinstance(value, RecordValue) and _uses(value.fields.values(), allocation))
         for value in values
     )
 

@@ -17,11 +17,11 @@ from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, add, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
 from gpuemu_lsp.engine.plan.host.values import (
-    Place,
+    FloatValue,
+    Lvalue,
     Pointer,
     Ranged,
-    Real,
-    Record,
+    RecordValue,
     Truth,
     Unknown,
     Value,
@@ -245,7 +245,7 @@ def _iterates(condition: Node | None) -> bool:
 
 def _counter(
     machine: Machine, condition: Node | None, update: Node | None
-) -> tuple[Place, Polynomial, Polynomial, Polynomial] | None:
+) -> tuple[Lvalue, Polynomial, Polynomial, Polynomial] | None:
     """Return the variable of ``for (i = a; i < b; i++)``, its first and last values, and that after the loop."""
     if condition is None or update is None or condition.type != "binary_expression":
         return None
@@ -268,10 +268,10 @@ def _counter(
     if not isinstance(begin, Polynomial) or not isinstance(end, Polynomial) or step == 0:
         return None
     past = add(end, number(1)) if operator == "<=" else end
-    return Place(cell), begin, add(past, number(step), -1), past
+    return Lvalue(cell), begin, add(past, number(step), -1), past
 
 
-def _trips(machine: Machine, counter: tuple[Place, Polynomial, Polynomial, Polynomial] | None) -> int | None:
+def _trips(machine: Machine, counter: tuple[Lvalue, Polynomial, Polynomial, Polynomial] | None) -> int | None:
     if counter is None:
         return None
     _, begin, last, past = counter
@@ -289,7 +289,7 @@ def _forget(machine: Machine, body: Node | None) -> None:
             target = node.child_by_field_name("left") or node.child_by_field_name("argument")
             if target is not None and target.type == "identifier":
                 cell = machine.lookup(text(target))
-                if isinstance(cell, int) and isinstance(machine.cells[cell], Polynomial | Real | Ranged | Truth):
+                if isinstance(cell, int) and isinstance(machine.cells[cell], Polynomial | FloatValue | Ranged | Truth):
                     machine.cells[cell] = machine.unknown(text(target), "computed")
         pending += node.named_children
 
@@ -299,7 +299,7 @@ def _range_loop(machine: Machine, node: Node) -> str | None:
         source = machine.evaluate(machine, node.child_by_field_name("right"))
         name = declared_name(node.child_by_field_name("declarator"))
         values: list[Value] = [Unknown()]
-        if isinstance(source, Record):
+        if isinstance(source, RecordValue):
             elements = [value for key, value in source.fields.items() if key.startswith("[")]
             values = elements or values
         for value in values[:_MAX_ITERATIONS]:

@@ -15,14 +15,14 @@ _MAX_TERMS = 24
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Symbol:
+class SizeSymbol:
     """An integer that is not known: an argument of the program, or a parameter of a function without callers."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class SizeOperation:
     """``//``, ``%``, ``min``, ``max`` or ``ceil_div`` of two polynomials."""
 
     operator: str
@@ -30,7 +30,7 @@ class Operation:
     right: Polynomial
 
 
-Atom: TypeAlias = "Symbol | Operation"
+Atom: TypeAlias = "SizeSymbol | SizeOperation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def number(value: int) -> Polynomial:
 
 def symbol(name: str) -> Polynomial:
     """Return an unknown integer."""
-    return Polynomial((((Symbol(name),), 1),))
+    return Polynomial((((SizeSymbol(name),), 1),))
 
 
 def add(left: Polynomial, right: Polynomial, sign: int = 1) -> Polynomial:
@@ -103,7 +103,7 @@ def divide(left: Polynomial, right: Polynomial) -> Polynomial:
         return Polynomial(tuple((factors, coefficient // divisor) for factors, coefficient in left.terms))
     if divisor is None and len(right.terms) == 1 and (exact := _by_term(left, right)) is not None:
         return exact
-    return _atom(Operation("//", left, right))
+    return _atom(SizeOperation("//", left, right))
 
 
 def remainder(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -115,7 +115,7 @@ def remainder(left: Polynomial, right: Polynomial) -> Polynomial:
         return number(abs(known) % abs(divisor) * (1 if known >= 0 else -1))
     if divisor is not None and all(coefficient % divisor == 0 for _, coefficient in left.terms):
         return ZERO
-    return _atom(Operation("%", left, right))
+    return _atom(SizeOperation("%", left, right))
 
 
 def ceil_div(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -126,7 +126,7 @@ def ceil_div(left: Polynomial, right: Polynomial) -> Polynomial:
     known, divisor = left.constant, right.constant
     if known is not None and divisor is not None:
         return number(-(-known // divisor))
-    return _atom(Operation("ceil_div", left, right))
+    return _atom(SizeOperation("ceil_div", left, right))
 
 
 def extreme(name: str, left: Polynomial, right: Polynomial) -> Polynomial:
@@ -134,12 +134,12 @@ def extreme(name: str, left: Polynomial, right: Polynomial) -> Polynomial:
     known, other = left.constant, right.constant
     if known is not None and other is not None:
         return number(min(known, other) if name == "min" else max(known, other))
-    return left if left == right else _atom(Operation(name, left, right))
+    return left if left == right else _atom(SizeOperation(name, left, right))
 
 
 def symbols(value: Polynomial) -> frozenset[str]:
     """Return the names of the symbols in a polynomial."""
-    return frozenset(atom.name for atom in atoms(value) if isinstance(atom, Symbol))
+    return frozenset(atom.name for atom in atoms(value) if isinstance(atom, SizeSymbol))
 
 
 def atoms(value: Polynomial) -> Iterator[Atom]:
@@ -147,7 +147,7 @@ def atoms(value: Polynomial) -> Iterator[Atom]:
     for factors, _ in value.terms:
         for atom in factors:
             yield atom
-            if isinstance(atom, Operation):
+            if isinstance(atom, SizeOperation):
                 yield from atoms(atom.left)
                 yield from atoms(atom.right)
 
@@ -167,7 +167,7 @@ _OPERATIONS = {"//": divide, "%": remainder, "ceil_div": ceil_div}
 
 
 def _replaced(atom: Atom, values: Mapping[str, Polynomial]) -> Polynomial:
-    if isinstance(atom, Symbol):
+    if isinstance(atom, SizeSymbol):
         return values.get(atom.name, _atom(atom))
     left, right = substitute(atom.left, values), substitute(atom.right, values)
     known = _OPERATIONS.get(atom.operator)
@@ -204,7 +204,7 @@ def _atom(atom: Atom) -> Polynomial:
 
 
 def _atom_text(atom: Atom) -> str:
-    if isinstance(atom, Symbol):
+    if isinstance(atom, SizeSymbol):
         return atom.name
     if atom.operator in ("//", "%"):
         return f"(({atom.left}) {atom.operator} ({atom.right}))"

@@ -19,7 +19,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Real:
+class FloatValue:
     """A floating-point number, or a quotient of integers whose rounding follows. Both are None if it is unknown."""
 
     top: Polynomial | None = None
@@ -58,7 +58,7 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Lvalue:
     """An lvalue, of which the address was taken: a variable and the fields in it."""
 
     cell: int
@@ -66,7 +66,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordValue:
     """A struct, a ``dim3``, or an array of values that are not numbers, by field or ``[index]``."""
 
     type: str
@@ -74,7 +74,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class HostFunctionName:
     """The name of a function, with template arguments."""
 
     name: str
@@ -102,9 +102,7 @@ class Tensor:
     scalar: str = ""
 
 
-Value: TypeAlias = (
-    "Unknown | Real | Ranged | Truth | Polynomial | Pointer | Place | Record | Function | Closure | Tensor"
-)
+Value: TypeAlias = "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName | Closure | Tensor"
 
 
 @dataclass(frozen=True, slots=True)
