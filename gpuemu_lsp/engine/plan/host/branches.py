@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.host.machine import Machine, least, most
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, add, ceil_div, divide, extreme, symbol, symbols
+from gpuemu_lsp.engine.plan.host.symbolic import (
+    Polynomial,
+    SizeOperation,
+    add,
+    ceil_div,
+    divide,
+    extreme,
+    symbol,
+    symbols,
+)
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     Contents,
@@ -116,13 +125,11 @@ def _rounding(condition: Truth) -> tuple[Polynomial, Polynomial, bool] | None:
     if left is None or right is None or right.constant != 0 or len(left.terms) != 1:
         return None
     factors, coefficient = left.terms[0]
-    if coefficient != 1 or len(factors) != 1 or getattr(factors[0], "operator", "") != "%":
+    operation = factors[0] if coefficient == 1 and len(factors) == 1 else None
+    if not isinstance(operation, SizeOperation) or operation.operator != "%":
         return None
-    operation = factors[0]
-    if condition.operator == "==":
-        return operation.left, operation.right, True
-    if condition.operator in ("!=", ">"):
-        return operation.left, operation.right, False
+    if condition.operator in ("==", "!=", ">"):
+        return operation.left, operation.right, condition.operator == "=="
     return None
 
 

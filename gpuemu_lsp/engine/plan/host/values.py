@@ -102,7 +102,10 @@ class Tensor:
     scalar: str = ""
 
 
-Value: TypeAlias = "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName | Closure | Tensor"
+Value: TypeAlias = (
+    "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName | Closure"
+    " | Tensor"
+)
 
 
 @dataclass(frozen=True, slots=True)
