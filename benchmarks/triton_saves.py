@@ -3,9 +3,9 @@
 Run by :mod:`benchmarks.triton_speed`. A server is driven as an editor does, with softmax, a product and flash attention
 of ``kernels/triton/ops``, each alone in a project. Each save changes the kernel's PTX; the file is opened and checked
 before, so that workers are warm, and the caches have no entry for the new code. Between the saves, a warm process
-compiles the same text for its first case without a cache, as Triton does at a first launch. Times depend on what else
-runs, and a short one less than a long one; so processor time of both is measured too, that of all processes of the
-server.
+compiles the same text for its first case with Triton's own backend and without a cache, as Triton does at a first
+launch: to a cubin, for which ptxas runs as it does on a save. Times depend on what else runs, and a short one less than
+a long one; so processor time of both is measured too, that of all processes of the server.
 """
 
 from __future__ import annotations
@@ -149,20 +149,24 @@ def _compile_texts(folder: Path) -> None:
     import ast
 
     import triton
+    from triton.backends.nvidia.compiler import CUDABackend
 
     from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
     from gpuemu_lsp.engine.check.prepare import prepare
+    from gpuemu_lsp.engine.compile.triton_backend import restore_backend, use_ptx_backend
     from gpuemu_lsp.engine.project.load import load
 
     compile_ = triton.compiler.compile
     seconds: list[tuple[float, float]] = []
 
     def timed(*arguments: object, **options: object) -> object:
-        started, processor = time.perf_counter(), time.process_time()
+        restore_backend(CUDABackend)
+        started, processor = time.perf_counter(), _own_processor_seconds()
         try:
             return compile_(*arguments, **options)
         finally:
-            seconds.append((time.perf_counter() - started, time.process_time() - processor))
+            seconds.append((time.perf_counter() - started, _own_processor_seconds() - processor))
+            use_ptx_backend()
 
     triton.compiler.compile = timed
     (spec,) = load(folder / "triton" / "ops" / "gpuemu.toml").kernels
@@ -172,6 +176,11 @@ def _compile_texts(folder: Path) -> None:
         before = len(seconds)
         prepare(CheckRequest(spec, CheckOptions(), text=ast.literal_eval(line)))
         print(*seconds[before], flush=True)
+
+
+def _own_processor_seconds() -> float:
+    """Return the processor time of this process and of the children that have ended."""
+    return sum(os.times()[:4])
 
 
 if __name__ == "__main__":
