@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.source.headers.known_headers import is_torch_header
 
 _DIRECTIVE = re.compile(
     r"^[ \t]*#[ \t]*(?:(?P<conditional>ifndef|ifdef|if)\b|(?P<end>endif)\b|(?P<define>define)[ \t]+(?P<macro>\w+)"
@@ -123,6 +124,8 @@ def _resolve(
 ) -> tuple[str | None, str | None, str | None]:
     """Return the include directory (None for the includer's own), absolute path and text of a header."""
     folders: list[str | None] = [None] if directive.quoted else []
+    if is_torch_header(directive.target):
+        include_dirs = ()  # the device-usable part of PyTorch's headers is in memory
     for folder in (*folders, *include_dirs):
         header = _absolute(Path(folder or Path(includer).parent) / directive.target)
         content = views.get(header)

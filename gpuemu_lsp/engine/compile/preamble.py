@@ -16,8 +16,11 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.compile.include_closure import IncludeClosure
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
+from gpuemu_lsp.engine.source.headers.known_headers import is_torch_header
 
+_SHIMS = Path(__file__).parent / "shims"
 PRELUDE = "gpuemu/prelude.h"
+_TORCH = "gpuemu/torch.h"
 _HOST = "gpuemu/host.h"
 _RANDOM = "curand.h"
 
@@ -31,8 +34,14 @@ _CONFIGURES = re.compile(r"^_*(?:CUB|THRUST|CCCL|LIBCUDACXX|CG|CUDA|CUDACC)_")
 _BRIDGES: Mapping[str, tuple[str, str]] = {
     "tuple": ("cuda/std/tuple", "tuple make_tuple get tie apply"),
     "complex": ("cuda/std/complex", "complex real imag norm conj polar arg"),
+    **{
+        name: (f"cuda/std/{header}", name)
+        for header, *names in map(str.split, (_SHIMS / "libcudacxx_names.txt").read_text(encoding="utf-8").splitlines())
+        for name in names
+    },
 }
-_BRIDGED = re.compile(r"\bstd::(" + "|".join(_BRIDGES) + r")\b")
+"""Names of the standard library that the prelude lacks; the header of libcu++ that has each, and what to declare."""
+_BRIDGED = re.compile(r"\bstd\s*::\s*(" + "|".join(_BRIDGES) + r")\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +54,6 @@ class Preamble:
     text: str
     headers: Mapping[str, str]
     costly: bool
-
-
-_SHIMS = Path(__file__).parent / "shims"
 
 
 @cache
@@ -76,7 +82,18 @@ def in_memory_headers() -> Mapping[str, str]:
     cub = (_SHIMS / "cub.h").read_text(encoding="utf-8")
     host = (_SHIMS / "host.h").read_text(encoding="utf-8")
     fft = dict.fromkeys(("cufft.h", "cufftXt.h"), (_SHIMS / "cufft.h").read_text(encoding="utf-8"))
-    return {PRELUDE: prelude(), _HOST: host, "cub/cub.cuh": cub, **fft, **dict.fromkeys(empty, "")}
+    torch = (_SHIMS / "torch.h").read_text(encoding="utf-8")
+    # The second halves of these headers, which NVRTC has as a library since 12.3 and cannot compile.
+    halves = {f"cuda_{name}.hpp": f"#include <cuda_{name}.h>\n" for name in ("fp16", "bf16")}
+    return {
+        **halves,
+        PRELUDE: prelude(),
+        _HOST: host,
+        _TORCH: torch,
+        "cub/cub.cuh": cub,
+        **fft,
+        **dict.fromkeys(empty, ""),
+    }
 
 
 def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = False) -> Preamble:
@@ -92,6 +109,7 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
     hoisted = {target for target, unconditional in targets if unconditional and _HOISTED.match(target)}
     hoisted = set() if configures else {target for target in hoisted if is_cuda_header(target)}
     hoisted |= {_BRIDGES[name][0] for name in bridges}
+    torch = {target for target, _ in targets if is_torch_header(target)}
     # host.h defines __GNUC__ and others, under which CUDA's headers would include the host's: it comes after them all.
     later = any(_LONG_LONG.match(target) and target not in hoisted for target, _ in targets)
     wide = long_long or any(_LONG_LONG.match(target) for target in (*hoisted, *(target for target, _ in targets)))
@@ -100,9 +118,12 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
         *([] if bare else [f"#include <{PRELUDE}>"]),
         *(f"#include <{target}>" for target in sorted(hoisted)),
         *(_bridge(name) for name in bridges),
+        *([f"#include <{_TORCH}>"] if torch else []),
         *([] if bare or later else [f"#include <{_HOST}>"]),
     ]
-    headers = {name: text for name, text in in_memory_headers().items() if name not in found.user_targets}
+    # Its names are declared before the first line, so that the headers themselves are empty.
+    headers = {**dict.fromkeys(torch, ""), **in_memory_headers()}
+    headers = {name: text for name, text in headers.items() if name not in found.user_targets}
     return Preamble("\n".join(lines) + "\n#pragma nv_hdrstop\n", headers, any(map(_COSTLY.match, hoisted)))
 
 

@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from gpuemu_lsp.engine.build.python_packages import package_of
 from gpuemu_lsp.engine.compile.preamble import stub_headers
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import DeviceViews, hidden_includes
+from gpuemu_lsp.engine.source.headers.known_headers import is_torch_header
 from gpuemu_lsp.engine.source.model import Include
 
 _UNKNOWN = re.compile(
@@ -29,7 +31,7 @@ _NAMED = re.compile(r'"(?:class |struct |namespace )?([\w:]+)[^"]*"')
 _FOLLOWS = re.compile(r"<error-type>|has already been defined")
 """Messages of errors that follow from an earlier one, wherever they are."""
 _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
-_HOST_CODE = re.compile(r"(?:torch|ATen|c10|caffe2)/|pybind11|Python\.h")
+_HOST_CODE = re.compile(r"pybind11|Python\.h")
 _MOST_NAMES = 4
 
 
@@ -96,7 +98,7 @@ def left_out(views: DeviceViews, include_dirs: Sequence[str], registered: bool) 
     """
     for header in _missing(views, include_dirs):
         target = header.target
-        if target in stub_headers() or _HOST_CODE.match(target):
+        if target in stub_headers() or _HOST_CODE.match(target) or is_torch_header(target):
             continue
         severity = Severity.WARNING if registered and header.include.quoted else Severity.HINT
         message = f'Header "{target}" was not found, and the file was compiled without it. {_step(target)}'
@@ -159,7 +161,14 @@ def _step(header: str) -> str:
     """Return the next step for a missing header."""
     if _HOST_CODE.match(header):
         return "It is host code that NVRTC cannot compile: keep the kernel in a file that does not need it."
-    return "Add its folder to `include_dirs` of the kernel in gpuemu.toml."
+    if is_torch_header(header):
+        return (
+            "It is a header of PyTorch, of which only the usual device code is known: keep the kernel in another file."
+        )
+    package = package_of(header)
+    if package is not None:
+        return f"Install the package that contains it into the project's Python: pip install {package}"
+    return "Add its folder to `include_dirs` of `[build]` in gpuemu.toml."
 
 
 def _not_compiled(finding: Finding) -> Finding:

@@ -2,6 +2,7 @@
 //
 // This follows CUDA's headers, some of which include host headers where these macros are defined.
 #pragma once
+#define register
 #define __NVCC__ 1
 #define __linux__ 1
 #define __linux 1

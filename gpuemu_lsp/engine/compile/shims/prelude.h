@@ -83,6 +83,7 @@ typedef unsigned long ulong;
 
 // ---- <limits.h> -----------------------------------------------------------------------------------------------------
 #define CHAR_BIT 8
+#define CLOCKS_PER_SEC 1000000L
 #define SCHAR_MIN (-128)
 #define SCHAR_MAX 127
 #define UCHAR_MAX 255
@@ -740,6 +741,26 @@ template <class T, T n>
 using make_integer_sequence = typename _count<T, size_t(n)>::type;
 template <size_t n>
 using make_index_sequence = make_integer_sequence<size_t, n>;
+template <class... T>
+using index_sequence_for = make_index_sequence<sizeof...(T)>;
+template <class T, class U = T>
+__host__ __device__ constexpr T exchange(T& value, U&& next) {
+  T held = static_cast<T&&>(value);
+  value = static_cast<U&&>(next);
+  return held;
+}
+template <class To, class From>
+__host__ __device__ constexpr To bit_cast(const From& value) noexcept {
+  return __builtin_bit_cast(To, value);
+}
+template <size_t size, size_t alignment = (size > 8 ? 16 : size > 4 ? 8 : size > 2 ? 4 : size)>
+struct aligned_storage {
+  struct type {
+    alignas(alignment) unsigned char data[size];
+  };
+};
+template <size_t size, size_t alignment = (size > 8 ? 16 : size > 4 ? 8 : size > 2 ? 4 : size)>
+using aligned_storage_t = typename aligned_storage<size, alignment>::type;
 #define GPUEMU_OPERATION(name, expression)                                                                  \
   template <class T = void>                                                                                 \
   struct name {                                                                                             \

@@ -67,7 +67,8 @@ def select_directives(
 def _includes(path: str, name: str, quoted: bool, words: frozenset[str], include_dirs: Sequence[str]) -> bool:
     if resolve(name, quoted, path, include_dirs) is not None:
         return True
-    return known_headers.is_device_header(name) and known_headers.is_wanted(name, words)
+    known = known_headers.is_device_header(name) or known_headers.is_torch_header(name)
+    return known and known_headers.is_wanted(name, words)
 
 
 def _follow(conditions: list[bool], directive: Directive, macros: MacroTable) -> None:

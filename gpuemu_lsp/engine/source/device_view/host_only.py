@@ -32,8 +32,10 @@ _CALLS = re.compile(
 """Functions whose names are also usual for variables (``time``, ``exit``): only a call counts."""
 
 _LIBRARIES = re.compile(
-    r"(?<![\w:])(?:torch|at|c10|pybind11|py|cv|boost|Eigen|tensorflow|paddle|jax|xla|caffe2|spdlog|fmt|thrust::(?:device|host)_vector)"
-    r"\s*::"
+    r"(?<![\w:])(?:(?:torch|at|c10)\s*::(?!\s*(?:Half|BFloat16|complex|acc_type|AccumulateType|opmath_type|OpMathType"
+    r"|\w*TensorAccessor\w*|\w+PtrTraits|numeric_limits|PhiloxCudaState|ceil_div|round_up|_isnan|_isinf|detail::Array"
+    r"|q?u?int\d+|cuda::(?:detail::(?:TensorInfo|IndexToOffset)|compat|philox))\b)"
+    r"|(?:pybind11|py|cv|boost|Eigen|tensorflow|paddle|jax|xla|caffe2|spdlog|fmt|thrust::(?:device|host)_vector)\s*::)"
 )
 _STANDARD = re.compile(
     r"""(?x)\bstd\s*::\s*(?:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_standard
+from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_standard, is_torch_header
 from gpuemu_lsp.engine.source.model import Include
 from gpuemu_lsp.engine.source.preprocessor.lexer import Directive, SourceText, decode
 
@@ -61,8 +61,8 @@ def resolve(target: str, quoted: bool, path: str, include_dirs: Sequence[str]) -
         return None
     here = str(Path(path).parent)
     folders = (here, *include_dirs) if quoted else (*include_dirs, here)
-    if is_device_header(target) or is_standard(target):
-        # include_dirs may contain a CUDA toolkit or the system's headers: they are not the user's.
+    if is_device_header(target) or is_standard(target) or is_torch_header(target):
+        # include_dirs may contain a CUDA toolkit, the system's headers or PyTorch's: they are not the user's.
         folders = (here,) if quoted else ()
     for folder in folders:
         candidate = os.path.normpath(Path(folder) / target)

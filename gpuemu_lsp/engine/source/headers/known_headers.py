@@ -52,11 +52,18 @@ _PROVIDES = (
 )
 
 
-_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2)/.+\.h(?:pp)?$|pybind11/|Python\.h$")
+_TORCH = re.compile(
+    r"(?:(?:torch|ATen|c10|caffe2|THC)/.+\.h(?:pp)?|ATen/cuda/(?:Atomic|DeviceUtils|NumericLimits|detail/\w+)\.cuh"
+    r"|THC/.+\.cuh)$"
+)
+_TORCH_WORDS = re.compile(
+    r"(?:at|c10|torch|TORCH_DSA_\w+|C10_\w+|AT_(?:HOST|DEVICE|HOST_DEVICE)|CUDA_KERNEL_\w+|WARP_(?:SHFL\w*|BALLOT|SYNC)"
+    r"|ACTIVE_MASK|doLdg|gpuAtomic\w+|CUDA_(?:MAX_)?THREADS_PER_\w+|MAX_TENSORINFO_DIMS)$"
+)
 
 
 def is_torch_header(target: str) -> bool:
-    """Return whether an include names a header of PyTorch for host code, or of Python."""
+    """Return whether an include names a header of PyTorch whose device-usable part the compiler has."""
     return bool(_TORCH.match(target))
 
 
@@ -84,6 +91,8 @@ def is_device_header(target: str) -> bool:
 
 def is_wanted(target: str, words: frozenset[str]) -> bool:
     """Return whether code with these identifiers can need a device header."""
+    if is_torch_header(target):
+        return any(map(_TORCH_WORDS.match, words))
     for header, word in _NEEDED_FOR:
         if header.match(target):
             return any(word.match(candidate) for candidate in words)
