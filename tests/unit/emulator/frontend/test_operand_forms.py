@@ -25,6 +25,8 @@ st.global.u32 [%d0], %r7; ret;"""
         ("cvt.u16.u32 %h1, %r1; mov.v4.u16 {%h2, %h3, %h4, %h5}, {%h1, %h1, %h1, %h1}; cvt.u32.u16 %r7, %h4;", lambda i: i),
         (".reg .v4 .u32 q; mov.v4.u32 q, {1, 2, 3, 4}; add.u32 %r7, q.g, q.w;", lambda i: 6 + 0 * i),
         ("st.u32 [l+4], %r1; ld.u32 %r7, [l+4];", lambda i: i),
+        (".reg .u32 %tidX, %lane, %clock_; mov.u32 %tidX, %tid.x; mov.u32 %lane, %laneid; add.u32 %clock_, %tidX, %lane;"
+         " mov.u32 %r7, %clock_;", lambda i: 2 * i),
         (".reg .u64 p, q; mov.u64 p, y; ld.param.u64 q, [p]; sub.u64 q, %d0, q; cvt.u32.u64 %r7, q;", lambda i: 4 * i),
         ("mov.u32 %r3, 3; st.volatile.u32 [s], %r3; bar.sync 0; atom.add.u32 %r2, [s], 1; red.relaxed.gpu.add.u32 [s], 1; bar.sync 0;"
          " ld.u32 %r7, [s];", lambda i: 67 + 0 * i),

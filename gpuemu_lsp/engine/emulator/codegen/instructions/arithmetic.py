@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
@@ -32,14 +34,16 @@ def _known(operand: Operand) -> bool:
 
 
 def _is_special(name: str) -> bool:
-    return name.startswith(_SPECIAL_NAMES)
+    return _SPECIAL_NAMES.fullmatch(name) is not None
 
 
-# By prefix: a special register that is unknown here must not be taken for one of the program.
-_SPECIAL_NAMES = (
-    *("%tid", "%ntid", "%ctaid", "%nctaid", "%lane", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock"),
-    *("%is_explicit", "%cluster", "%nclusterid", "%pm", "%envreg", "%globaltimer", "%reserved", "%total_smem"),
-    *("%dynamic_smem", "%aggr_smem", "%current_graph"),
+# PTX ISA section 10. All of them: a special register that is unknown here must not be taken for one of the program,
+# whose registers may have names that begin like one, such as %tidX.
+_SPECIAL_NAMES = re.compile(
+    r"%(?:(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(?:\.[xyzw])?"
+    r"|laneid|warpid|nwarpid|smid|nsmid|gridid|is_explicit_cluster|cluster_ctarank|cluster_nctarank"
+    r"|lanemask_(?:eq|le|lt|ge|gt)|clock(?:_hi|64)?|globaltimer(?:_lo|_hi)?|pm\d(?:_64)?|envreg\d+"
+    r"|reserved_smem_offset_(?:begin|end|cap|\d)|(?:total|aggr|dynamic)_smem_size|current_graph_exec)"
 )
 
 
