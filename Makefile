@@ -8,8 +8,11 @@ TRITON_VENV := .venv-triton
 TRITON_STAMP := $(TRITON_VENV)/.installed
 NUMBA_VENV := .venv-numba
 NUMBA_STAMP := $(NUMBA_VENV)/.installed
+FRAMEWORKS_VENV := .venv-frameworks
+FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
+FRAMEWORKS ?= jax
 
-.PHONY: help check corpus corpus-triton test test-numba test-triton editors editors-tools lint types imports format docs \
+.PHONY: help check corpus corpus-triton test test-frameworks test-numba test-triton editors editors-tools lint types imports format docs \
 	clean
 .DEFAULT_GOAL := check
 
@@ -34,6 +37,9 @@ test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an envir
 
 test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
 	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba
+
+test-frameworks: $(FRAMEWORKS_STAMP)  ## tests that need JAX; with FRAMEWORKS=jax,tensorflow also those of TensorFlow
+	GPUEMU_REQUIRE_FRAMEWORKS=$(FRAMEWORKS) $(FRAMEWORKS_VENV)/bin/pytest -c tests/frameworks/pytest.ini tests/frameworks
 
 editors: editors-tools  ## tests in real editors, which are installed first
 	GPUEMU_REQUIRE_EDITORS=1 $(BIN)/pytest tests/editors
@@ -78,5 +84,11 @@ $(NUMBA_STAMP): pyproject.toml
 	$(NUMBA_VENV)/bin/python -m pip install --quiet --editable '.[numba]' pytest pytest-timeout
 	touch $(NUMBA_STAMP)
 
+$(FRAMEWORKS_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
+	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --editable '.[$(FRAMEWORKS)]' pytest pytest-timeout
+	touch $(FRAMEWORKS_STAMP)
+
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) $(TRITON_VENV) $(NUMBA_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(TRITON_VENV) $(NUMBA_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache

@@ -77,6 +77,7 @@ class Client:
         *,
         atol: float | None = None,
         rtol: float | None = None,
+        each_operation_rounds: bool = False,
         **kwargs: Any,
     ) -> ValidationResult:
         """Compare an output with the reference of an operation.
@@ -91,6 +92,9 @@ class Client:
             An array or tensor, or a tuple or dict of them as the reference returns.
         atol, rtol : float, optional
             Tolerance; that of gpuemu.toml for the dtype unless given, or a derived budget.
+        each_operation_rounds : bool
+            The operation rounds every intermediate result to the dtype of its tensors, as several calls of a framework
+            do; kernels compute in fp32 and round what they store.
         **kwargs
             Passed to the reference as strings, ``causal=True`` as ``"true"``.
 
@@ -101,7 +105,7 @@ class Client:
         """
         spec = self._spec(op)
         arrays = {name: as_array(value) for name, value in inputs.items()}
-        options = JudgingOptions(atol, rtol, kwargs)
+        options = JudgingOptions(atol, rtol, kwargs, each_operation_rounds)
         return self._finish(spec, arrays, self._runner(spec).judge(arrays, output, options), options)
 
     def reference(self, op: str, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
@@ -147,13 +151,16 @@ class Client:
         *,
         atol: float | None = None,
         rtol: float | None = None,
+        each_operation_rounds: bool = False,
     ) -> FuzzResults:
         """Run an operation on drawn inputs and compare it with its reference.
 
-        ``run_op`` gets a dict of arrays by name. An exception of it is a failure of kind ``ExecutionError``.
+        ``run_op`` gets a dict of arrays by name. An exception of it is a failure of kind ``ExecutionError``. Other
+        options are those of :meth:`validate_op`.
         """
         drawn = {"schema": op_schema, "dtypes": dtypes, "distribution": value_distribution, "layouts": layouts}
-        return self._fuzz(self._spec(op), run_op, iterations, seed, fail_fast, drawn, JudgingOptions(atol, rtol))
+        options = JudgingOptions(atol, rtol, each_operation_rounds=each_operation_rounds)
+        return self._fuzz(self._spec(op), run_op, iterations, seed, fail_fast, drawn, options)
 
     def fuzz_op(
         self, op: str, seed: int | None = None, iterations: int = 100, fail_fast: bool = False, **options: Any

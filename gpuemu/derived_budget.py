@@ -67,6 +67,7 @@ def judge_result(
     *,
     torch: bool = False,
     precisions: frozenset[str] = frozenset(),
+    rounded: frozenset[str] = frozenset(),
 ) -> DerivedVerdict | None:
     """Compare results with a reference within the error that rounding explains.
 
@@ -79,6 +80,9 @@ def judge_result(
         Arrays by name. The outputs are those to judge.
     precisions : frozenset
         Formats of the arithmetic besides those of inputs and outputs, such as ``tf32``, or ``bf16`` of autocast.
+    rounded : frozenset
+        Narrow formats to which every operation of the function rounds its result; only those of inputs and outputs
+        count. Others compute in fp32 and round what they store.
 
     Returns
     -------
@@ -93,7 +97,7 @@ def judge_result(
     formats = {_PRECISIONS[name] for name in known if name in _PRECISIONS} | precisions
     # Kernels on narrow formats compute in fp32 and round what they store; see `_stored_roundings`.
     narrow = formats & _NARROW
-    numerics = Numerics(frozenset(formats - narrow | ({"f32"} if narrow else set())))
+    numerics = Numerics(frozenset(formats - narrow | ({"f32"} if narrow else set()) | rounded & narrow))
 
     def evaluated(given: Mapping[str, Any], **_: Any) -> tuple[Any, ...]:
         return function({name: given[name].reshape(array.shape) for name, array in inputs.items()})

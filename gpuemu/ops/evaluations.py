@@ -39,7 +39,9 @@ def judge(payload: Mapping[str, Json]) -> Iterator[Json]:
     yield {"stage": "reference"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = judge_op(spec, inputs, output, _number(payload["atol"]), _number(payload["rtol"]), texts(kwargs))
+        tolerance = (_number(payload["atol"]), _number(payload["rtol"]))
+        rounds = bool(payload["each_operation_rounds"])
+        found = judge_op(spec, inputs, output, *tolerance, texts(kwargs), rounds)
     yield {"judged": judged_record(found)}
 
 

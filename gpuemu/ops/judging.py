@@ -28,6 +28,9 @@ _KINDS = {
 }
 
 
+_NARROW = frozenset({"f16", "bf16", "e4m3", "e5m2"})
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A judgement; ``failures`` as in :class:`gpuemu.results.ValidationResult`, ``rule`` of the first of them.
@@ -51,6 +54,7 @@ def judge_op(
     atol: float | None,
     rtol: float | None,
     kwargs: Mapping[str, str],
+    each_operation_rounds: bool = False,
 ) -> Judged:
     """Compare an output with the reference: within the given tolerance, else that of gpuemu.toml, else derived."""
     if spec.reference is None:
@@ -73,7 +77,16 @@ def judge_op(
     if not compared:
         return Judged(True)
     broken = _broken_invariant(spec, inputs, found)
-    difference = broken or _difference(spec, reference, inputs, output, expected, (atol, rtol), extra)
+    difference = broken or _difference(
+        spec,
+        reference,
+        inputs,
+        output,
+        expected,
+        (atol, rtol),
+        extra,
+        _NARROW if each_operation_rounds else frozenset(),
+    )
     errors = [_errors(found[path], wanted[path]) for path in found]
     figures = (max(one[0] for one in errors), max(one[1] for one in errors), compared, max(one[2] for one in errors))
     if difference is None:
@@ -109,6 +122,7 @@ def _difference(
     expected: Any,
     given: tuple[float | None, float | None],
     extra: Mapping[str, str],
+    rounded: frozenset[str],
 ) -> Difference | None:
     dtype = next(as_array(value).dtype.name for value in leaves(output).values())
     configured = spec.tolerances.get(dtype)
@@ -122,7 +136,7 @@ def _difference(
         result = reference.function(ReferenceInputs(dict(values), {}, tuple(values)), **extra)
         return tuple(leaves(result).values())
 
-    derived = judge_result(function, inputs, outputs, torch=reference.torch)
+    derived = judge_result(function, inputs, outputs, torch=reference.torch, rounded=rounded)
     if derived is None:
         default = ToleranceConfig.for_dtype(dtype)
         return compare(output, expected, Tolerance(default.rtol, default.atol, explicit=False))

@@ -37,7 +37,8 @@ def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json
     options = stored.options
     output, judged = called(spec, call, stored.inputs, options.kwargs)
     if judged is None:
-        judged = judge_op(spec, stored.inputs, output, options.atol, options.rtol, texts(options.kwargs))
+        rounds = options.each_operation_rounds
+        judged = judge_op(spec, stored.inputs, output, options.atol, options.rtol, texts(options.kwargs), rounds)
     if judged.rule == "engine/not-executed":
         return replayed(failure, case_id, root, "not executed", str(judged.failures[0]["message"]))
     if judged.passed:

@@ -22,15 +22,20 @@ RunOp: TypeAlias = "Callable[[dict[str, Any]], Any]"
 
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """The tolerance that a call overrides, and the keyword arguments of the op and its reference."""
+    """The tolerance that a call overrides, and the keyword arguments of the op and its reference.
+
+    ``each_operation_rounds``: the op rounds every intermediate result to the dtype of its tensors.
+    """
 
     atol: float | None = None
     rtol: float | None = None
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    each_operation_rounds: bool = False
 
     def record(self) -> dict[str, Json]:
         """Return the options as JSON; keyword arguments without a JSON form as text."""
-        return {"atol": self.atol, "rtol": self.rtol, "kwargs": keywords(self.kwargs)}
+        rounds = self.each_operation_rounds
+        return {"atol": self.atol, "rtol": self.rtol, "kwargs": keywords(self.kwargs), "each_operation_rounds": rounds}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,4 +48,5 @@ def stored_validation(failure: Failure, details: Mapping[str, Json]) -> StoredVa
     inputs = {name: decoded(value, failure.tensors, name) for name, value in arguments.items()}
     atol, rtol = (None if found.get(name) is None else float(str(found[name])) for name in ("atol", "rtol"))
     stored = None if call is None else from_json(StoredCall, call)
-    return StoredValidation(failure.kernel, inputs, JudgingOptions(atol, rtol, kwargs), stored)
+    options = JudgingOptions(atol, rtol, kwargs, bool(found.get("each_operation_rounds")))
+    return StoredValidation(failure.kernel, inputs, options, stored)

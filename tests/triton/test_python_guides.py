@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
+from support.guides import run_guide
 
 from gpuemu.verifier import EquivalenceChecker
 
-_DOCS = Path(__file__).resolve().parents[2] / "docs"
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
-
-@pytest.mark.parametrize("page", ["verifier.md", "python-package.md"])
-def test_blocks_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "guide"}
-    ran = 0
-    for language, text in _BLOCK.findall((_DOCS / page).read_text()):
-        if language == "toml":
-            (tmp_path / "gpuemu.toml").write_text('[project]\nname = "guide"\n' + text)
-        elif text.startswith("# ") and text.partition("\n")[0].endswith(".py"):
-            (tmp_path / text.partition("\n")[0].removeprefix("# ")).write_text(text)
-        else:
-            exec(compile(text, f"{page}, block {ran}", "exec"), namespace)  # noqa: S102
-            ran += 1
-    assert ran >= 3
+def test_the_verifiers_blocks_run(tmp_path, monkeypatch):
+    run_guide("verifier.md", tmp_path, monkeypatch)
     EquivalenceChecker.stop(drain=False)
-    if page == "python-package.md":
-        assert namespace["smaller"].minimized_shape == (1, 33)
-        assert namespace["check"].failures[0].message.startswith("grad of arg0[")
-        assert namespace["tol"].atol < 1e-5
+
+
+def test_the_packages_blocks_run(tmp_path, monkeypatch):
+    namespace = run_guide("python-package.md", tmp_path, monkeypatch)
+    assert namespace["smaller"].minimized_shape == (1, 33)
+    assert namespace["check"].failures[0].message.startswith("grad of arg0[")
+    assert namespace["tol"].atol < 1e-5
+    assert namespace["comparison"].passed
 
 
 def test_snippets_of_the_originals_readme(monkeypatch, tmp_path):

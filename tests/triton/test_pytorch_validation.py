@@ -4,38 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.op_project import gelu_client
 
-from gpuemu.client import Client
 from gpuemu.frameworks.pytorch import ValidationError, fuzz_pytorch_op, validate_pytorch
-
-_TOML = """
-[project]
-name = "ops"
-
-[[ops]]
-name = "gelu"
-reference = "ref.py"
-[ops.dims]
-rows = { max = 5 }
-cols = { max = 20 }
-[ops.args]
-x = { in = ["rows", "cols"] }
-"""
-_REFERENCE = """
-import numpy as np
-
-def reference(inputs, **kwargs):
-    x = inputs["x"]
-    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
-"""
 
 
 @pytest.fixture
-def client(tmp_path, monkeypatch):
-    (tmp_path / "gpuemu.toml").write_text(_TOML)
-    (tmp_path / "ref.py").write_text(_REFERENCE)
-    monkeypatch.chdir(tmp_path)
-    return Client()
+def client(tmp_path):
+    return gelu_client(tmp_path)
 
 
 def gelu(x):
