@@ -27,8 +27,9 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
 from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import JudgingPolicy
-from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.probe import probe
+from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch, ScalarArg, TensorArg
+from gpuemu_lsp.engine.plan.probe import ProbeResult, probe
+from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
@@ -195,6 +196,9 @@ def settle_shapes(
     try:
         probed = probe(plan, run, _array_lengths(prepared))
     except PlanError as error:
+        other = plan if plan.read_launch is not None else plan.alternative
+        if other is not None and other.read_launch is not None:
+            return _of_read_launch(other, other.read_launch, ProbeResult(None, str(error)))
         return None, (_unsettled(request, plan, str(error)),)
     except _ProbeTimeoutError as error:
         found = FindingFactory(plan, artifact.arch, SourceMap({}, lambda _: None, plan.place)).timed_out(str(error))
@@ -203,6 +207,10 @@ def settle_shapes(
     # For a registered kernel the shapes that its signature states hold even if the probing launches contradict them.
     stated = plan if request.registered and _has_shapes(plan) else None
     settled = probed.plan or stated or probed.partial
+    if plan.read_launch is not None:
+        return _of_read_launch(plan, plan.read_launch, probed)
+    if settled is None and plan.alternative is not None and plan.alternative.read_launch is not None:
+        return _of_read_launch(plan.alternative, plan.alternative.read_launch, ProbeResult(None, probed.reason))
     if settled is None:
         return None, (_unsettled(request, plan, probed.reason),)
     shapes = [
@@ -216,6 +224,35 @@ def settle_shapes(
     message = f"The launch of '{plan.kernel}' is not configured; assumed: {'; '.join(notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return replace(settled, notes=notes), (hint,)
+
+
+_OVERSIZED = 1 << 16
+"""Elements of a buffer whose length is not found."""
+
+
+def _of_read_launch(plan: Plan, launch: ReadLaunch, probed: ProbeResult) -> tuple[Plan, tuple[Finding, ...]]:
+    """Return the plan of a launch in the program, whose buffers without a known length are large ones if need be.
+
+    Accesses to them are then not judged.
+    """
+    missing = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and not arg.shape}
+    settled, uncertain = probed.plan, missing
+    if settled is None:
+        large = (parse_expression(_OVERSIZED),)
+        args = (replace(arg, shape=large) if isinstance(arg, TensorArg) and not arg.shape else arg for arg in plan.args)
+        settled = replace(plan, args=tuple(args))
+    else:
+        uncertain = set(settled.uncertain_lengths)
+    read = replace(launch, uncertain=launch.uncertain | uncertain, unjudged=launch.unjudged | missing)
+    tensors = (arg for arg in settled.args if isinstance(arg, TensorArg))
+    known = [f"{arg.param}: {arg.direction} [{arg.shape[0]}]" for arg in tensors if arg.param not in uncertain]
+    where = [note for note in plan.notes if note.startswith("launch of ")]
+    message = f"'{plan.kernel}' is checked as the program launches it: {'; '.join((*known, *where))}."
+    if uncertain:
+        names = ", ".join(f"'{name}'" for name in sorted(uncertain))
+        message = f"{message} The extents of {names} are not known, and accesses outside of them are not reported."
+    hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
+    return replace(settled, inferred=False, read_launch=read, notes=(*known, *where)), (hint,)
 
 
 def _array_lengths(prepared: PreparedKernel) -> tuple[int, ...]:

@@ -177,7 +177,9 @@ class Plan:
     triton: TritonOptions | None = None
     """For a Triton kernel, whose ``entry`` is the name of its function."""
     read_launch: ReadLaunch | None = None
-    """For an unregistered Triton kernel, whose plan follows from a launch in the program."""
+    """For an unregistered kernel whose plan follows from a launch in the program."""
+    alternative: Plan | None = None
+    """For an inferred plan: that of a launch in the program which leaves lengths of buffers open."""
 
 
 @dataclass(frozen=True, slots=True)

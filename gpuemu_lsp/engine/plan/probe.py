@@ -66,7 +66,8 @@ class _Search:
         outcome = self.runner(plan, sizes)
         self.steps += outcome.steps
         # The extents of shared and local arrays are those of the source: the checks report what is outside of them.
-        tensors = {arg.param for arg in plan.args if isinstance(arg, TensorArg)}
+        # So are those of buffers that the program allocates with a known length.
+        tensors = self.chosen.keys()
         kept = [event for event in outcome.events if event.buffer is None or event.buffer in tensors]
         self.array_fault = any(event not in kept for event in _faults(outcome))
         outcome = replace(outcome, events=tuple(kept))
@@ -109,7 +110,7 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
         return ProbeResult(None, f"{len(names)} size parameters are too many to infer the shapes of its buffers")
     first, second = regular_sizes(plan)
     outcome: Outcome | None = None
-    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    tensors = _open_tensors(plan)
     search = _Search(run, candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors})
     problem = _fit(plan, first, search)
     if problem is not None and search.array_fault and not search.exhausted:
@@ -124,7 +125,7 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
         if outcome is None:
             return ProbeResult(None, "no product of its sizes matches the elements that it accesses")
         inferred = search.plan(plan)
-        too_long = _too_long(inferred, first, search.run) | _too_long(inferred, second, search.run)
+        too_long = _too_long(inferred, first, search) | _too_long(inferred, second, search)
         moved = [search.next_tie(param) for param in sorted(too_long)]
         if search.exhausted or not any(moved):
             break
@@ -137,15 +138,24 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
         return ProbeResult(None, f"no product of its sizes is the length of '{sorted(too_long)[0]}'")
     data_dependent: set[str] = set()
     if _has_integers(plan):
-        data_dependent = _too_long(_with_zero_indices(inferred), second, search.run) - too_long
+        data_dependent = _too_long(_with_zero_indices(inferred), second, search) - too_long
     if data_dependent:
         return ProbeResult(
             None, f"the elements of '{sorted(data_dependent)[0]}' that it accesses depend on the values of its inputs"
         )
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
-    uncertain = _uncertain(inferred, first, search.run) & _uncertain(inferred, second, search.run)
-    return ProbeResult(replace(_directions(_with_shapes(plan, exact), outcome), uncertain_lengths=uncertain))
+    uncertain = _uncertain(inferred, first, search) & _uncertain(inferred, second, search)
+    settled = _with_shapes(plan, exact)
+    if plan.read_launch is None:
+        settled = _directions(settled, outcome)
+    return ProbeResult(replace(settled, uncertain_lengths=uncertain))
+
+
+def _open_tensors(plan: Plan) -> list[TensorArg]:
+    """Return the tensors whose length is to be found: of a launch in the program those without one."""
+    read = plan.read_launch is not None
+    return [arg for arg in plan.args if isinstance(arg, TensorArg) and not (read and arg.shape)]
 
 
 def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
@@ -202,33 +212,34 @@ def _is_overrun(tensors: Sequence[TensorArg], search: _Search, beyond: set[str])
     return True
 
 
-def _too_long(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> set[str]:
+def _too_long(plan: Plan, sizes: Mapping[str, int], search: _Search) -> set[str]:
     """Return the tensors whose last element is never accessed: they are longer than the kernel needs.
 
     Sizes that depend on each other (C = heads * width) and are drawn independently are rejected here; they would cause
     false positives.
     """
-    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.param in search.chosen]
     shorter = {arg.param: parse(f"max(1, {arg.shape[0]} - 1)") for arg in tensors}
-    outcome = run(_with_shapes(plan, shorter), sizes)
+    outcome = search.run(_with_shapes(plan, shorter), sizes)
     touched = {event.buffer for event in _faults(outcome)}
     lengths = {arg.param: evaluate(arg.shape[0], sizes) for arg in tensors}
     return {name for name, length in lengths.items() if length > 1 and name not in touched}
 
 
-def _uncertain(plan: Plan, sizes: Mapping[str, int], run: RunWithShapes) -> frozenset[str]:
+def _uncertain(plan: Plan, sizes: Mapping[str, int], search: _Search) -> frozenset[str]:
     """Return the tensors of one element that may be longer: it is never accessed, or there is only one block.
 
     With a single byte in place of the element, every access to it is out of bounds and so reported.
     """
-    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg) and dtype_size(arg.dtype) > 1]
+    open_tensors = (arg for arg in plan.args if isinstance(arg, TensorArg) and arg.param in search.chosen)
+    tensors = [arg for arg in open_tensors if dtype_size(arg.dtype) > 1]
     single = {arg.param for arg in tensors if evaluate(arg.shape[0], sizes) == 1}
     if not single:
         return frozenset()
     args = tuple(replace(arg, dtype="uint8") if arg in tensors and arg.param in single else arg for arg in plan.args)
     if one_block(plan, sizes):
         return frozenset(single)
-    outcome = run(replace(plan, args=args), sizes)
+    outcome = search.run(replace(plan, args=args), sizes)
     return frozenset(single - {event.buffer for event in _faults(outcome)})
 
 
@@ -261,7 +272,10 @@ def _faults(outcome: Outcome) -> list[Event]:
 
 
 def _with_shapes(plan: Plan, shapes: Mapping[str, Expression]) -> Plan:
-    args = tuple(replace(arg, shape=(shapes[arg.param],)) if isinstance(arg, TensorArg) else arg for arg in plan.args)
+    args = tuple(
+        replace(arg, shape=(shapes[arg.param],)) if isinstance(arg, TensorArg) and arg.param in shapes else arg
+        for arg in plan.args
+    )
     return replace(plan, args=args)
 
 

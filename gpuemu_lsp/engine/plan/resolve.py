@@ -82,18 +82,25 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
     if texture is not None:
         return None, (_texture_parameter(context, texture),)
     host = None if context.registered else host_plan(context)
-    if host is not None:
+    if host is not None and not host.open:
         return _plan_of_launch(context, instance, host)
+    alternative = None if host is None else _plan_of_launch(context, instance, host)[0]
     roles = assign_roles(context)
+    if alternative is not None and (roles.problem is not None or roles.findings):
+        return alternative, ()
     if roles.problem is not None:
         return None, (*roles.findings, _unresolved(context, roles.problem))
     if any(finding.severity is Severity.ERROR for finding in roles.findings):
         return None, roles.findings
     launch = resolve_launch(context, roles)
+    if alternative is not None and launch.problem is not None:
+        return alternative, ()
     if launch.problem is not None:
         return None, (*roles.findings, _unresolved(context, launch.problem))
     roles = replace(roles, dims=(*roles.dims, *launch.host_sizes))
     unknown = _unknown_dims(context, roles, launch)
+    if unknown and alternative is not None:
+        return alternative, ()
     if unknown:
         return None, (*roles.findings, *unknown)
     plan = Plan(
@@ -110,6 +117,7 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
         notes=_notes(roles, launch),
         assumed_block=launch.assumed_block,
         fixed_block=launch.fixed_block,
+        alternative=alternative,
     )
     return plan, roles.findings
 
@@ -129,9 +137,12 @@ def _plan_of_launch(
         block=launch.block,
         shared=launch.shared or parse(0),
         place=context.place,
+        inferred=host.open,
         notes=_notes(replace(roles, inferred=True), launch),
         read_launch=host.read,
     )
+    if host.open:
+        return plan, ()
     message = f"'{plan.kernel}' is checked as the program launches it: {'; '.join(plan.notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return plan, (hint,)

@@ -40,6 +40,9 @@ def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case
         return None
     if launch.unseen and event is not None and finding.severity is Severity.ERROR and _needs_values(event):
         return _depends_on_values(finding, launch)
+    if launch.host and event is not None and event.rule in _INCOMPLETE_RULES and not _is_given(case, plan, launch):
+        # An assertion may demand sizes that the program alone has.
+        return not_checked(finding)
     open_sizes = {name: value for name, value in case.dims.items() if not _is_allowed(name, value, plan, launch)}
     if not open_sizes or finding.severity is not Severity.ERROR:
         return finding
@@ -49,6 +52,11 @@ def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case
     known = "the program is not known to launch it with" if launch.host else "no call in the program is known to have"
     message = f"{finding.message}; {known} {sizes}"
     return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def _is_given(case: Case, plan: Plan, launch: ReadLaunch) -> bool:
+    """Return whether a case has sizes that the program itself has."""
+    return not launch.unseen and all(value in launch.values.get(name, ()) for name, value in case.dims.items())
 
 
 def is_judged(mismatch: Mismatch, launch: ReadLaunch) -> bool:

@@ -24,7 +24,7 @@ def operate(operator: str, left: Value, right: Value) -> Value:
     left, right = promoted(left), promoted(right)
     if isinstance(left, Pointer) and isinstance(right, Polynomial) and operator in ("+", "-"):
         bytes_ = multiply(right, number(left.element or 1))
-        return Pointer(left.allocation, add(left.offset, bytes_, 1 if operator == "+" else -1), left.element)
+        return Pointer(left.allocation, add(left.offset, bytes_, 1 if operator == "+" else -1), left.element, left.type)
     if isinstance(left, Polynomial) and isinstance(right, Polynomial):
         return _integers(operator, left, right)
     if operator in _COMPARISONS:

@@ -86,7 +86,7 @@ def _either(machine: Machine, yes: Pointer, no: Pointer) -> Pointer:
     made = machine.allocate(mine.name, mine.size if mine.size == theirs.size else None, mine.space, Contents("some"))
     assert made.allocation is not None
     machine.heap[made.allocation] = replace(machine.heap[made.allocation], shared=True)
-    return Pointer(made.allocation, yes.offset, yes.element)
+    return replace(yes, allocation=made.allocation)
 
 
 def _chosen(machine: Machine, condition: Truth, yes: Polynomial, no: Polynomial, hint: str) -> Polynomial:

@@ -189,8 +189,7 @@ def bind_parameter(machine: Machine, parameter: Node, value: Value | None, origi
             machine.scopes[-1][name] = value.cell
         return
     if is_pointer and isinstance(value, Pointer) and len(kinds) == 1:
-        size = machine.size_of(type_text)
-        value = Pointer(value.allocation, value.offset, size.constant if size is not None else value.element)
+        value = machine.typed(value, type_text)
     elif not is_pointer:
         value = converted(machine, type_text, value, name)
     if name:
@@ -218,13 +217,10 @@ def _bind_template(machine: Machine, function: HostFunction, values: list[Value]
                 machine.scopes[-1][name] = machine.type_of(given) if given != name else given
 
 
-_TYPE_OF_SIZE = {1: "char", 2: "__half", 4: "float", 8: "double"}
-
-
 def _deduced(machine: Machine, function: HostFunction, name: str, values: list[Value]) -> str:
     for parameter, value in zip(function.parameters, values, strict=False):
         if text(parameter.child_by_field_name("type")) == name and isinstance(value, Pointer):
-            return _TYPE_OF_SIZE.get(value.element or 0, "")
+            return value.type
     return ""
 
 

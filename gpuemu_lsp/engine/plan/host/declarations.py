@@ -56,7 +56,7 @@ def declare(machine: Machine, type_text: str, node: Node) -> None:
             value = _initial(machine, resolved, value_node, declarator.type == "pointer_declarator", name)
     finally:
         machine.hint = outer
-    machine.declare(name, machine.scaled(name, value))
+    machine.declare(name, machine.scaled(name, value, text(value_node)))
 
 
 def _address_of(node: Node) -> Node | None:
@@ -102,17 +102,16 @@ def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node 
         for value in given.fields.values():
             machine.store(pointer, value)
         machine.struct_cells[pointer.allocation or 0] = machine.declare(f"{name}[]", RecordValue("array", given.fields))
-    return Pointer(pointer.allocation, ZERO, size_of.constant)
+    return machine.typed(Pointer(pointer.allocation, ZERO), type_text)
 
 
 def _initial(machine: Machine, type_text: str, node: Node | None, is_pointer: bool, name: str) -> Value:
     if is_pointer:
-        value = machine.evaluate(machine, node) if node is not None else Unknown("pointer")
+        value = machine.evaluate(machine, node) if node is not None else Unknown(f"{type_text}*")
         if isinstance(value, RecordValue) and value.type == "list" and len(value.fields) == 1:
             value = next(iter(value.fields.values()))
         if isinstance(value, Pointer):
-            size = machine.size_of(type_text)
-            return Pointer(value.allocation, value.offset, size.constant if size is not None else None)
+            return machine.typed(value, type_text)
         return value
     made = constructed(machine, type_text, node, name)
     if made is not None:

@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.arithmetic import both, operate, promoted, real, reals
 from gpuemu_lsp.engine.plan.host.branches import choose
-from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
+from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, subscript_place
 from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, negated, truth
 from gpuemu_lsp.engine.plan.host.symbolic import (
@@ -195,8 +195,8 @@ def _assignment(machine: Machine, node: Node) -> Value:
                 value = machine.truncated(value) or Unknown("int")
             if isinstance(value, Unknown) and value.type != "exit":
                 value = machine.unknown(machine.hint or text(left), "computed")
-        if isinstance(before, Pointer) and isinstance(value, Pointer) and value.element is None:
-            value = Pointer(value.allocation, value.offset, before.element)
+        if isinstance(value, Pointer) and not value.type:
+            value = machine.typed(value, pointee(before))
         if isinstance(before, RecordValue) and before.type == "dim3" and isinstance(value, Polynomial):
             value = RecordValue("dim3", {"x": value, "y": ONE, "z": ONE})
         machine.assign(place, value)
@@ -242,8 +242,7 @@ def cast(machine: Machine, type_text: str, value: Value) -> Value:
     if type_text.endswith("*"):
         base = type_text[:-1].strip()
         if isinstance(value, Pointer):
-            size = machine.size_of(base) if base != "void" else None
-            return Pointer(value.allocation, value.offset, size.constant if size is not None else value.element)
+            return machine.typed(value, base)
         if isinstance(value, Polynomial) and value.constant == 0:
             return Pointer(None, ZERO)
         return value
@@ -294,7 +293,7 @@ def _new(machine: Machine, node: Node) -> Value:
         length = machine.evaluate(machine, declarator.child_by_field_name("length"))
     total = multiply(size, length) if size is not None and isinstance(length, Polynomial) else None
     made = machine.allocate(machine.hint or "new", total, "host")
-    return Pointer(made.allocation, ZERO, size.constant if size is not None else None)
+    return machine.typed(made, type_text)
 
 
 def _lambda(machine: Machine, node: Node) -> Value:

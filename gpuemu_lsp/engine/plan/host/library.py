@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.plan.host.machine import Machine
+from gpuemu_lsp.engine.plan.host.machine import Machine, pointee
 from gpuemu_lsp.engine.plan.host.objects import make_vector
 from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, add, ceil_div, extreme, multiply, number
 from gpuemu_lsp.engine.plan.host.values import (
@@ -46,8 +46,7 @@ def _store_allocation(machine: Machine, place: Lvalue, size: Polynomial | None, 
     names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
     made = machine.allocate(names.get(place.cell, place.path[-1] if place.path else "memory"), size, space)
     before = machine.get(place)
-    element = before.element if isinstance(before, Pointer) else None
-    machine.assign(place, Pointer(made.allocation, ZERO, element))
+    machine.assign(place, machine.typed(made, pointee(before)))
 
 
 def _allocate_pitch(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -272,8 +271,7 @@ def _method_data(
     if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("data", Unknown())
     if isinstance(owner, Tensor):
-        size = machine.size_of(template[0]) if template else None
-        return Pointer(owner.allocation, ZERO, size.constant if size is not None else None)
+        return machine.typed(Pointer(owner.allocation, ZERO), template[0] if template else "")
     return None
 
 
@@ -318,7 +316,7 @@ def _method_resize(
             assert isinstance(pointer, Pointer)
             machine.assign(
                 place,
-                RecordValue("vector", {"data": Pointer(pointer.allocation, ZERO, data.element), "size": length}),
+                RecordValue("vector", {"data": replace(data, allocation=pointer.allocation), "size": length}),
             )
     return Unknown() if isinstance(owner, RecordValue) else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,8 +39,9 @@ from gpuemu_lsp.engine.plan.types import INTEGERS, dtype_size, element_type
 MAX_STEPS = 30_000
 """Statements and expressions of one interpretation."""
 _MAX_ALIASES = 8
-_SCALED = 1025
-"""Smallest constant that may be scaled down."""
+_SCALED, _SCALED_LAST = 1025, 257
+"""Smallest constants that may be scaled down: at first, and if that is not enough."""
+_LITERAL = re.compile(r"[\s\d()*<xXuUlL']+")
 
 
 class LimitError(Exception):
@@ -69,7 +71,7 @@ class Machine:
     execute: Callable[[Machine, Node], str | None]
     call: Callable[[Machine, Node], Value]
     scalable: frozenset[str] = frozenset()
-    """``*`` if large constants become symbols, and the names of those that do not."""
+    """``*`` or ``**`` if large constants become symbols, and the names of those that do not."""
     device: frozenset[str] = frozenset()
     """Names in device code, whose constants keep their values."""
     cells: dict[int, Value] = field(default_factory=dict)
@@ -157,6 +159,16 @@ class Machine:
             return number(special[text])
         return self.struct_size(text)
 
+    def typed(self, pointer: Pointer, type_text: str) -> Pointer:
+        """Return a pointer to elements of a type."""
+        type_text = self.type_of(type_text.strip())
+        if type_text in ("", "void", "auto"):
+            return pointer
+        size = self.size_of(type_text)
+        return Pointer(
+            pointer.allocation, pointer.offset, size.constant if size is not None else pointer.element, type_text
+        )
+
     def struct_size(self, name: str) -> Polynomial | None:
         """Return the bytes of a struct of plain fields."""
         node = self.program.structs.get(name)
@@ -220,12 +232,16 @@ class Machine:
             value = self.evaluate(self, node)
         finally:
             self.expanding = outer
-        return value if name in self.device else self.scaled(name, value)
+        return value if name in self.device else self.scaled(name, value, found)
 
-    def scaled(self, name: str, value: Value) -> Value:
-        """Return a symbol for a constant that may be smaller; other values unchanged."""
+    def scaled(self, name: str, value: Value, written: str) -> Value:
+        """Return a symbol for a constant that may be smaller; other values unchanged.
+
+        ``written`` is the code of its initialiser. One that is computed from other constants has a relation to them.
+        """
         size = value.constant if isinstance(value, Polynomial) else None
-        if "*" not in self.scalable or name in self.scalable or size is None or size < _SCALED:
+        least = _SCALED if "*" in self.scalable else _SCALED_LAST if "**" in self.scalable else None
+        if least is None or size is None or name in self.scalable or size < least or not _LITERAL.fullmatch(written):
             return value
         for known in self.known.values():
             if known.origin == "constant" and size in known.values:
@@ -342,6 +358,13 @@ def _with(value: Value, path: tuple[str, ...], inner: Value) -> Value:
     record = value if isinstance(value, RecordValue) else RecordValue("")
     fields: Mapping[str, Value] = record.fields
     return RecordValue(record.type, {**fields, path[0]: _with(fields.get(path[0], Unknown()), path[1:], inner)})
+
+
+def pointee(value: Value) -> str:
+    """Return the element type of a pointer, or of a pointer variable without a value."""
+    if isinstance(value, Pointer):
+        return value.type
+    return value.type[:-1] if isinstance(value, Unknown) and value.type.endswith("*") else ""
 
 
 def is_integer_type(text: str) -> bool:

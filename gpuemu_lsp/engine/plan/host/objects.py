@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tree_sitter import Node
 
@@ -92,7 +93,7 @@ def make_vector(
         machine.set_contents(pointer, Contents())
         for value in values:
             machine.store(pointer, value)
-    data = Pointer(pointer.allocation, ZERO, size.constant if size is not None else None)
+    data = machine.typed(pointer, element)
     return RecordValue("vector", {"data": data, "size": length})
 
 
@@ -102,7 +103,7 @@ def _copied(machine: Machine, source: RecordValue, name: str, space: str) -> Rec
         return source
     known = machine.heap[data.allocation]
     pointer = machine.allocate(name, known.size, space, known.contents)
-    return RecordValue("vector", {**source.fields, "data": Pointer(pointer.allocation, ZERO, data.element)})
+    return RecordValue("vector", {**source.fields, "data": replace(data, allocation=pointer.allocation)})
 
 
 def _struct(machine: Machine, name: str, node: Node | None) -> Value:
@@ -134,8 +135,7 @@ def default_value(machine: Machine, type_text: str, name: str, pointer: bool, or
     """Return the value of a parameter whose argument is not known."""
     if pointer:
         memory = machine.allocate(name, None, "parameter", Contents("any"))
-        size = machine.size_of(type_text)
-        return Pointer(memory.allocation, ZERO, size.constant if size is not None else None)
+        return machine.typed(memory, type_text)
     known = element_type(type_text)
     if is_integer_type(type_text):
         return machine.unknown(name, origin)

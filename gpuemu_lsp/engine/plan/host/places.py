@@ -71,7 +71,7 @@ def subscript_place(machine: Machine, node: Node) -> Lvalue | Pointer | None:
         base = data if isinstance(data, Pointer) else base
     if isinstance(base, Pointer):
         offset = multiply(index, number(base.element or 1)) if isinstance(index, Polynomial) else ZERO
-        return Pointer(base.allocation, add(base.offset, offset), base.element)
+        return Pointer(base.allocation, add(base.offset, offset), base.element, base.type)
     if isinstance(base, RecordValue):
         owner = place_of(machine, node.child_by_field_name("argument"))
         if isinstance(owner, Lvalue) and isinstance(index, Polynomial) and index.constant is not None:

@@ -48,6 +48,8 @@ class HostPlan:
     roles: ArgumentRoles
     launch: ResolvedLaunch
     read: ReadLaunch
+    open: bool = False
+    """The lengths of some buffers are not known. Their shapes are empty."""
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class _Building:
     unjudged: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
-    unknown: list[str] = field(default_factory=list)
+    open: bool = False
 
     def expression(self, value: Polynomial) -> Expression:
         """Return an integer as an expression over dims.
@@ -83,14 +85,16 @@ def host_plan(context: KernelContext) -> HostPlan | None:
     """Return the plan of the first launch in the program that determines one; None if there is none."""
     found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
     suited = [one for one in found if is_complete(one.launch) and _is_instance(context, one.launch.template)]
+    opened: HostPlan | None = None
     for one in sorted(suited, key=_open_symbols):
         try:
             made = _built(context, one)
         except (TooComplexError, ValueError):
             continue
-        if made is not None:
+        if made is not None and not made.open:
             return made
-    return None
+        opened = opened or made
+    return opened
 
 
 def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
@@ -106,6 +110,8 @@ def _open_symbols(one: ReadHostLaunch) -> int:
 
 def _is_instance(context: KernelContext, template: tuple[str, ...]) -> bool:
     """Return whether a launch is one of this instance of the template."""
+    if any(parameter.default is None for parameter in context.declaration.template[len(template) :]):
+        return False
     wanted = [context.bindings.get(param.name, "") for param in context.declaration.template]
     return all(
         _TRUTH.get(given, given) == _TRUTH.get(known, known)
@@ -152,7 +158,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
-    return HostPlan(roles, launch, read)
+    return HostPlan(roles, launch, read, building.open)
 
 
 def _arguments(building: _Building, param: Param, value: Value) -> Iterator[PlanArg]:
@@ -206,7 +212,6 @@ def _scalar(building: _Building, name: str, dtype: str, value: Value) -> ScalarA
         if dtype == "bool":
             return ScalarArg(name, name, dtype, True)
         # An integer that the host code does not show may be anything: no claim holds for it.
-        building.unknown.append(name)
         building.unseen.add(name)
         return ScalarArg(name, name, dtype, parse(1))
     number_ = value.value if isinstance(value, FloatValue) else None
@@ -220,23 +225,27 @@ def _tensor(
 ) -> Iterator[PlanArg]:
     if isinstance(value, Tensor):
         value = Pointer(value.allocation, number(0))
-    if not isinstance(value, Pointer):
-        return
-    if value.allocation is None:
+    if isinstance(value, Pointer) and value.allocation is None:
         yield ScalarArg(name, name, "uint64", parse(0))
         return
-    memory = building.found.launch.memory[value.allocation]
-    elements = _elements(memory, value, known)
-    if elements is None:
+    bounds: tuple[Expression | float, Expression | float] | None = None
+    allocation = value.allocation if isinstance(value, Pointer) else None
+    memory = None if allocation is None else building.found.launch.memory[allocation]
+    elements = _elements(memory, value, known) if memory is not None and isinstance(value, Pointer) else None
+    if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
+        building.open = True
+        if known.dtype in INTEGERS:
+            building.unseen.add(name)
+            bounds = parse(0), parse(1)
+        yield TensorArg(name, name, "in" if const else "inout", known.dtype, (), bounds, lanes=known.lanes)
         return
     if symbols(value.offset) or value.offset.constant != 0:
         building.uncertain.add(name)
     written = memory.contents.kind == "none" and memory.space != "parameter" and not memory.shared
     direction = "out" if written else "in" if const else "inout"
-    if direction == "out" and (const or not _is_copied_back(building.found, value.allocation, memory)):
+    if direction == "out" and (const or not _is_copied_back(building.found, allocation, memory)):
         building.unjudged.add(name)
     shape = building.expression(elements)
-    bounds = None
     if known.dtype in INTEGERS:
         bounds = _range(building, name, memory, opaque)
     yield TensorArg(name, name, direction, known.dtype, (shape,), bounds, lanes=known.lanes)

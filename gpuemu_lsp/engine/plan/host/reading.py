@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
-from gpuemu_lsp.engine.plan.host.symbolic import symbols
-from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostProgram, program_of
+from gpuemu_lsp.engine.plan.host.symbolic import number, substitute, symbols
+from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostFunction, HostProgram, program_of
 from gpuemu_lsp.engine.plan.host.values import HostLaunch
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
@@ -20,10 +20,11 @@ from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, decode
 
 _DIRECTIVE = re.compile(r"^[ \t]*#.*?(?<!\\)$", re.MULTILINE | re.DOTALL)
-_MAX_THREADS = 1 << 18
-_MAX_BYTES = 1 << 24
+_MAX_THREADS = 1 << 16
+_MAX_BYTES = 1 << 23
 _MAX_FILES = 3
 _ATTEMPTS = 4
+_SCALED_SIZE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +58,34 @@ class _HostReading:
         for root in roots(self.program, [kernel]):
             run = self._run(root, frozenset())
             mine = [launch for launch in run.launches if launch.kernel == kernel]
-            excluded: frozenset[str] = frozenset()
-            for _ in range(_ATTEMPTS):
-                if not any(map(_is_large, mine)):
+            for level in ("*", "**") if any(map(_is_large, mine)) else ():
+                scaled = self._scaled(root, kernel, level)
+                if scaled is None:
                     break
-                scaled = self._run(root, frozenset({"*"}) | excluded)
-                there = [launch for launch in scaled.launches if launch.kernel == kernel]
-                fixed = _fixed(there, scaled)
-                if not fixed:
-                    run, mine = scaled, there
+                run, mine = scaled
+                if not any(_is_large_scaled(launch, run) for launch in mine):
                     break
-                excluded |= fixed
             found = [ReadHostLaunch(launch, run) for launch in mine if not _is_large(launch, 4)]
             yield from found
             if any(is_complete(one.launch) for one in found):
                 return
 
-    def _run(self, root: object, scalable: frozenset[str]) -> HostRun:
+    def _scaled(self, root: HostFunction, kernel: str, level: str) -> tuple[HostRun, list[HostLaunch]] | None:
+        """Return the launches with large constants as symbols; None if they determine blocks or instances."""
+        excluded: frozenset[str] = frozenset()
+        for _ in range(_ATTEMPTS):
+            run = self._run(root, frozenset({level}) | excluded)
+            mine = [launch for launch in run.launches if launch.kernel == kernel]
+            fixed = _fixed(mine, run)
+            if not fixed:
+                return run, mine
+            excluded |= fixed
+        return None
+
+    def _run(self, root: HostFunction, scalable: frozenset[str]) -> HostRun:
         key = id(root), scalable
         if key not in self._runs:
-            self._runs[key] = interpret(self.program, root, scalable, self._device)  # type: ignore[arg-type]
+            self._runs[key] = interpret(self.program, root, scalable, self._device)
         return self._runs[key]
 
 
@@ -119,6 +128,16 @@ def _is_large(launch: HostLaunch, times: int = 1) -> bool:
     threads = math.prod(extent for extent in extents if extent is not None)
     sizes = (memory.size.constant for memory in launch.memory.values() if memory.size is not None)
     return threads > times * _MAX_THREADS or any(size is not None and size > times * _MAX_BYTES for size in sizes)
+
+
+def _is_large_scaled(launch: HostLaunch, run: HostRun) -> bool:
+    """Return whether a launch is large with its scaled constants at a few times the size of a tile."""
+    values = {name: number(_SCALED_SIZE) for name, known in run.symbols.items() if known.origin == "constant"}
+    extents = [substitute(extent, values) if extent is not None else None for extent in (*launch.grid, *launch.block)]
+    sizes = [substitute(memory.size, values) for memory in launch.memory.values() if memory.size is not None]
+    constants = [extent.constant for extent in extents if extent is not None]
+    threads = math.prod(max(extent, 1) for extent in constants if extent is not None)
+    return threads > _MAX_THREADS or any((size.constant or 0) > _MAX_BYTES for size in sizes)
 
 
 def _fixed(launches: Sequence[HostLaunch], run: HostRun) -> frozenset[str]:

@@ -55,6 +55,8 @@ class Pointer:
     offset: Polynomial
     element: int | None = None
     """Bytes of an element, where the type of the pointer is known."""
+    type: str = ""
+    """C type of an element, if known."""
 
 
 @dataclass(frozen=True, slots=True)
