@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     FloatValue,
+    HostLaunch,
     Pointer,
     RecordValue,
     Tensor,
@@ -84,7 +85,8 @@ class _Building:
 def host_plan(context: KernelContext) -> HostPlan | None:
     """Return the plan of the first launch in the program that determines one; None if there is none."""
     found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
-    suited = [one for one in found if is_complete(one.launch) and _is_instance(context, one.launch.template)]
+    complete = [one for one in found if is_complete(one.launch)]
+    suited = [one for one in complete if _is_instance(context, _template_of(context, one.launch))]
     opened: HostPlan | None = None
     for one in sorted(suited, key=_open_symbols):
         try:
@@ -100,7 +102,22 @@ def host_plan(context: KernelContext) -> HostPlan | None:
 def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
     """Return the template arguments with which the program launches a kernel."""
     found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
-    return list(dict.fromkeys(one.launch.template for one in found if one.launch.template))
+    templates = (_template_of(context, one.launch) for one in found)
+    return list(dict.fromkeys(template for template in templates if template))
+
+
+def _template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
+    """Return the template arguments of a launch, those included that its arguments determine."""
+    given = list(launch.template)
+    for parameter in context.declaration.template[len(given) :]:
+        found = ""
+        for param, value in zip(context.declaration.params, launch.arguments, strict=False):
+            if param.pointer and param.type == parameter.name and isinstance(value, Pointer):
+                found = value.type
+        if not found:
+            break
+        given.append(found)
+    return tuple(given)
 
 
 def _open_symbols(one: ReadHostLaunch) -> int:
