@@ -54,7 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     daemon.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     daemon.set_defaults(run=_daemon)
 
-    doctor = verbs.add_parser("doctor", help="test every component of a check, and show how to install missing ones")
+    doctor = verbs.add_parser(
+        "doctor",
+        help="test every component of a check; for a file or project, show what would let more kernels run",
+        epilog="Exit codes: 0 kernels can be checked, or all kernels of PATH ran; 2 they cannot, or some did not run.",
+    )
+    doctor.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a .cu or .cuh file, or a folder")
     doctor.add_argument("--format", choices=("text", "json"), default="text")
     doctor.set_defaults(run=_doctor)
 
@@ -83,6 +88,10 @@ def _daemon(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    if options.path is not None:
+        from gpuemu_lsp.cli.commands.doctor_targets import doctor_target
+
+        return doctor_target(options.path, options.format)
     from gpuemu_lsp.cli.commands.doctor import doctor
 
     return doctor(options.format)

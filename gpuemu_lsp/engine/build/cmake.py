@@ -7,7 +7,6 @@ for a source. Modules and functions are not followed.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuemu_lsp.engine.build.command_line import architecture, settings_of, split
-from gpuemu_lsp.engine.build.files import file_text
+from gpuemu_lsp.engine.build.files import file_text, globbed
 from gpuemu_lsp.engine.build.model import Origin, Setting, SettingKind
 
 NAME = "CMakeLists.txt"
@@ -26,7 +25,6 @@ _TARGETS = {"add_executable", "add_library", "cuda_add_executable", "cuda_add_li
 _LANGUAGE = re.compile(r"\$<(?:\$<COMPILE_LANGUAGE:[\w,]*CUDA[\w,]*>|BUILD_INTERFACE):(.*)>$", re.DOTALL)
 _MAX_LENGTH = 20_000
 _MAX_DEPTH = 8
-_MOST_FILES = 2000
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ def cmake_settings(folders: Sequence[str], path: str) -> tuple[tuple[Setting, ..
 
 
 def _run(project: _Project, name: str, arguments: list[str], folder: str, origin: Origin) -> None:
-    lowered = name.lower()
+    lowered, root = name.lower(), project.variables["CMAKE_SOURCE_DIR"]
     if lowered == "set" and arguments:
         values = [item for item in arguments[1:] if item not in ("PARENT_SCOPE", "FORCE")]
         cached = values.index("CACHE") if "CACHE" in values else len(values)
@@ -92,9 +90,9 @@ def _run(project: _Project, name: str, arguments: list[str], folder: str, origin
         project.variables["PROJECT_NAME"] = arguments[0] if arguments else ""
     elif lowered == "file" and arguments[:1] in (["GLOB"], ["GLOB_RECURSE"]) and len(arguments) > 1:
         patterns = [item for item in arguments[2:] if item != "CONFIGURE_DEPENDS"]
-        project.variables[arguments[1]] = ";".join(_globbed(patterns, folder, arguments[0] == "GLOB_RECURSE"))
+        project.variables[arguments[1]] = ";".join(_globbed(patterns, folder, root, arguments[0] == "GLOB_RECURSE"))
     elif lowered == "aux_source_directory" and len(arguments) > 1:
-        found = _globbed([f"{arguments[0]}/*.c*"], folder, recursive=False)
+        found = _globbed([f"{arguments[0]}/*.c*"], folder, root, recursive=False)
         project.variables[arguments[1]] = ";".join(found)
     elif lowered in ("include_directories", "cuda_include_directories"):
         project.folders += ((_absolute(item, folder), origin) for item in arguments if item not in _SCOPES)
@@ -180,12 +178,11 @@ def _commands(text: str) -> Iterator[tuple[str, str, int]]:
         yield match[1], text[match.end() : index - 1], text.count("\n", 0, match.start())
 
 
-def _globbed(patterns: Sequence[str], folder: str, recursive: bool) -> list[str]:
+def _globbed(patterns: Sequence[str], folder: str, root: str, recursive: bool) -> list[str]:
     found: list[str] = []
     for pattern in patterns:
         full = Path(_absolute(pattern, folder))
-        wanted = str(full.parent / "**" / full.name) if recursive else str(full)
-        found += sorted(glob.glob(wanted, recursive=recursive)[:_MOST_FILES])  # noqa: PTH207
+        found += globbed((full.parent / "**" / full.name if recursive else full).as_posix(), root)
     return found
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import glob
 import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from gpuemu_lsp.engine.build.files import globbed
+
 _PATH_MODULES = ("os.path", "osp", "path")
-_MOST_FILES = 2000
 _NOT_HERE = re.compile(
     r"os\.name=='nt'|sys\.platform=='(?:win32|darwin)'|platform\.\w+\(?\)?=='|\bhip\b|HIP|ROCM|rocm|IS_WINDOWS"
 )
@@ -226,8 +226,7 @@ class ConstantScope:
             known = values and isinstance(values[0], str)
             return os.path.exists(os.path.join(self._folder, values[0])) if known else False  # noqa: PTH110, PTH118
         if function == "glob" and values and isinstance(values[0], str):
-            pattern = os.path.join(self._folder, values[0])  # noqa: PTH118
-            return sorted(glob.glob(pattern, recursive=True)[:_MOST_FILES])  # noqa: PTH207
+            return globbed(os.path.normpath(os.path.join(self._folder, values[0])), self._folder)  # noqa: PTH118
         if function == "list" and values and isinstance(values[0], list):
             return values[0]
         if function == "split" and isinstance(call.func, ast.Attribute) and not values:

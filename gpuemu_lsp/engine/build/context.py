@@ -43,7 +43,8 @@ def build_context(path: str, text: str, project: Project | None = None) -> Build
     configured = () if project is None or project.config is None else _configured(table, project.config)
     settings = (*configured, *detected)
     folders = tuple(setting.value for setting in settings if setting.kind is SettingKind.INCLUDE_DIR)
-    added, absent = found_folders(path, text, folders, table.python) if table.detect else ((), ())
+    options = [setting.value for setting in settings if setting.kind is SettingKind.DEFINE]
+    added, absent = found_folders(path, text, folders, table.python, options) if table.detect else ((), ())
     return BuildContext(path, tuple(_first_of_each((*settings, *added))), absent)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from gpuemu_lsp.engine.build.files import folders_above
@@ -12,8 +13,9 @@ from gpuemu_lsp.engine.build.python_packages import header_folders, package_of, 
 from gpuemu_lsp.engine.compile.preamble import is_cuda_header, stub_headers
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.source import usual_include_dirs
-from gpuemu_lsp.engine.source.headers.includes import closure, includes
+from gpuemu_lsp.engine.source.headers.includes import closure, includes, resolve_line
 from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_standard, is_torch_header
+from gpuemu_lsp.engine.source.preprocessor.conditions import defines, inactive_regions
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 
 _LAYOUT = "usual folders of a project"
@@ -27,12 +29,12 @@ _MAX_LEVELS_UP = 4
 
 
 def found_folders(
-    path: str, text: str, known: Sequence[str], python: str | None
+    path: str, text: str, known: Sequence[str], python: str | None, options: Sequence[str] = ()
 ) -> tuple[tuple[Setting, ...], tuple[MissingInclude, ...]]:
     """Return folders with headers of a file that are not in the ``known`` ones, and the headers that are in none.
 
     Folders of the project are first, then those of its Python's packages, then any other folder of the project that is
-    the only one with a header of this name.
+    the only one with a header of this name. ``options`` decide which includes are active.
     """
     found: list[Setting] = []
     wanted = missing(path, text, known)
@@ -52,8 +54,22 @@ def found_folders(
             if setting is not None:
                 found.append(setting)
                 wanted = missing(path, text, [*known, *(setting.value for setting in found)])
-    absent = (target for target in wanted if target not in stub_headers())
-    return tuple(found), tuple(MissingInclude(target, package_of(target)) for target in absent)
+    if wanted := tuple(target for target in wanted if target not in stub_headers()):
+        folders = [*known, *(setting.value for setting in found)]
+        wanted = tuple(target for target in wanted if target in _active(path, text, folders, options))
+    return tuple(found), tuple(MissingInclude(target, package_of(target)) for target in wanted)
+
+
+def _active(path: str, text: str, folders: Sequence[str], options: Sequence[str]) -> frozenset[str]:
+    """Return the targets of includes that no ``#if`` excludes: not those for HIP, for example."""
+    main = source_text(text)
+    headers = closure(main, path, folders, {})
+    dead = inactive_regions(path, main, headers, defines(options), partial(resolve_line, include_dirs=folders))
+    return frozenset(
+        include.target
+        for name, content in {path: main, **headers}.items()
+        for include in includes(content.without(dead.get(name, ())), name, folders)
+    )
 
 
 def missing(path: str, text: str, folders: Sequence[str]) -> tuple[str, ...]:

@@ -111,3 +111,11 @@ def test_a_missing_header_names_the_package_that_contains_it(tmp_path: Path) -> 
     remedies = {item.target: item.remedy for item in _context(tmp_path).missing}
     assert remedies["cutlass/array.h"] == "pip install nvidia-cutlass into the project's Python"
     assert "[build]" in remedies["own/x.h"]
+
+
+def test_an_include_that_an_if_excludes_is_not_missing(tmp_path: Path) -> None:
+    text = "#ifdef USE_HIP\n#include <hip/hip_bf16.h>\n#else\n#include <own/x.h>\n#endif\n"
+    _write(tmp_path, {"k.cu": text, "h.cu": text, "compile_flags.txt": "-DUSE_HIP\n"})
+    assert [item.target for item in _context(tmp_path).missing] == ["hip/hip_bf16.h"]
+    (tmp_path / "compile_flags.txt").unlink()
+    assert [item.target for item in _context(tmp_path).missing] == ["own/x.h"]

@@ -98,3 +98,9 @@ target_compile_options(demo_lib PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-DCUDA_ONLY;-
 
 def test_several_architectures_with_an_older_one_leave_the_default(tmp_path: Path) -> None:
     assert _context(tmp_path, CMakeLists_txt="set(CMAKE_CUDA_ARCHITECTURES 75 80 90)\n").arch == ()
+
+
+def test_an_unknown_variable_does_not_make_a_search_of_the_whole_disk(tmp_path: Path) -> None:
+    text = "file(GLOB_RECURSE FILES ${UNKNOWN}/*.cu)\nfile(GLOB_RECURSE OWN **/*.cu src/*.cu)\nadd_library(a ${FILES} ${OWN})\n"
+    context = _context(tmp_path, "src/deep/k.cu", CMakeLists_txt=f"{text}target_compile_definitions(a PRIVATE A)\n")
+    assert context.options == ("-DA",)

@@ -32,6 +32,7 @@ _FOLLOWS = re.compile(r"<error-type>|has already been defined")
 """Messages of errors that follow from an earlier one, wherever they are."""
 _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 _HOST_CODE = re.compile(r"pybind11|Python\.h")
+_OF_TORCH = re.compile(r"(?:at|c10|torch|caffe2)(?:::|$)|(?:C10|AT|TORCH|THC|CUDA_KERNEL)_|gpuAtomic|WARP_")
 _MOST_NAMES = 4
 
 
@@ -49,6 +50,8 @@ class MissingHeader:
 
     def may_declare(self, name: str) -> bool:
         """Return whether this header can declare a name; for host libraries, whether the name has their prefix."""
+        if is_torch_header(self.target):
+            return bool(_OF_TORCH.match(name))
         return self.target not in stub_headers() or self.suggests(name)
 
     def suggests(self, name: str) -> bool:
