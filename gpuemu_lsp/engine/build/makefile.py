@@ -28,7 +28,7 @@ _MAX_INCLUDES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RecipeLine:
     """A line of a recipe, expanded, with the targets and prerequisites of its rule, and its 0-based line."""
 
     targets: str
@@ -43,7 +43,7 @@ class Makefile:
 
     folder: str
     variables: dict[str, str] = field(default_factory=dict)
-    recipes: list[Recipe] = field(default_factory=list)
+    recipes: list[RecipeLine] = field(default_factory=list)
 
     def expand(self, text: str) -> str:
         """Expand variable references; unknown ones and functions expand to nothing."""
@@ -93,14 +93,14 @@ def makefile_settings(folder: str, name: str, path: str) -> tuple[tuple[Setting,
     return tuple(dict.fromkeys(others)), False
 
 
-def _automatic(recipe: Recipe, read: Makefile, source: Path) -> str:
+def _automatic(recipe: RecipeLine, read: Makefile, source: Path) -> str:
     """Replace make's automatic variables by the prerequisites, of which a pattern stands for the source."""
     words = [word.replace("%", source.stem) for word in read.expand(recipe.prerequisites).split()]
     command = re.sub(r"\$(?:<|\(<\))", words[0] if words else "", recipe.command)
     return re.sub(r"\$[\^?+]", " ".join(words), command).replace("$@", "out.o")
 
 
-def _compiles(read: Makefile, recipe: Recipe, command: str, source: Path, folder: str) -> bool:
+def _compiles(read: Makefile, recipe: RecipeLine, command: str, source: Path, folder: str) -> bool:
     """Return whether a recipe compiles a source: it names it, or its rule is for all sources of the folder."""
     prerequisites = f"{read.expand(recipe.prerequisites)} {command}"
     named = {
@@ -134,7 +134,7 @@ def _read(text: str, read: Makefile, depth: int) -> None:
         elif not all(holds for holds, _ in active):
             continue
         elif line.startswith("\t") and rule is not None:
-            read.recipes.append(Recipe(*rule, line.strip().lstrip("@-+"), number))
+            read.recipes.append(RecipeLine(*rule, line.strip().lstrip("@-+"), number))
         elif (include := re.match(r"^\s*-?s?include\s+(.+)$", line)) is not None:
             if depth > 0:
                 _include(read.expand(include[1]), read, depth - 1)

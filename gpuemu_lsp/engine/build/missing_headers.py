@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
-from gpuemu_lsp.engine.build.files import folders_above
+from gpuemu_lsp.engine.build.files import folders_above, names_in
 from gpuemu_lsp.engine.build.model import MissingInclude, Origin, Setting, SettingKind
 from gpuemu_lsp.engine.build.python_packages import header_folders, package_of, site_packages
 from gpuemu_lsp.engine.compile.preamble import is_cuda_header, stub_headers
@@ -26,6 +27,12 @@ _SYSTEM = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"))
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
 _MAX_FOLDERS = 3000
 _MAX_LEVELS_UP = 4
+_PROJECT_FILES = frozenset(
+    {".git", ".hg", ".svn", "gpuemu.toml", "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "meson.build"}
+    | {"setup.py", "pyproject.toml", "compile_commands.json", "compile_flags.txt", ".clangd"}
+)
+_PROJECT_TEXTS = ("README", "LICENSE", "LICENCE", "COPYING")
+"""Names that the root of a project has, and beginnings of such names."""
 
 
 def found_folders(
@@ -125,11 +132,18 @@ def _in_project(target: str, path: str, _python: str | None) -> Setting | None:
     return Setting(SettingKind.INCLUDE_DIR, folders.pop(), Origin(path, what=f"{_SEARCH} {target}"))
 
 
-def _roots(path: str) -> Iterator[str]:
-    """Yield the folders above a file up to four levels, nearest first, of which the last is the project's at most."""
-    for level, folder in enumerate(folders_above(path)):
-        if level < _MAX_LEVELS_UP and len(Path(folder).parts) > 2:
-            yield folder
+def _roots(path: str) -> Sequence[str]:
+    """Return the folder of a file and those above it, nearest first, up to the last that shows to be a project's.
+
+    At most four; without a sign of a project above, only the folder of the file: its neighbours may be anything.
+    """
+    folders = [one for one in islice(folders_above(path), _MAX_LEVELS_UP) if len(Path(one).parts) > 2]
+    last = max((level for level, folder in enumerate(folders) if _is_project(names_in(folder))), default=0)
+    return folders[: last + 1]
+
+
+def _is_project(names: frozenset[str]) -> bool:
+    return bool(_PROJECT_FILES & names) or any(name.startswith(_PROJECT_TEXTS) for name in names)
 
 
 def _containing(root: str, name: str) -> Iterator[str]:

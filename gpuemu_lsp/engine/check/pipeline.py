@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
+from gpuemu_lsp.engine.check.compilation.session import FileSession
 from gpuemu_lsp.engine.check.counters import count, larger
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.model import (
@@ -28,7 +29,7 @@ from gpuemu_lsp.engine.check.model import (
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
-from gpuemu_lsp.engine.check.prepare import FileSession, PreparedKernel, prepare
+from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict, store_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor

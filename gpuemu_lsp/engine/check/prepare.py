@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import chain, islice
 from pathlib import Path
 
+from gpuemu_lsp.engine.check.compilation.program import ProgramCompilation
+from gpuemu_lsp.engine.check.compilation.session import FileSession, reading
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.policies.missing_headers import left_out, without_cascades
+from gpuemu_lsp.engine.check.policies.missing_headers import left_out
 from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
 from gpuemu_lsp.engine.check.policies.read_launch import claim_before_run
 from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
-from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
-from gpuemu_lsp.engine.compile.model import Artifact, CompileRequest, CompileResult, ResourceUsage, Specialisation
+from gpuemu_lsp.engine.compile.compiler import CompileSession
+from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
-from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
+from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.entry import choose_kernel
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.plan.struct_sizes import with_compiled_sizes
-from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import DeviceViews, device_views, includers, read
+from gpuemu_lsp.engine.source import device_views
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.ahead import PlansAhead, TranslatePlan
@@ -37,9 +37,6 @@ from gpuemu_lsp.engine.subjects.languages import is_triton_text
 from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.subjects.op_preparation import prepare_op
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
-
-_MAX_INCLUDERS = 3
-"""Including files that a header is compiled as a part of, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,89 +78,6 @@ class PreparedKernel:
         return SourceMap(module.files, text_of, plan.place, python=False)
 
 
-@dataclass(slots=True)
-class FileSession:
-    """What the checks of one file's kernels have in common. It is for one batch of checks: files are read once."""
-
-    compile: CompileSession = field(default_factory=CompileSession)
-    _sources: dict[tuple[object, ...], SourceFile] = field(default_factory=dict)
-    _views: dict[tuple[object, ...], DeviceViews] = field(default_factory=dict)
-    _resolved: dict[tuple[str, str | None], tuple[KernelSpec, SourceFile, PlanResult]] = field(default_factory=dict)
-
-    def source(self, request: CheckRequest, text: str) -> SourceFile:
-        """Return the parsed source of a request."""
-        key = _file_key(request, text)
-        if key not in self._sources:
-            self._sources[key] = read(*_reading(request, text))
-        return self._sources[key]
-
-    def views(self, request: CheckRequest, text: str) -> DeviceViews:
-        """Return the device views of a request's source and its headers."""
-        key = _file_key(request, text)
-        if key not in self._views:
-            self._views[key] = device_views(*_reading(request, text))
-        return self._views[key]
-
-    def resolved(self, request: CheckRequest, text: str) -> PlanResult:
-        """Return the resolution of a request's kernel as far as its source alone determines it."""
-        spec, source = request.spec, self.source(request, text)
-        key = spec.name, spec.entry
-        known = self._resolved.get(key)
-        # Entries of one name may differ in their sizes or arguments.
-        if known is None or known[0] != spec or known[1] is not source:
-            known = self._resolved[key] = spec, source, resolve(spec, source)
-        return known[2]
-
-
-def _file_key(request: CheckRequest, text: str) -> tuple[object, ...]:
-    spec = request.spec
-    return spec.source, text, spec.include_dirs, tuple(request.overlay.items()), spec.compile_options
-
-
-def _reading(request: CheckRequest, text: str) -> tuple[str, str, tuple[str, ...], Mapping[str, str], tuple[str, ...]]:
-    """Return the arguments with which the source of a request is read."""
-    spec = request.spec
-    return spec.source, text, spec.include_dirs, request.overlay, spec.compile_options
-
-
-_session: tuple[str, FileSession] | None = None
-
-
-def session_of(request: CheckRequest) -> FileSession:
-    """Return the session of the request's batch, which this process keeps until it gets a request of another one."""
-    global _session
-    if not request.batch:
-        return FileSession()
-    if _session is None or _session[0] != request.batch:
-        _session = (request.batch, FileSession())
-    return _session[1]
-
-
-def program_of(requests: Sequence[CheckRequest], session: FileSession) -> tuple[str, ...]:
-    """Return the name expressions of all kernels of a file that compile together.
-
-    The requests have a text and the same compile options. An instance with guessed template arguments may not compile;
-    if the program fails, it is made of the others.
-    """
-    resolved = []
-    for request in requests:
-        assert request.text is not None
-        resolved.append(session.resolved(request, request.text))
-    entries = tuple(dict.fromkeys(entry for result in resolved for entry in result.entries))
-    certain = tuple(dict.fromkeys(entry for result in resolved if not result.guessed for entry in result.entries))
-    if len(certain) == len(entries):
-        return entries
-    request = requests[0]
-    assert request.text is not None
-    views, arch = session.views(request, request.text), request.options.arch or request.spec.arch[0]
-    source, headers = session.source(request, request.text), {**request.overlay, **views.headers}
-    try:
-        compiled = _Compilation(request.spec, source, views, headers, entries, session.compile, entries).run(arch)
-    except ToolchainError:
-        return certain
-    return certain if compiled.artifact is None else entries
-
-
 def prepare(
     request: CheckRequest, session: FileSession | None = None, ahead: TranslatePlan | None = None
 ) -> PreparedKernel:
@@ -191,10 +105,10 @@ def prepare(
     if any(finding.rule == "compile/missing-entry" for finding in result.findings):
         # A kernel whose declaration is half written is not found. Its syntax errors say why, and then a hint that an
         # unregistered kernel is missing adds nothing.
-        errors = _errors_without_entry(_Compilation(spec, source, views, headers, (), session.compile, ()))
+        errors = _errors_without_entry(ProgramCompilation(spec, source, views, headers, (), session.compile, ()))
         hints = () if errors else tuple(map(softened, result.findings))
         return PreparedKernel((*errors, *(result.findings if request.registered else hints)), place, source)
-    compilation = _Compilation(spec, source, views, headers, result.entries, session.compile, request.program)
+    compilation = ProgramCompilation(spec, source, views, headers, result.entries, session.compile, request.program)
     compiled = _compile_architectures(request, compilation, result, place)
     artifact = compiled.artifacts[0] if compiled.artifacts else None
     ignores = IgnoreComments(lambda path: text if path == spec.source else request.overlay.get(path) or _header(path))
@@ -273,7 +187,7 @@ class _CompiledArchitectures:
 
 
 def _compile_architectures(
-    request: CheckRequest, compilation: _Compilation, result: PlanResult, place: Place
+    request: CheckRequest, compilation: ProgramCompilation, result: PlanResult, place: Place
 ) -> _CompiledArchitectures:
     """Compile and lint for each architecture, up to the first that fails: the others would fail alike."""
     spec, source = compilation.spec, compilation.source
@@ -318,9 +232,9 @@ def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> Com
     artifact, source = prepared.artifact, prepared.source
     assert artifact is not None and source is not None
     spec = request.spec
-    views = device_views(*_reading(request, source.text))
+    views = device_views(*reading(request, source.text))
     entries = tuple(artifact.entries)
-    compilation = _Compilation(spec, source, views, prepared.headers, entries, CompileSession(), request.program)
+    compilation = ProgramCompilation(spec, source, views, prepared.headers, entries, CompileSession(), request.program)
     return compilation.run(artifact.arch, optimize=False)
 
 
@@ -329,74 +243,13 @@ def _is_relevant(compiled: bool, finding: Finding) -> bool:
     return compiled or finding.rule != "engine/not-executed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Compilation:
-    """A source file and the entry points to compile it for; ``program`` are those of all its kernels."""
-
-    spec: KernelSpec
-    source: SourceFile
-    views: DeviceViews
-    headers: Mapping[str, str]
-    entries: tuple[str, ...]
-    session: CompileSession
-    program: tuple[str, ...]
-
-    def run(self, arch: str, *, optimize: bool = True) -> CompileResult:
-        """Compile the file; a header that does not compile alone as part of a file that includes it."""
-        source, include_dirs = self.source, self.spec.include_dirs
-        request = self._request(arch, optimize)
-        compiled = _compiled(request, self.views, self.session)
-        if compiled.artifact is not None:
-            return compiled
-        launched = (launch.path for launch in source.launches if launch.path is not None)
-        around = chain(launched, includers(source.path, include_dirs))
-        attempts = []
-        for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
-            text = self.headers.get(includer) or Path(includer).read_text(encoding="utf-8-sig", errors="replace")
-            views = device_views(includer, text, include_dirs, {source.path: source.text}, self.spec.compile_options)
-            included = replace(request, path=includer, text=views.view, headers=views.headers)
-            whole = _compiled(included, views, self.session)
-            if whole.artifact is not None:
-                return whole
-            attempts.append(whole)
-        # The attempt with the fewest errors has the most of what the file needs: its errors are the true ones.
-        return min((*attempts, compiled), key=_error_count)
-
-    def _request(self, arch: str, optimize: bool) -> CompileRequest:
-        return CompileRequest(
-            path=self.source.path,
-            text=self.source.device_view,
-            arch=arch,
-            expressions=self.entries,
-            program=self.program,
-            options=self.spec.compile_options,
-            include_dirs=self.spec.include_dirs,
-            headers=self.headers,
-            origin=self.spec.places.get("entry"),
-            options_place=self.spec.places.get("compile_options"),
-            optimize=optimize,
-        )
-
-
-def _error_count(compiled: CompileResult) -> int:
-    return sum(finding.severity is Severity.ERROR for finding in compiled.findings)
-
-
-def _errors_without_entry(compilation: _Compilation) -> tuple[Finding, ...]:
+def _errors_without_entry(compilation: ProgramCompilation) -> tuple[Finding, ...]:
     """Return the compile errors of a file in which the kernel is not found."""
     try:
         compiled = compilation.run(compilation.spec.arch[0])
     except ToolchainError:
         return ()
     return () if compiled.artifact is not None else compiled.findings
-
-
-def _compiled(request: CompileRequest, views: DeviceViews, session: CompileSession) -> CompileResult:
-    """Compile, and remove the errors that are not the user's."""
-    compiled = compile_source(request, session=session)
-    if compiled.artifact is not None:
-        return compiled
-    return replace(compiled, findings=tuple(without_cascades(compiled.findings, views, request.include_dirs)))
 
 
 def _header(path: str) -> str | None:

@@ -38,8 +38,8 @@ def measure(payload: Json) -> Iterator[Json]:
 def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]]:
     """Yield the events of a check, then its baseline records, which are also kept in the project's store."""
     from gpuemu_lsp.engine.baseline.records import records
+    from gpuemu_lsp.engine.check.compilation.session import session_of
     from gpuemu_lsp.engine.check.pipeline import check_kernel
-    from gpuemu_lsp.engine.check.prepare import session_of
     from gpuemu_lsp.engine.jobs.stored.client_results import client_result
     from gpuemu_lsp.engine.jobs.stored.history import remember
 

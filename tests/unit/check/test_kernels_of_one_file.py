@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.large_source import large_source
-from gpuemu_lsp.engine.check import prepare as preparation
+from gpuemu_lsp.engine.check.compilation import session as sessions
+from gpuemu_lsp.engine.check.compilation.program import program_of
+from gpuemu_lsp.engine.check.compilation.session import FileSession
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.jobs.requests.targets import read_kernels
 from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
@@ -43,11 +46,11 @@ def test_the_text_of_a_file_is_lexed_once_for_all_its_kernels(tmp_path: Path, mo
 
     requests = requests_of(tmp_path)
     monkeypatch.setattr(lexer.SourceText, "__init__", lex)
-    monkeypatch.setattr(preparation, "resolve", resolve_counted)
-    session = preparation.FileSession()
-    program = preparation.program_of(requests, session)
+    monkeypatch.setattr(sessions, "resolve", resolve_counted)
+    session = FileSession()
+    program = program_of(requests, session)
     for request in requests:
-        assert preparation.prepare(replace(request, program=program), session).artifact is not None
+        assert prepare(replace(request, program=program), session).artifact is not None
     assert len(requests) == 8
     assert lexed[TEXT] <= 1
     assert resolved == {request.spec.name: 1 for request in requests}
@@ -56,7 +59,7 @@ def test_the_text_of_a_file_is_lexed_once_for_all_its_kernels(tmp_path: Path, mo
 def test_entries_of_one_name_are_resolved_each(tmp_path: Path) -> None:
     request = requests_of(tmp_path)[0]
     other = replace(request, spec=replace(request.spec, dims={"n": DimSpec("n", 5, 5)}))
-    session = preparation.FileSession()
+    session = FileSession()
     for one in (request, other, request):
         assert session.resolved(one, TEXT) == resolve(one.spec, session.source(one, TEXT))
 

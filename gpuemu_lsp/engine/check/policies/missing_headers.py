@@ -33,15 +33,17 @@ _FOLLOWS = re.compile(r"<error-type>|has already been defined")
 _DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 _HOST_CODE = re.compile(r"pybind11|Python\.h")
 _OF_TORCH = re.compile(r"(?:at|c10|torch|caffe2)(?:::|$)|(?:C10|AT|TORCH|THC|CUDA_KERNEL)_|gpuAtomic|WARP_")
+_OPENS_TORCH = re.compile(r"\busing\s+namespace\s+(?:at|c10|torch)\b")
 _MOST_NAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class MissingHeader:
-    """An include line whose header is not on disk."""
+    """An include line whose header is not on disk; ``opens_torch``: a namespace of PyTorch needs no qualification."""
 
     place: Place
     include: Include
+    opens_torch: bool = False
 
     @property
     def target(self) -> str:
@@ -51,7 +53,7 @@ class MissingHeader:
     def may_declare(self, name: str) -> bool:
         """Return whether this header can declare a name; for host libraries, whether the name has their prefix."""
         if is_torch_header(self.target):
-            return bool(_OF_TORCH.match(name))
+            return self.opens_torch or name.isupper() or bool(_OF_TORCH.match(name))
         return self.target not in stub_headers() or self.suggests(name)
 
     def suggests(self, name: str) -> bool:
@@ -109,9 +111,10 @@ def left_out(views: DeviceViews, include_dirs: Sequence[str], registered: bool) 
 
 
 def _missing(views: DeviceViews, include_dirs: Sequence[str]) -> Iterator[MissingHeader]:
+    opens_torch = any(_OPENS_TORCH.search(file.text.code) for file in views.files)
     for file in views.files:
         for include in hidden_includes(file.text, file.path, include_dirs):
-            yield MissingHeader(Place(file.path, include.range), include)
+            yield MissingHeader(Place(file.path, include.range), include, opens_torch)
 
 
 def _limit(finding: Finding, views: DeviceViews) -> str | None:

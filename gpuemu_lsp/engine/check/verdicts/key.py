@@ -68,7 +68,7 @@ def verdict_key(request: CheckRequest, prepared: PreparedKernel) -> str | None:
         [sys.version, *installed()],
         code_identity(artifact.ptx, sorted(artifact.entries[plan.entry] for plan in prepared.plans)),
         [artifact.arch, dict(artifact.entries)],
-        [plain(replace(plan, notes=())) for plan in prepared.plans],
+        [plain(_without_notes(plan)) for plan in prepared.plans],
         # Sizes next to the constants of a file are worth a case, and arrays may have these lengths.
         dict(source.constants),
         [spec.name, spec.reference, spec.reference_function, plain(spec.tolerances), plain(spec.invariants)],
@@ -81,6 +81,12 @@ def verdict_key(request: CheckRequest, prepared: PreparedKernel) -> str | None:
     return hashlib.blake2b(
         json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=20
     ).hexdigest()
+
+
+def _without_notes(plan: Plan) -> Plan:
+    """Return a plan without its notes, which name lines of the text."""
+    other = plan.alternative
+    return replace(plan, notes=(), alternative=None if other is None else _without_notes(other))
 
 
 @cache

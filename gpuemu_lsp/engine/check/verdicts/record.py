@@ -120,7 +120,8 @@ class VerdictContext:
 
     @property
     def _notes(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(plan.notes for plan in self.prepared.plans)
+        plans = ((plan, plan.alternative) for plan in self.prepared.plans)
+        return tuple(tuple(note for one in pair if one is not None for note in one.notes) for pair in plans)
 
     def _unoptimized_identity(self) -> str | None:
         try:

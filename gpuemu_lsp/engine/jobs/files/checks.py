@@ -76,7 +76,8 @@ def _requests(payload: Json) -> list[CheckRequest]:
 
 def _programs(requests: Sequence[CheckRequest]) -> list[tuple[str, ...]]:
     """Return the program of each request: the entries of all kernels that are compiled with the same options."""
-    from gpuemu_lsp.engine.check.prepare import program_of, session_of
+    from gpuemu_lsp.engine.check.compilation.program import program_of
+    from gpuemu_lsp.engine.check.compilation.session import session_of
 
     groups: dict[tuple[object, ...], list[CheckRequest]] = {}
     for request in requests:

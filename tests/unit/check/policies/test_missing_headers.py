@@ -40,14 +40,26 @@ def hints(findings: list[Finding]) -> list[Finding]:
     return [item for item in findings if item.rule == "engine/not-executed" and item.message.startswith("Not checked")]
 
 
-@pytest.mark.parametrize("include", ["<widget.h>", '"vendor/widget.h"', "<torch/extension.h>"])
+@pytest.mark.parametrize(
+    "include", ["<widget.h>", '"vendor/widget.h"', "<torch/extension.h> // and\nusing namespace at;"]
+)
 def test_a_missing_header_is_one_hint_on_its_include(tmp_path, include):
     report, findings = checked(tmp_path, f"#include {include}\n{ALIEN}__device__ widget_t w;\n")
+    include = include.split(" ")[0]
     (hint,) = hints(findings)
     assert errors(findings) == []
     assert (hint.severity, hint.place.range.start.line) == (Severity.HINT, 0)
     assert include.strip('<">') in hint.message and "`widget_t`" in hint.message
     assert (report.status, report.compiled) == ("not-executed", False)
+
+
+def test_a_header_of_pytorch_declares_only_names_of_pytorch(tmp_path):
+    report, findings = checked(tmp_path, f"#include <torch/extension.h>\n{ALIEN}")
+    assert errors(findings) == [("compile/error", 1)] * 2 and report.status == "error"
+    text = "#include <torch/extension.h>\n" + PLAIN.replace("x[i]", "x[i] + {name}")
+    for name in ("at::unknown", "AT_LIMIT", "SOME_MACRO"):
+        report, findings = checked(tmp_path, text.replace("{name}", name))
+        assert (errors(findings), len(hints(findings)), report.status) == ([], 1, "not-executed"), name
 
 
 def test_the_body_of_a_function_with_a_broken_head_has_no_errors(tmp_path):

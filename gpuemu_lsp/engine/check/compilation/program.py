@@ -1,0 +1,108 @@
+"""The program that a file is compiled as: its kernels together, and a header as a part of a file that includes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.compilation.session import FileSession
+from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.policies.missing_headers import without_cascades
+from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
+from gpuemu_lsp.engine.compile.model import CompileRequest, CompileResult
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.source import DeviceViews, device_views, includers
+from gpuemu_lsp.engine.source.model import SourceFile
+
+_MAX_INCLUDERS = 3
+"""Including files that a header is compiled as a part of, at most."""
+
+
+def program_of(requests: Sequence[CheckRequest], session: FileSession) -> tuple[str, ...]:
+    """Return the name expressions of all kernels of a file that compile together.
+
+    The requests have a text and the same compile options. An instance with guessed template arguments may not compile;
+    if the program fails, it is made of the others.
+    """
+    resolved = []
+    for request in requests:
+        assert request.text is not None
+        resolved.append(session.resolved(request, request.text))
+    entries = tuple(dict.fromkeys(entry for result in resolved for entry in result.entries))
+    certain = tuple(dict.fromkeys(entry for result in resolved if not result.guessed for entry in result.entries))
+    if len(certain) == len(entries):
+        return entries
+    request = requests[0]
+    assert request.text is not None
+    views, arch = session.views(request, request.text), request.options.arch or request.spec.arch[0]
+    source, headers = session.source(request, request.text), {**request.overlay, **views.headers}
+    try:
+        compiled = ProgramCompilation(request.spec, source, views, headers, entries, session.compile, entries).run(arch)
+    except ToolchainError:
+        return certain
+    return certain if compiled.artifact is None else entries
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCompilation:
+    """A source file and the entry points to compile it for; ``program`` are those of all its kernels."""
+
+    spec: KernelSpec
+    source: SourceFile
+    views: DeviceViews
+    headers: Mapping[str, str]
+    entries: tuple[str, ...]
+    session: CompileSession
+    program: tuple[str, ...]
+
+    def run(self, arch: str, *, optimize: bool = True) -> CompileResult:
+        """Compile the file; a header that does not compile alone as part of a file that includes it."""
+        source, include_dirs = self.source, self.spec.include_dirs
+        request = self._request(arch, optimize)
+        compiled = _compiled(request, self.views, self.session)
+        if compiled.artifact is not None:
+            return compiled
+        launched = (launch.path for launch in source.launches if launch.path is not None)
+        around = chain(launched, includers(source.path, include_dirs))
+        attempts = []
+        for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
+            text = self.headers.get(includer) or Path(includer).read_text(encoding="utf-8-sig", errors="replace")
+            views = device_views(includer, text, include_dirs, {source.path: source.text}, self.spec.compile_options)
+            included = replace(request, path=includer, text=views.view, headers=views.headers)
+            whole = _compiled(included, views, self.session)
+            if whole.artifact is not None:
+                return whole
+            attempts.append(whole)
+        # The attempt with the fewest errors has the most of what the file needs: its errors are the true ones.
+        return min((*attempts, compiled), key=_errors)
+
+    def _request(self, arch: str, optimize: bool) -> CompileRequest:
+        return CompileRequest(
+            path=self.source.path,
+            text=self.source.device_view,
+            arch=arch,
+            expressions=self.entries,
+            program=self.program,
+            options=self.spec.compile_options,
+            include_dirs=self.spec.include_dirs,
+            headers=self.headers,
+            origin=self.spec.places.get("entry"),
+            options_place=self.spec.places.get("compile_options"),
+            optimize=optimize,
+        )
+
+
+def _errors(compiled: CompileResult) -> int:
+    return sum(finding.severity is Severity.ERROR for finding in compiled.findings)
+
+
+def _compiled(request: CompileRequest, views: DeviceViews, session: CompileSession) -> CompileResult:
+    """Compile, and remove the errors that are not the user's."""
+    compiled = compile_source(request, session=session)
+    if compiled.artifact is not None:
+        return compiled
+    return replace(compiled, findings=tuple(without_cascades(compiled.findings, views, request.include_dirs)))
