@@ -12,10 +12,17 @@ from gpuemu.verifier.values import Array
 
 Loss: TypeAlias = "Callable[[Mapping[str, Array]], float]"
 
+Terms: TypeAlias = "Callable[[Mapping[str, Array]], Array]"
+
 STEP = 1e-3
 """First step of a finite difference, relative to the magnitude of the element, in fp64. It is halved once."""
 MOST_ELEMENTS = 256
 """Elements of one input whose gradient is compared with finite differences."""
+_STEPS = (2.0**-10, 2.0**-7, 2.0**-4, 2.0**-2, 1.0)
+"""Steps between the spacing of 16-bit formats and the largest element, relative to that."""
+_NARROW_ROUNDINGS = 16.0
+"""Roundings of a backward pass in a narrow format, in unit roundoffs of the steepest slope near by."""
+_SINGLE_ROUNDOFF = 2.0**-24
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +45,63 @@ class WrongElement:
 
 
 def compared_gradient(
-    loss: Loss, values: Mapping[str, Array], name: str, grad: Array | None, atol: float, rtol: float
+    terms: Terms,
+    values: Mapping[str, Array],
+    name: str,
+    grad: Array | None,
+    tolerance: tuple[float, float],
+    roundoff: float,
 ) -> str | None:
-    """Compare a gradient with finite differences of ``loss``; return the message of a difference."""
+    """Compare a gradient with finite differences of the sum of ``terms``; return the message of a difference.
+
+    Parameters
+    ----------
+    terms : Callable
+        The outputs multiplied by their cotangents.
+    values : Mapping
+        Where the gradient was taken, in fp64.
+    name : str
+        The input that it belongs to.
+    grad : ndarray or None
+        The gradient; None is zero.
+    tolerance : tuple
+        ``atol`` and ``rtol``.
+    roundoff : float
+        Unit roundoff of the format in which the gradient was computed.
+    """
     # Rounding of the gradient itself is relative to its largest elements.
     scale = 0.0 if grad is None or not grad.size else float(np.abs(grad.astype(np.float64)).max())
-    wrong, _ = compared(loss, values, name, grad, (atol + 1e-2 * rtol * scale, rtol), STEP, 0)
+    atol, rtol = tolerance
+
+    def loss(given: Mapping[str, Array]) -> float:
+        return float(terms(given).sum())
+
+    def rounding(place: int) -> float:
+        if roundoff <= _SINGLE_ROUNDOFF:
+            return 0.0
+        return _NARROW_ROUNDINGS * roundoff * steepest(terms, values, name, place)
+
+    wrong, _ = compared(loss, values, name, grad, (atol + 1e-2 * rtol * scale, rtol), STEP, 0, rounding)
     return None if wrong is None else wrong.message(name)
+
+
+def steepest(terms: Terms, values: Mapping[str, Array], name: str, place: int) -> float:
+    """Return the steepest slope of the terms, in magnitude, over steps of one element of several sizes.
+
+    A backward pass in a narrow format subtracts numbers of the size of the slopes near by: that of ``softmax`` is
+    ``p * (g - sum(g * p))``, whose error does not become small where ``p`` is close to 1 and the gradient is.
+    """
+    centre = terms(values)
+    largest = max(float(np.abs(values[name]).max(initial=0.0)), 1e-3)
+    found = 0.0
+    with np.errstate(all="ignore"):
+        for step in _STEPS:
+            for sign in (1.0, -1.0):
+                moved = np.array(values[name], np.float64, order="C")
+                moved.reshape(-1)[place] += sign * step * largest
+                slope = float(np.abs(terms({**values, name: moved}) - centre).sum()) / (step * largest)
+                found = max(found, slope if np.isfinite(slope) else 0.0)
+    return found
 
 
 def compared(
@@ -55,6 +112,7 @@ def compared(
     tolerance: tuple[float | None, float | None],
     step: float,
     seed: int,
+    rounding: Callable[[int], float] | None = None,
 ) -> tuple[WrongElement | None, int]:
     """Compare elements of a gradient with finite differences.
 
@@ -74,6 +132,8 @@ def compared(
         Relative step.
     seed : int
         Selects the elements where there are more than :data:`MOST_ELEMENTS`.
+    rounding : Callable, optional
+        Returns the error that rounding explains in an element in addition, for its place in the flat array.
 
     Returns
     -------
@@ -88,7 +148,8 @@ def compared(
     for place in map(int, places):
         estimate, bound = _difference(loss, values, name, place, step)
         allowed = bound if atol is None and rtol is None else (atol or 0.0) + (rtol or 0.0) * abs(estimate) + bound
-        if not abs(float(flat[place]) - estimate) <= allowed:
+        error = abs(float(flat[place]) - estimate)
+        if not error <= allowed and (rounding is None or not error <= allowed + rounding(place)):
             wrong.append((place, estimate, float(flat[place])))
     if not wrong:
         return None, len(places)

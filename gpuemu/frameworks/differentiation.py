@@ -20,6 +20,7 @@ from gpuemu.frameworks.gradient_records import (
     GradientNotCheckedError,
     Inputs,
     accepts,
+    called_by_name,
     failures_of,
     gradient_failure,
     named,
@@ -82,7 +83,7 @@ class NamedCall:
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the tensors of the result by path."""
         given = {**self.inputs, **values}
-        result = self.function(**given) if self.by_name else self.function(*given.values())
+        result = called_by_name(self.function, given) if self.by_name else self.function(*given.values())
         found = {path: leaf for path, leaf in leaves(result).items() if hasattr(leaf, "dtype")}
         if not found:
             raise GradientNotCheckedError("the function returned no tensor")

@@ -64,6 +64,15 @@ def accepts(function: Callable[..., Any], names: Mapping[str, Any]) -> bool:
     return True
 
 
+def called_by_name(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a function that :func:`accepts` the names, by position where its parameters allow that.
+
+    A ``tf.custom_gradient`` is not used for arguments by keyword.
+    """
+    bound = inspect.signature(function).bind(**values)
+    return function(*bound.args, **bound.kwargs)
+
+
 def gradient_failure(name: str, wrong: WrongElement) -> GradientFailure:
     """Return the failure of a gradient that differs from finite differences."""
     message, tensor = wrong.message(name), f"grad of {name}"

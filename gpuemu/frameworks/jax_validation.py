@@ -15,15 +15,13 @@ from gpuemu.frameworks.differentiation import NamedCall
 from gpuemu.frameworks.gradient_records import Inputs
 from gpuemu.frameworks.jax_arrays import JaxFramework
 from gpuemu.frameworks.reference_gradients import compared_gradients, cotangent_of
+from gpuemu.frameworks.transformed_results import called, plain, results_equal
 from gpuemu.results import FuzzResults, ValidationError
 from gpuemu.validate import validate_op
 from gpuemu.verifier.comparison import Tolerance, compare
 from gpuemu.verifier.values import as_array, leaves, mapped
-from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
 
 _FRAMEWORK = JaxFramework()
-_NARROW_ROUNDINGS = 16.0
-"""Unit roundoffs of the largest result by which results in 16 bits or less may differ under a transformation."""
 _UNTRACEABLE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 """Errors of a function that needs the values of its arguments while it is traced."""
 
@@ -69,7 +67,7 @@ def validate_jax(
 def fuzz_jax_op(
     client: Client,
     op: str,
-    run_op: Callable[[dict[str, Any]], Any],
+    run_op: Callable[..., Any],
     iterations: int = 100,
     seed: int | None = None,
     fail_fast: bool = False,
@@ -83,21 +81,21 @@ def fuzz_jax_op(
 ) -> FuzzResults:
     """Run a function on arrays of drawn values; ``options`` as for :meth:`Client.fuzz_op_client_side`.
 
-    ``run_op`` gets a dict of arrays by name. ``check_jit`` compares its result with that under ``jax.jit``, and
-    ``check_vmap`` that of a batch under ``jax.vmap``; with ``check_backward`` its gradients are compared with finite
-    differences of the reference.
+    ``run_op`` gets the arrays by name, or a dict of them if its parameters have other names. ``check_jit`` compares its
+    result with that under ``jax.jit``, and ``check_vmap`` that of a batch under ``jax.vmap``; with ``check_backward``
+    its gradients are compared with finite differences of the reference.
     """
 
     def run(inputs: dict[str, Any]) -> Any:
         arrays = {name: jnp.asarray(array) for name, array in inputs.items()}
-        if check_jit and not check_jit_safe(lambda **given: run_op(given), arrays):
+        if check_jit and not check_jit_safe(lambda **given: called(run_op, given), arrays):
             raise AssertionError("the result under jax.jit is another one")
         if check_vmap:
             batch = {name: jnp.stack([array, array[::-1] if array.ndim else array]) for name, array in arrays.items()}
-            if not check_vmap_compatible(lambda **given: run_op(given), batch):
+            if not check_vmap_compatible(lambda **given: called(run_op, given), batch):
                 raise AssertionError("the result under jax.vmap is another one")
         if not check_backward:
-            return run_op(arrays)
+            return called(run_op, arrays)
         with validate_jax(client, op, arrays, check_backward=True, atol=atol, rtol=rtol) as context:
             context["output"], context["vjp"] = _vjp(run_op, arrays)
         return context["output"]
@@ -116,7 +114,7 @@ def check_jit_safe(op: Callable[..., Any], inputs: Inputs, rtol: float = 1e-6, a
         compiled = jax.jit(lambda given: call(given))(_arrays(call))
     except _UNTRACEABLE:
         return False
-    return _equal(call({}), compiled, rtol, atol)
+    return results_equal(call({}), compiled, rtol, atol)
 
 
 def check_vmap_compatible(
@@ -135,7 +133,7 @@ def check_vmap_compatible(
         return False
     apart = [call({name: jnp.take(one, i, axis=batch_axis) for name, one in batch.items()}) for i in range(count)]
     stacked = {path: np.stack([as_array(one[path]) for one in apart]) for path in apart[0]}
-    return _equal(stacked, together, rtol, atol)
+    return results_equal(stacked, together, rtol, atol)
 
 
 def check_pmap_compatible(
@@ -152,7 +150,9 @@ def check_pmap_compatible(
         raise ValueError(f"the first axis has {count} items for {jax.local_device_count()} devices")
     together = jax.pmap(lambda given: call(given), axis_name=axis_name)(batch)
     apart = [call({name: one[i] for name, one in batch.items()}) for i in range(count)]
-    return _equal({path: np.stack([as_array(one[path]) for one in apart]) for path in apart[0]}, together, rtol, atol)
+    return results_equal(
+        {path: np.stack([as_array(one[path]) for one in apart]) for path in apart[0]}, together, rtol, atol
+    )
 
 
 def check_grad_safe(op: Callable[..., Any], inputs: Inputs, argnums: int | Sequence[int] = 0) -> bool:
@@ -182,7 +182,7 @@ def validate_jax_primitive(
     """
     call = NamedCall.of(_FRAMEWORK, impl, inputs)
     wanted = mapped(expected, lambda _, leaf: as_array(leaf))
-    difference = compare(_plain(call({})), leaves(wanted), Tolerance(rtol, atol))
+    difference = compare(plain(call({})), leaves(wanted), Tolerance(rtol, atol))
     found: dict[str, Any] = {"name": name, "forward_ok": difference is None, "jvp_ok": None, "vmap_ok": None}
     found["details"] = [] if difference is None else [difference.message]
     if check_jvp:
@@ -204,12 +204,12 @@ def _jvp_agrees(call: NamedCall, rtol: float, atol: float) -> bool:
             call({name: one + sign * step * tangent[name] for name, one in centre.items()}) for sign in (1, -1)
         )
         slopes = {path: (above[path] - below[path]) / (2 * step) for path in above}
-        return _equal(derivative, slopes, max(rtol, 1e-6), max(atol, 1e-8))
+        return results_equal(derivative, slopes, max(rtol, 1e-6), max(atol, 1e-8))
 
 
-def _vjp(run_op: Callable[[dict[str, Any]], Any], arrays: Mapping[str, Any]) -> tuple[Any, Callable[..., Any]]:
+def _vjp(run_op: Callable[..., Any], arrays: Mapping[str, Any]) -> tuple[Any, Callable[..., Any]]:
     floats = {name: one for name, one in arrays.items() if _FRAMEWORK.is_differentiable(one)}
-    output, pullback = jax.vjp(lambda given: run_op({**arrays, **given}), floats)
+    output, pullback = jax.vjp(lambda given: called(run_op, {**arrays, **given}), floats)
     return output, pullback
 
 
@@ -239,23 +239,3 @@ def _pulled_back(context: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple
 
 def _arrays(call: NamedCall) -> dict[str, Any]:
     return {name: one for name, one in call.inputs.items() if isinstance(one, jax.Array)}
-
-
-def _plain(results: Mapping[str, Any]) -> dict[str, Any]:
-    return {path: as_array(one) for path, one in results.items()}
-
-
-def _equal(left: Mapping[str, Any], right: Mapping[str, Any], rtol: float, atol: float) -> bool:
-    """Return whether results are equal within the tolerance, and the rounding of each operation to narrow formats."""
-    first, second = _plain(left), _plain(right)
-    if list(first) != list(second):
-        return False
-    for path, value in first.items():
-        roundoff = FORMATS[value.dtype.name].roundoff if value.dtype.name in FORMATS else 0.0
-        # jax.jit fuses operations, whose results are then not rounded to a narrow format.
-        relative = _NARROW_ROUNDINGS * roundoff if roundoff > FORMATS["float32"].roundoff else 0.0
-        finite = np.abs(np.nan_to_num(value.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0))
-        absolute = relative * float(finite.max(initial=0.0))
-        if compare(value, second[path], Tolerance(max(rtol, relative), max(atol, absolute))) is not None:
-            return False
-    return True

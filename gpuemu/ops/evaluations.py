@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gpuemu.differences import compared_gradient
 from gpuemu.ops.judging import Judged, exact_function, judge_op
 from gpuemu.ops.stored_calls import StoredCall, accepted_keywords, import_call
@@ -17,6 +19,7 @@ from gpuemu.ops.transfer import loaded, saved
 from gpuemu.verifier.recorded_calls import decoded, encoded
 from gpuemu.verifier.values import Array, as_array, leaves
 from gpuemu_lsp.engine.findings import Json, Severity
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, call_op
 from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
@@ -66,13 +69,14 @@ def gradients(payload: Mapping[str, Json]) -> Iterator[Json]:
     yield {"stage": "reference"}
     function = exact_function(spec, texts(kwargs))
 
-    def loss(values: Mapping[str, Array]) -> float:
+    def terms(values: Mapping[str, Array]) -> Array:
         result = function({**inputs, **values})
-        return float((as_array(next(iter(leaves(result).values()))) * weights).sum())
+        return np.asarray(as_array(next(iter(leaves(result).values()))) * weights)
 
     wide = {name: inputs[name].astype("float64") for name in grads}
+    roundoff = max(FORMATS[one.dtype.name].roundoff for one in inputs.values() if one.dtype.name in FORMATS)
     for name, grad in grads.items():
-        yield {"gradient": name, "message": compared_gradient(loss, wide, name, grad, atol, rtol)}
+        yield {"gradient": name, "message": compared_gradient(terms, wide, name, grad, (atol, rtol), roundoff)}
 
 
 FUNCTIONS: Mapping[str, Callable[[Mapping[str, Json]], Iterator[Json]]] = {

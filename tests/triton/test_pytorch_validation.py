@@ -68,3 +68,6 @@ def test_backward(client):
     options = {"iterations": 3, "seed": 1, "check_backward": True, "dtypes": ["float32"]}
     assert fuzz_pytorch_op(client, "gelu", lambda i: Wrong.apply(i["x"]), **options).failed == 3
     assert fuzz_pytorch_op(client, "gelu", lambda i: gelu(i["x"]), **options).failed == 0
+    options["dtypes"] = ["float16", "bfloat16"]
+    assert fuzz_pytorch_op(client, "gelu", lambda i: Wrong.apply(i["x"]) * 1.0, **options).failed > 0
+    assert fuzz_pytorch_op(client, "gelu", lambda i: gelu(i["x"]), **options).failed == 0
