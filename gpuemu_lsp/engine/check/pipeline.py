@@ -34,6 +34,7 @@ from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
+from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
@@ -97,8 +98,8 @@ def check_kernel(
     try:
         yield from _check_prepared(request, prepared, totals, started, on_verdict)
     finally:
-        if prepared.ahead is not None:
-            prepared.ahead.close()
+        for process in prepared.processes:
+            process.close()
 
 
 def _check_prepared(
@@ -127,12 +128,16 @@ def _check_prepared(
             yield from _check_plans(request, prepared, executor, totals)
     elif prepared.artifact is not None and not totals.errors and not totals.not_run:
         yield totals.add(_not_executed(request, prepared))
+    executed = totals.found[static:]
+    if prepared.pending is not None:
+        prepared, found = prepared.pending.finish(prepared)
+        yield from map(totals.add, found)
     total = (time.perf_counter() - started) * 1e3
     if reused is not None:
         report = _reused_report(request, prepared, totals, reused.report, total)
     else:
         report = _report(request, prepared, totals, executor, total)
-        store_verdict(request, prepared, totals.runs, totals.found[static:], report, totals.cut_short)
+        store_verdict(request, prepared, totals.runs, executed, report, totals.cut_short)
         if prepared.subject is not None and not prepared.subject.single:
             store_python_verdict(request, totals.runs, totals.found, report, totals.cut_short)
     if on_verdict is not None:
@@ -140,8 +145,14 @@ def _check_prepared(
     yield report
 
 
-def _translate(request: CheckRequest, subject: Subject, plan: Plan) -> None:
-    """Launch one case of each code that the cases of a plan have, in a process of which only the caches count."""
+def _translate(
+    request: CheckRequest,
+    subject: Subject,
+    plan: Plan,
+    wanted: Callable[[Case], bool],
+    finished: Callable[[Case], None],
+) -> None:
+    """Launch one case of each code that the ``wanted`` cases have, in a process of which only the caches count."""
     executor, _ = choose_executor(request, plan.place)
     if executor is None:
         return
@@ -150,10 +161,13 @@ def _translate(request: CheckRequest, subject: Subject, plan: Plan) -> None:
     prepared = PreparedKernel((), plan.place, plans=(plan,), subject=subject)
     run, launched = open_plan(replace(request, spec=spec, options=options), prepared, plan, executor), set[int]()
     for case, _ in run.cases():
+        if not wanted(case):
+            continue
         code = run.runner.code(case)
         if id(code) not in launched:
             launched.add(id(code))
             run.runner.run(case)
+            finished(case)
 
 
 def _limited(options: CheckOptions) -> CheckOptions:

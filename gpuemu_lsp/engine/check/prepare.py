@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from gpuemu_lsp.engine.check.compilation.program import ProgramCompilation
 from gpuemu_lsp.engine.check.compilation.session import FileSession, reading
@@ -38,6 +39,32 @@ from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.subjects.op_preparation import prepare_op
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.subjects.triton_preparation import PendingLint
+
+
+class Closeable(Protocol):
+    """A process, or several."""
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFindings:
+    """Findings on compiled code that are not known yet; ``complete`` makes findings of lint those of the check."""
+
+    lint: PendingLint
+    complete: Callable[[Iterable[Finding]], tuple[Finding, ...]]
+
+    def finish(self, prepared: PreparedKernel) -> tuple[PreparedKernel, tuple[Finding, ...]]:
+        """Return the kernel with the resource usage of its artifacts, and the findings."""
+        artifacts, found = self.lint.finish()
+        usage = {one.arch: next(iter(one.resources.values())) for one in artifacts if one.resources}
+        completed = replace(prepared, artifact=artifacts[0], artifacts=artifacts, resources=usage, pending=None)
+        return completed, self.complete(found)
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedKernel:
@@ -62,7 +89,10 @@ class PreparedKernel:
     overlay: Mapping[str, str] = field(default_factory=dict)
     subject: Subject | None = None
     specialisation: Specialisation | None = None
+    pending: PendingFindings | None = None
     ahead: PlansAhead | None = None
+    processes: tuple[Closeable, ...] = ()
+    """Processes that work for this check, to be closed at its end."""
 
     def source_map(self, module: Module, plan: Plan) -> SourceMap:
         """Return the source map of a module that was compiled from this kernel's file."""
@@ -81,7 +111,11 @@ class PreparedKernel:
 def prepare(
     request: CheckRequest, session: FileSession | None = None, ahead: TranslatePlan | None = None
 ) -> PreparedKernel:
-    """Read, resolve, compile and lint one kernel. ``ahead`` translates a plan in another process."""
+    """Read, resolve, compile and lint one kernel.
+
+    ``ahead`` translates the code of a plan in another process. With it, findings may be pending, and processes must be
+    closed.
+    """
     session = session or FileSession()
     spec = request.spec
     place = spec.places.get("source") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
@@ -154,25 +188,36 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place, ahead: Tran
             ahead,
         )
     )
-    if not request.registered:
-        prepared = replace(prepared, findings=tuple(claim_before_run(one, text) for one in prepared.findings))
     ignores = IgnoreComments(lambda path: text if path == spec.source else _header(path))
-    usage = ((one.arch, next(iter(one.resources.values()))) for one in prepared.artifacts if one.resources)
-    return PreparedKernel(
-        findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, prepared.findings)),
+
+    def completed(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        claimed = findings if request.registered else (claim_before_run(one, text) for one in findings)
+        return tuple(map(ignores.apply, claimed))
+
+    pending = (
+        PendingFindings(prepared.pending, completed) if prepared.pending is not None and prepared.artifacts else None
+    )
+    variants = None if prepared.subject is None else prepared.subject.variants_ahead
+    kernel = PreparedKernel(
+        findings=(*unknown_suppressions(spec.source, text), *completed(prepared.findings)),
         place=place,
         source=prepared.source,
         plans=prepared.plans,
         artifact=prepared.artifacts[0] if prepared.artifacts else None,
-        resources=dict(usage),
         compile_ms=(time.perf_counter() - started) * 1e3,
         artifacts=prepared.artifacts,
         ignores=ignores,
         overlay=request.overlay,
         subject=prepared.subject,
         specialisation=prepared.specialisation,
+        pending=pending,
         ahead=prepared.ahead,
+        processes=tuple(one for one in (prepared.ahead, variants, prepared.pending) if one is not None),
     )
+    if ahead is not None or pending is None:
+        return kernel
+    kernel, found = pending.finish(kernel)
+    return replace(kernel, findings=(*kernel.findings, *found))
 
 
 @dataclass(slots=True)

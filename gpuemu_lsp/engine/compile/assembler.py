@@ -23,6 +23,7 @@ _FOR_THE_FRONT_END = re.compile(
     r"|--?extra-device-vectorization$"
 )
 """Options of NVRTC whose effect is in the PTX."""
+_IMAGE = "kernel.cubin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,59 @@ def assembler_options(passed: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(option.removeprefix("--ptxas-options=") for option in own)
 
 
+@dataclass(slots=True)
+class RunningAssembly:
+    """A run of ptxas that has not ended, and the folder of its files."""
+
+    process: subprocess.Popen[bytes]
+    folder: tempfile.TemporaryDirectory[str]
+
+    def wait(self, seconds: float | None = None) -> Assembly:
+        """Return the result, and remove the files.
+
+        Raises
+        ------
+        AssemblerError
+            If it takes longer than ``seconds``.
+        """
+        try:
+            output, errors = self.process.communicate(timeout=seconds)
+            done = self.process.returncode == 0
+            cubin = (Path(self.folder.name) / _IMAGE).read_bytes() if done else b""
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise AssemblerError(str(error)) from error
+        finally:
+            self.close()
+        log = (errors + output).decode(errors="replace")
+        return Assembly(done, _FILE_LINE.sub(r"ptxas application ptx input, line \1;", log), cubin)
+
+    def close(self) -> None:
+        """End ptxas if it still runs, and remove its files."""
+        with self.process:
+            self.process.kill()
+        self.folder.cleanup()
+
+
+def start_assembly(path: str, ptx: str, arch: str, options: Sequence[str] = ()) -> RunningAssembly:
+    """Start the ptxas at ``path`` with ``--verbose``.
+
+    Raises
+    ------
+    AssemblerError
+        If it cannot be run.
+    """
+    folder = tempfile.TemporaryDirectory()
+    source, image = Path(folder.name) / "kernel.ptx", Path(folder.name) / _IMAGE
+    command = [path, "-v", f"--gpu-name={arch}", *options, "-o", str(image), str(source)]
+    try:
+        source.write_text(ptx, encoding="utf-8", errors="replace")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        folder.cleanup()
+        raise AssemblerError(str(error)) from error
+    return RunningAssembly(process, folder)
+
+
 def assemble(path: str, ptx: str, arch: str, options: Sequence[str] = (), seconds: float | None = None) -> Assembly:
     """Run the ptxas at ``path`` with ``--verbose`` and at most for ``seconds``.
 
@@ -66,17 +120,7 @@ def assemble(path: str, ptx: str, arch: str, options: Sequence[str] = (), second
     AssemblerError
         If it cannot be run, or takes longer.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        source, image = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        try:
-            source.write_text(ptx, encoding="utf-8", errors="replace")
-            command = [path, "-v", f"--gpu-name={arch}", *options, "-o", str(image), str(source)]
-            done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
-            cubin = image.read_bytes() if done.returncode == 0 else b""
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise AssemblerError(str(error)) from error
-    log = (done.stderr + done.stdout).decode(errors="replace")
-    return Assembly(done.returncode == 0, _FILE_LINE.sub(r"ptxas application ptx input, line \1;", log), cubin)
+    return start_assembly(path, ptx, arch, options).wait(seconds)
 
 
 def _ptxas_paths() -> Iterator[str]:

@@ -143,6 +143,16 @@ def variants_of(
     return Variants(sizes, limit.fixed, expressions, flags, tuple(_Anchor(*pair) for pair in anchors.items()))
 
 
+def has_variants(plan: Plan) -> bool:
+    """Return whether sizes decide what Triton compiles in."""
+    return any(names(expression) for expression in _compile_time(plan))
+
+
+def variant_of(plan: Plan, dims: Mapping[str, int]) -> Variant:
+    """Return the variant of a case of a Triton kernel: None for a value that its sizes alone do not determine."""
+    return tuple(_value(expression, dims) for expression in _compile_time(plan))
+
+
 def _compile_time(plan: Plan) -> Iterator[Expression]:
     """Yield what Triton compiles in, as expressions of the dims."""
     assert plan.triton is not None

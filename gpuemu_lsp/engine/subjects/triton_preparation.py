@@ -7,16 +7,18 @@ is needed: it takes half a second.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.compile.model import Artifact, Specialisation
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import PlanError
+from gpuemu_lsp.engine.fuzz.variants import has_variants
 from gpuemu_lsp.engine.lint import lint
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ReadLaunch, VariantLimit
 from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, entry_template, resolve_triton
@@ -27,12 +29,13 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.source.python.model import PythonSource, TritonKernel
-from gpuemu_lsp.engine.subjects.ahead import PlansAhead, TranslatePlan, start_ahead
+from gpuemu_lsp.engine.subjects.ahead import PlansAhead, Report, TranslatePlan, VariantsAhead, start_ahead
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.source_map import statement_range
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
+    from gpuemu_lsp.engine.subjects.triton.resources import ResourceReport
 
 _MOST_VARIANTS = 2
 """Variants of the first dtype on a save, of small and of larger sizes; those of other dtypes have larger sizes only."""
@@ -60,16 +63,37 @@ class TritonRequest:
     execute: bool
     general: bool = False
     ahead: TranslatePlan | None = None
-    """If ``general``, it is called for each plan but the first, in another process."""
+    """If ``general``, it is called in other processes: for the plans but the first, and the first's later variants."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingLint:
+    """Lint of the code of a kernel, for which ptxas still computes the resource usage."""
+
+    spec: KernelSpec
+    entry: str
+    source: SourceFile
+    reports: tuple[ResourceReport, ...]
+
+    def finish(self) -> tuple[tuple[Artifact, ...], tuple[Finding, ...]]:
+        """Return the artifacts with their resource usage, and the findings on them."""
+        artifacts = tuple(report.wait() for report in self.reports)
+        found = (lint(one, one.entries[self.entry], self.spec, self.source) for one in artifacts)
+        return artifacts, tuple(chain.from_iterable(found))
+
+    def close(self) -> None:
+        """End ptxas if it still runs."""
+        for report in self.reports:
+            report.close()
 
 
 @dataclass(frozen=True, slots=True)
 class TritonPreparation:
     """What is known of a Triton kernel before it runs.
 
-    ``artifacts`` are the code of the first case of the first plan, one per architecture. ``subject`` is None if the
-    kernel could not be imported. ``source`` has the kernel as a declaration. ``specialisation`` is that of the first
-    artifact.
+    ``artifacts`` are the code of the first case of the first plan, one per architecture, and ``pending`` what is to be
+    known of them later. ``subject`` is None if the kernel could not be imported. ``source`` has the kernel as a
+    declaration. ``specialisation`` is that of the first artifact.
     """
 
     findings: tuple[Finding, ...]
@@ -78,7 +102,9 @@ class TritonPreparation:
     subject: TritonKernelSubject | None = None
     source: SourceFile | None = None
     specialisation: Specialisation | None = None
+    pending: PendingLint | None = None
     ahead: PlansAhead | None = None
+    """The code of the plans but the first; that of the first plan's later variants is an attribute of ``subject``."""
 
 
 def prepare_triton(request: TritonRequest) -> TritonPreparation:
@@ -102,16 +128,17 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
     imported = _imported(request, kernel.name, name)
     if isinstance(imported, Finding):
         return TritonPreparation((imported,))
-    from gpuemu_lsp.engine.subjects.triton.resources import with_resources
+    from gpuemu_lsp.engine.subjects.triton.resources import ResourceReport
 
     result, stated = resolve_triton(spec, source, kernel, imported.tuning()), list[Finding]()
     if inferred is not None:
         result = _with_launch(result, inferred)
         stated = [_assumed(inferred, source, name)] if result.plans else []
-    plans, artifacts, found = list[Plan](), list[Artifact](), [*stated, *result.findings]
+    plans, reports, found = list[Plan](), list[ResourceReport](), [*stated, *result.findings]
     variant: Specialisation | None = None
     candidates = [_plans_to_try(request, resolved, number) for number, resolved in enumerate(result.plans)]
-    ahead = _started_ahead(request, imported, candidates[1:])
+    ahead = _plans_ahead(request, imported, candidates[1:])
+    imported.variants_ahead = _variants_ahead(request, imported, candidates[:1])
     for number, (resolved, tried) in enumerate(zip(result.plans, candidates, strict=True)):
         subjects = [imported, *(replace(imported, arch=arch) for arch in request.arch[1:] if not plans)]
         if ahead is not None:
@@ -120,6 +147,9 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
             plan, codes = _first_codes(subjects, tried, request.seed)
         except CodeError as error:
             if imported.import_failure is not None:
+                for process in (ahead, imported.variants_ahead):
+                    if process is not None:
+                        process.close()
                 return TritonPreparation((replace(imported.import_failure, rule="engine/not-executed"),))
             found += [one for one in error.findings if one not in found]
         except PlanError as error:
@@ -127,16 +157,16 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
             found.append(make("config/bad-value", str(error), place, kernel=spec.name, dtype=resolved.dtype))
         else:
             if not plans:
-                artifacts += [with_resources(code.artifact, code.representations["ptx"]) for code in codes]
+                reports += [ResourceReport.start(code.artifact, code.representations["ptx"]) for code in codes]
                 variant = imported.specialisation(codes[0])
             plans.append(plan)
             if ahead is not None:
                 ahead.add(plan, number)
     declared = KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range, extern_c=True)
     file = SourceFile(spec.source, request.text, (declared,), (), (), {}, request.text)
-    for artifact in artifacts:
-        found += lint(artifact, artifact.entries[kernel.name], spec, file)
-    return TritonPreparation(tuple(found), tuple(plans), tuple(artifacts), imported, file, variant, ahead)
+    pending = PendingLint(spec, kernel.name, file, tuple(reports))
+    artifacts = tuple(report.artifact for report in reports)
+    return TritonPreparation(tuple(found), tuple(plans), artifacts, imported, file, variant, pending, ahead)
 
 
 def _plans_to_try(request: TritonRequest, plan: Plan, number: int) -> tuple[Plan, ...]:
@@ -145,22 +175,48 @@ def _plans_to_try(request: TritonRequest, plan: Plan, number: int) -> tuple[Plan
     return *limited, plan
 
 
-def _started_ahead(
+def _plans_ahead(
     request: TritonRequest, subject: TritonKernelSubject, candidates: Sequence[Sequence[Plan]]
 ) -> PlansAhead | None:
-    """Compile and translate the code of plans in another process, two steps each; None if there is none for it."""
-    translate, chosen = request.ahead, list[Plan]()
-    if translate is None or not request.general:
+    """Compile and translate the code of plans, from the second on, in another process; None if there is none for it."""
+    translate = request.ahead
+    if translate is None or not request.general or not candidates:
         return None
 
-    def compile_first(plans: Sequence[Plan]) -> None:
-        chosen.append(_first_codes([subject], plans, request.seed)[0])
+    def work(report: Report) -> None:
+        for number, plans in enumerate(candidates, 1):
+            chosen, _ = _first_codes([subject], plans, request.seed)
+            report(PlansAhead.compiled(number))
+            translate(subject, chosen, lambda case: True, lambda case: None)
+            report(PlansAhead.translated(number))
 
-    steps: list[Callable[[], None]] = []
-    for plans in candidates:
-        steps += [partial(compile_first, plans), lambda: translate(subject, chosen[-1])]
-    process = start_ahead(steps)
-    return None if process is None else PlansAhead(process, request.seconds)
+    process = start_ahead(work, request.seconds)
+    return None if process is None else PlansAhead(process)
+
+
+def _variants_ahead(
+    request: TritonRequest, subject: TritonKernelSubject, candidates: Sequence[Sequence[Plan]]
+) -> VariantsAhead | None:
+    """Compile and translate the variants of the first plan but the first in another process, as far as they are likely.
+
+    The first of the plans to try is assumed to be the one that is checked.
+    """
+    translate = request.ahead
+    if translate is None or not request.general or not candidates or not has_variants(plan := candidates[0][0]):
+        return None
+
+    def work(report: Report) -> None:
+        first = {subject.variant(plan, case) for case in draw_cases(plan, request.seed, 1)}
+        others = replace(subject, left_out=frozenset(first))
+        translate(
+            others,
+            plan,
+            lambda case: others.variant(plan, case) not in first,
+            lambda case: report(others.variant(plan, case)),
+        )
+
+    process = start_ahead(work, request.seconds)
+    return None if process is None else VariantsAhead(process, plan.dtype)
 
 
 def _first_codes(

@@ -33,45 +33,50 @@ def has_ended(pid):
 
 
 @needs_two_cores
-def test_steps_are_done_in_order_in_another_process(tmp_path, single_thread):
-    def write(name):
-        (tmp_path / name).write_text(str(os.getpid()))
+def test_steps_are_reported_by_another_process(tmp_path, single_thread):
+    def work(report):
+        (tmp_path / "first").write_text(str(os.getpid()))
+        report("first of 2")
+        time.sleep(0.2)
+        (tmp_path / "second").touch()
+        report("second of 2")
 
-    ahead = start_ahead([lambda: write("first"), lambda: time.sleep(0.2), lambda: write("third")])
+    ahead = start_ahead(work, 20)
     assert ahead is not None
     pid = ahead.pid
-    ahead.wait(1, 20)
+    ahead.wait("first of 2")
     assert (tmp_path / "first").read_text() == str(pid) != str(os.getpid())
-    ahead.wait(3, 20)
-    assert (tmp_path / "third").exists()
-    ahead.wait(4, 20)
+    ahead.wait("second of 2")
+    assert (tmp_path / "second").exists()
+    ahead.wait("none of these")
     assert ahead.pid == 0 and has_ended(pid)
-    ahead.wait(5, 20)
+    ahead.wait("one more")
     ahead.close()
 
 
 @needs_two_cores
-def test_a_step_that_fails_ends_the_process(tmp_path, capfd, single_thread):
-    def fail():
+def test_an_exception_ends_the_process(tmp_path, capfd, single_thread):
+    def work(report):
+        report("before")
         raise SystemExit("not this process")
 
-    ahead = start_ahead([lambda: None, fail, lambda: (tmp_path / "later").touch()])
+    ahead = start_ahead(work, 20)
     assert ahead is not None
     pid = ahead.pid
-    ahead.wait(3, 20)
-    assert has_ended(pid) and not (tmp_path / "later").exists() and ahead.done == 1
+    ahead.wait("after")
+    assert has_ended(pid) and ahead.done == {"before"}
 
 
 @needs_two_cores
 @pytest.mark.parametrize("close", [True, False])
 def test_a_process_that_is_not_awaited_is_killed(close, single_thread):
-    ahead = start_ahead([lambda: time.sleep(1000)])
+    ahead = start_ahead(lambda report: time.sleep(1000), 0.05)
     assert ahead is not None
     pid = ahead.pid
     if close:
         ahead.close()
     else:
-        ahead.wait(1, 0.05)
+        ahead.wait("never")
     assert has_ended(pid)
 
 
@@ -83,7 +88,7 @@ def test_no_process_is_forked_with_another_thread_of_native_code():
         "libc, thread = ctypes.CDLL(None), ctypes.c_ulong()\n"
         "pause = ctypes.cast(libc.pause, ctypes.c_void_p)\n"
         "assert libc.pthread_create(ctypes.byref(thread), None, pause, None) == 0\n"
-        "print(threading.active_count(), start_ahead([lambda: None]))\n"
+        "print(threading.active_count(), start_ahead(lambda report: None, 1))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "1 None\n"
@@ -94,8 +99,7 @@ def test_no_process_is_forked_with_another_thread():
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
-        assert start_ahead([lambda: None]) is None
+        assert start_ahead(lambda report: None, 1) is None
     finally:
         stop.set()
         thread.join()
-    assert start_ahead([]) is None

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 WARP_SIZE = 32
 """Lanes in a warp (PTX ISA section 3.1)."""
@@ -115,6 +116,7 @@ class ThreadBlockShape:
         }
 
 
+@lru_cache(maxsize=256)
 def thread_block_shape(block: tuple[int, int, int], lanes: int) -> ThreadBlockShape:
     """Classify the thread indices of a block with dimensions ``block``, in native vectors of ``lanes`` lanes."""
     values = [LatticeValue(UNIFORM, 63)] * 3

@@ -61,13 +61,15 @@ def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buf
     return region
 
 
-def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
+def readable_buffers(request: Request, arena: Arena, buffers: dict[str, Region]) -> Record:
     """Return the table of :class:`ReadableBuffer`, one entry per argument.
 
     Generated code loads from a buffer in it without testing shadow bytes, in whole vectors: the buffer must be
     initialised, large enough for a warp's access, and aligned. Other arguments have an entry that no address is in.
     """
-    table = Record(ReadableBuffer.SIZE * max(len(request.arguments), 1))
+    count = max(len(request.arguments), 1)
+    table = arena.record("readable buffers", ReadableBuffer.SIZE * count)
+    rows = table.table64(count * ReadableBuffer.SIZE // 8).reshape(count, -1)
     whole: dict[str, bool] = {}
     for index, argument in enumerate(request.arguments):
         address, size = _NO_BUFFER, MAX_ACCESS_BYTES
@@ -77,9 +79,7 @@ def readable_buffers(request: Request, buffers: dict[str, Region]) -> Record:
             region = buffers[argument.name]
             if whole[argument.name] and region.size >= MAX_ACCESS_BYTES and region.address % 32 == 0:
                 address, size = region.address, region.size
-        entry = table.at(index * ReadableBuffer.SIZE)
-        entry.set(ReadableBuffer.ADDRESS, address)
-        entry.set(ReadableBuffer.BYTES, size)
+        rows[index, ReadableBuffer.ADDRESS >> 3], rows[index, ReadableBuffer.BYTES >> 3] = address, size
     return table
 
 

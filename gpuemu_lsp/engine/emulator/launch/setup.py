@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, Shadow
-from gpuemu_lsp.engine.emulator.abi.records import Record
+from gpuemu_lsp.engine.emulator.abi.records import FieldGroup, Record
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, Status
 from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, BlockRecord, CopyQueue, EventRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -43,6 +43,44 @@ _GRID_WORKSPACE_BYTES: Final = 64
 """Cooperative groups' workspace of a grid: its size and the state of its barrier."""
 
 
+_PREPARED = FieldGroup(
+    LaunchRecord.GRID_X,
+    LaunchRecord.GRID_Y,
+    LaunchRecord.GRID_Z,
+    LaunchRecord.NTID_X,
+    LaunchRecord.NTID_Y,
+    LaunchRecord.NTID_Z,
+    LaunchRecord.DYNAMIC_SHARED,
+    LaunchRecord.TOTAL_SHARED,
+    LaunchRecord.QUANTUM,
+    LaunchRecord.YIELDS_LEFT,
+    LaunchRecord.BARRIERS_LEFT,
+    LaunchRecord.WARP_COUNT,
+    LaunchRecord.BLOCK_THREADS,
+    LaunchRecord.FRESH_SHADOW,
+    LaunchRecord.PARAMS,
+    LaunchRecord.PARAMS_SIZE,
+    LaunchRecord.SHARED_SIZE,
+    LaunchRecord.SHARED_RESET_SIZE,
+    LaunchRecord.SHARED_SHADOW,
+    LaunchRecord.FILL,
+    LaunchRecord.FIRST_OF_DESCENDING,
+    LaunchRecord.SYMBOLS,
+    LaunchRecord.EVENTS,
+    LaunchRecord.EVENT_LIMIT,
+    LaunchRecord.COUNTS,
+    LaunchRecord.COVERAGE,
+    LaunchRecord.DIVERGENCE_COUNTS,
+    LaunchRecord.READABLE_BUFFERS,
+    LaunchRecord.LOCAL_FRAME,
+    LaunchRecord.CALLBACK,
+    LaunchRecord.BLOCK_END,
+    LaunchRecord.WATCH_SITE,
+    LaunchRecord.ARENA,
+)
+"""Fields of the launch record that do not start at 0, in the order of :func:`_fill_launch_record`."""
+
+
 def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: int) -> PreparedLaunch:
     """Lay out a launch in the arena, which is reset; ``callback`` is the device runtime's address.
 
@@ -55,17 +93,17 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     """
     arena.reset()
     program = kernel.program
-    symbols = Record(max(8 * len(kernel.symbol_indices), 8))
-    launch = Record(LaunchRecord.SIZE)
+    symbols = arena.record("symbols", max(8 * len(kernel.symbol_indices), 8))
+    launch = arena.record("launch", LaunchRecord.SIZE)
     variables = place_variables(kernel, arena, symbols, launch)
     buffers = place_buffers(request, arena)
     translate_to_arena(request, arena, buffers)
     params = place_parameters(request, kernel, arena, buffers)
-    readable = readable_buffers(request, buffers)
+    readable = readable_buffers(request, arena, buffers)
     events = arena.record("events", EVENT_LIMIT * EventRecord.SIZE)
     event_counts = arena.record("event counts", max(len(kernel.sites), 1) * EVENT_KINDS * 8)
-    coverage = Record(max(len(kernel.sites), 1))
-    divergence_counts = Record(4 * len(program.blocks))
+    coverage = arena.record("coverage", max(len(kernel.sites), 1))
+    divergence_counts = arena.record("divergence counts", 4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
     shadow = _shared_shadow(request, kernel, fresh)
     prepared = PreparedLaunch(
@@ -99,42 +137,42 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
     """Fill in the launch record; the rest of its fields start at 0."""
     request, launch, shadow = prepared.request, prepared.launch, prepared.shared_shadow
     x, y, z = request.block
-    for field, value in (
-        (LaunchRecord.GRID_X, request.grid[0]),
-        (LaunchRecord.GRID_Y, request.grid[1]),
-        (LaunchRecord.GRID_Z, request.grid[2]),
-        (LaunchRecord.NTID_X, x),
-        (LaunchRecord.NTID_Y, y),
-        (LaunchRecord.NTID_Z, z),
-        (LaunchRecord.DYNAMIC_SHARED, request.shared_bytes),
-        (LaunchRecord.TOTAL_SHARED, prepared.kernel.program.dynamic_shared + request.shared_bytes),
-        (LaunchRecord.QUANTUM, QUANTUM),
-        (LaunchRecord.YIELDS_LEFT, YIELDS_PER_CALL),
-        (LaunchRecord.BARRIERS_LEFT, BARRIERS_PER_CALL),
-        (LaunchRecord.WARP_COUNT, prepared.warp_count),
-        (LaunchRecord.BLOCK_THREADS, prepared.threads),
-        (LaunchRecord.FRESH_SHADOW, fresh),
-        (LaunchRecord.PARAMS, params.address),
-        (LaunchRecord.PARAMS_SIZE, params.size),
-        (LaunchRecord.SHARED_SIZE, len(shadow)),
-        (LaunchRecord.SHARED_RESET_SIZE, len(shadow) if shadow.any() else 0),
-        (LaunchRecord.SHARED_SHADOW, shadow.ctypes.data),
-        (LaunchRecord.FILL, request.fill),
-        (LaunchRecord.FIRST_OF_DESCENDING, prepared.blocks - 1 if request.descending else 0),
-        (LaunchRecord.SYMBOLS, prepared.symbols.address),
-        (LaunchRecord.EVENTS, prepared.events.address),
-        (LaunchRecord.EVENT_LIMIT, EVENT_LIMIT),
-        (LaunchRecord.COUNTS, prepared.event_counts.address),
-        (LaunchRecord.COVERAGE, prepared.coverage.address),
-        (LaunchRecord.DIVERGENCE_COUNTS, prepared.divergence_counts.address),
-        (LaunchRecord.READABLE_BUFFERS, prepared.readable_buffers.address),
-        (LaunchRecord.LOCAL_FRAME, max(prepared.kernel.program.local_bytes, 1)),
-        (LaunchRecord.CALLBACK, callback),
-        (LaunchRecord.BLOCK_END, prepared.blocks),
-        (LaunchRecord.WATCH_SITE, -1),
-        (LaunchRecord.ARENA, prepared.arena.address),
-    ):
-        launch.set(field, value)
+    values = (
+        request.grid[0],
+        request.grid[1],
+        request.grid[2],
+        x,
+        y,
+        z,
+        request.shared_bytes,
+        prepared.kernel.program.dynamic_shared + request.shared_bytes,
+        QUANTUM,
+        YIELDS_PER_CALL,
+        BARRIERS_PER_CALL,
+        prepared.warp_count,
+        prepared.threads,
+        fresh,
+        params.address,
+        params.size,
+        len(shadow),
+        len(shadow) if shadow.any() else 0,
+        shadow.ctypes.data,
+        request.fill,
+        prepared.blocks - 1 if request.descending else 0,
+        prepared.symbols.address,
+        prepared.events.address,
+        EVENT_LIMIT,
+        prepared.event_counts.address,
+        prepared.coverage.address,
+        prepared.divergence_counts.address,
+        prepared.readable_buffers.address,
+        max(prepared.kernel.program.local_bytes, 1),
+        callback,
+        prepared.blocks,
+        -1,
+        prepared.arena.address,
+    )
+    launch.set_group(_PREPARED, values)
 
 
 def _shared_shadow(request: Request, kernel: CompiledKernel, fresh: int) -> npt.NDArray[np.uint8]:
@@ -170,11 +208,25 @@ def add_resident(prepared: PreparedLaunch) -> ResidentBlock:
     return resident
 
 
-@lru_cache(maxsize=256)
-def _thread_indices(x: int, y: int, warp: int) -> npt.NDArray[np.int32]:
-    """Return the indices x, y and z of the threads of a warp, in blocks with these dimensions, as rows."""
-    linear = np.arange(warp * WARP_SIZE, (warp + 1) * WARP_SIZE, dtype=np.int32)
-    return np.stack([linear % x, linear // x % y, linear // (x * y)])
+@lru_cache(maxsize=64)
+def _initial_contexts(x: int, y: int, threads: int) -> npt.NDArray[np.int64]:
+    """Return the contexts of the warps of a block before it starts, without addresses, as rows of 64-bit integers.
+
+    ``x`` and ``y`` are dimensions of the block, ``threads`` is the number of its threads.
+    """
+    count = -(-threads // WARP_SIZE)
+    record = Record(Warp.SIZE * count)
+    linear = np.arange(count * WARP_SIZE, dtype=np.int32).reshape(count, WARP_SIZE)
+    for index, row in enumerate(linear):
+        context = record.at(index * Warp.SIZE)
+        context.row(Warp.TID_X)[:] = row % x
+        context.row(Warp.TID_Y)[:] = row // x % y
+        context.row(Warp.TID_Z)[:] = row // (x * y)
+        present = min(threads - index * WARP_SIZE, WARP_SIZE)
+        context.set(Warp.THREAD_MASK, (1 << present) - 1)
+        context.set(Warp.WARP_ID, index)
+        context.set(Warp.STATUS, Status.READY)
+    return record.table64(count * Warp.SIZE // 8).reshape(count, Warp.SIZE // 8)
 
 
 def _resident(prepared: PreparedLaunch) -> ResidentBlock:
@@ -196,17 +248,12 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     arena.data(shared.address, shared.size)[:] = request.fill
     prepared.launch.set(LaunchRecord.LOCAL_SIZE, local.size if kernel.program.local_bytes else 0)
     x, y, _ = request.block
-    for index in range(count):
-        context = warps.at(index * kernel.context_bytes)
-        for field, row in zip((Warp.TID_X, Warp.TID_Y, Warp.TID_Z), _thread_indices(x, y, index), strict=True):
-            context.row(field)[:] = row
-        present = min(prepared.threads - index * WARP_SIZE, WARP_SIZE)
-        context.set(Warp.THREAD_MASK, (1 << present) - 1)
-        context.set(Warp.WARP_ID, index)
-        context.set(Warp.STATUS, Status.READY)
-        context.set(Warp.LAUNCH, prepared.launch.address)
-        context.set(Warp.BLOCK, record.address)
-        context.set(Warp.LOCAL, local.address + index * WARP_SIZE * frame)
-        if stack is not None:
-            context.set(Warp.STACK_BASE, stack.address + index * WARP_SIZE * STACK_BYTES)
+    contexts = warps.table64(size // 8).reshape(count, kernel.context_bytes // 8)
+    contexts[:, : Warp.SIZE // 8] = _initial_contexts(x, y, prepared.threads)
+    contexts[:, Warp.LAUNCH >> 3] = prepared.launch.address
+    contexts[:, Warp.BLOCK >> 3] = record.address
+    lanes = np.arange(count) * WARP_SIZE
+    contexts[:, Warp.LOCAL >> 3] = local.address + frame * lanes
+    if stack is not None:
+        contexts[:, Warp.STACK_BASE >> 3] = stack.address + STACK_BYTES * lanes
     return resident

@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
+from gpuemu_lsp.engine.fuzz.variants import variant_of
 from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only, narrow_sums
 from gpuemu_lsp.engine.oracle import Numerics
 from gpuemu_lsp.engine.plan.model import Plan, PythonChoice, ScalarArg, TensorArg
@@ -30,6 +31,7 @@ from gpuemu_lsp.engine.project.model import ConstexprValue, PythonValue
 from gpuemu_lsp.engine.ptx import parse as parse_ptx
 from gpuemu_lsp.engine.ptx.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.ahead import VariantsAhead
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.subjects.triton.compile_errors import TRITON_FOLDER, compile_error
@@ -70,12 +72,17 @@ class TritonKernelSubject:
     seconds: float
     general: bool = False
     single: bool = False
+    left_out: frozenset[str] = frozenset()
+    """Variants whose code :meth:`first` does not return."""
+    variants_ahead: VariantsAhead | None = None
     import_failure: Finding | None = field(default=None)
     """Why a part of the module was not executed, in which the kernel may call functions."""
     exact: set[str] = field(default_factory=set, init=False)
     _texts: dict[str, str | None] = field(default_factory=dict, init=False)
     _codes: dict[int, tuple[TritonCode, CaseCode]] = field(default_factory=dict, init=False)
     _latest: tuple[Case, str, bool, CaseCode] | None = field(default=None, init=False)
+    _own_variants: set[str] = field(default_factory=set, init=False)
+    """Variants that this process does not wait for."""
 
     @property
     def kernel(self) -> Any:
@@ -102,6 +109,10 @@ class TritonKernelSubject:
         """
         skipped = CodeError(())
         for case in draw_cases(plan, seed, _TRIED):
+            variant = self.variant(plan, case)
+            if variant in self.left_out:
+                continue
+            self._own_variants.add(variant)
             try:
                 return self.code(plan, case)
             except CodeError as error:
@@ -124,6 +135,8 @@ class TritonKernelSubject:
         # Asked for several times per case.
         if self._latest is not None and self._latest[0] is case and self._latest[1:3] == (plan.dtype, general):
             return self._latest[3]
+        if self.variants_ahead is not None and general and (one := self.variant(plan, case)) not in self._own_variants:
+            self.variants_ahead.wait(plan.dtype, one)
         use_target(self.arch)
         configuration = None
         if plan.triton.configuration is not None:
@@ -150,6 +163,10 @@ class TritonKernelSubject:
             known = self._codes[id(code.kernel)] = code, self._case_code(code)
         self._latest = case, plan.dtype, general, known[1]
         return known[1]
+
+    def variant(self, plan: Plan, case: Case) -> str:
+        """Return the dtype and the variant of a case as a line of text."""
+        return f"{plan.dtype} {variant_of(plan, case.dims)}"
 
     def specialisation(self, code: CaseCode) -> Specialisation:
         """Return the variant of the kernel that a code is."""

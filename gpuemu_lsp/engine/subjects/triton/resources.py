@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from triton.backends.nvidia.compiler import get_ptxas
 
-from gpuemu_lsp.engine.compile.assembler import AssemblerError, assemble, ptxas_path
+from gpuemu_lsp.engine.compile.assembler import AssemblerError, RunningAssembly, assemble, ptxas_path, start_assembly
 from gpuemu_lsp.engine.compile.cache import DiskCache, default_folder, key_of
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.program import NvrtcOutput
@@ -21,25 +22,47 @@ _TARGET = re.compile(r"^\.target\s+(\w+)", re.M)
 """Triton compiles sm_90 as sm_90a, which ptxas assembles under that name only."""
 
 
-def with_resources(artifact: Artifact, ptx: str) -> Artifact:
-    """Return an artifact with the resource usage of ``ptx``; without any if there is no ptxas, or it fails."""
-    path = _ptxas(artifact.arch)
-    if path is None:
-        return artifact
-    store, text = DiskCache(default_folder()).reports, without_source_lines(ptx)
-    key = key_of(("triton", artifact.toolchain, artifact.arch, path, text))
-    known = store.load(key)
-    if known is None:
-        try:
-            assembly = assemble(path, text, _target(text, artifact.arch), seconds=_SECONDS)
-        except AssemblerError:
-            return artifact
-        if not assembly.succeeded:
-            return artifact
-        # It names itself, as in "ptxas-blackwell info".
-        known = NvrtcOutput(True, _OWN_NAME.sub("ptxas ", assembly.log))
-        store.store(key, known)
-    return replace(artifact, resources=resources(known.log))
+@dataclass(slots=True)
+class ResourceReport:
+    """The resource usage of an artifact, which ptxas may still be computing."""
+
+    artifact: Artifact
+    _key: str = ""
+    _log: str | None = None
+    _assembly: RunningAssembly | None = None
+
+    @staticmethod
+    def start(artifact: Artifact, ptx: str) -> ResourceReport:
+        """Begin to assemble the PTX of an artifact, unless the result is known."""
+        path = _ptxas(artifact.arch)
+        if path is None:
+            return ResourceReport(artifact)
+        text = without_source_lines(ptx)
+        key = key_of(("triton", artifact.toolchain, artifact.arch, path, text))
+        known = DiskCache(default_folder()).reports.load(key)
+        if known is not None:
+            return ResourceReport(artifact, key, known.log)
+        with contextlib.suppress(AssemblerError):
+            running = start_assembly(path, text, _target(text, artifact.arch))
+            return ResourceReport(artifact, key, None, running)
+        return ResourceReport(artifact)
+
+    def wait(self) -> Artifact:
+        """Return the artifact with its resource usage; without any if there is no ptxas, or it fails."""
+        if self._assembly is not None:
+            running, self._assembly = self._assembly, None
+            with contextlib.suppress(AssemblerError):
+                assembly = running.wait(_SECONDS)
+                if assembly.succeeded:
+                    # It names itself, as in "ptxas-blackwell info".
+                    self._log = _OWN_NAME.sub("ptxas ", assembly.log)
+                    DiskCache(default_folder()).reports.store(self._key, NvrtcOutput(True, self._log))
+        return self.artifact if self._log is None else replace(self.artifact, resources=resources(self._log))
+
+    def close(self) -> None:
+        """End ptxas if it still runs."""
+        if self._assembly is not None:
+            self._assembly.close()
 
 
 def machine_code(ptx: str, arch: str) -> bytes:
