@@ -1,7 +1,8 @@
 """Triton kernels in the editor: time from a save to the verdict, against Triton's own compilation of the kernel.
 
 Run by :mod:`benchmarks.triton_speed`. A server is driven as an editor does, with softmax, a product and flash attention
-of ``kernels/triton/ops``, each alone in a project. Each save changes the kernel's PTX; the file is opened and checked
+of ``kernels/triton/ops``, each alone in a project: once with one dtype, as an entry has by default, and once with those
+of its entry. Triton's time is that of one dtype in both. Each save changes the PTX; the file is opened and checked
 before, so that workers are warm, and the caches have no entry for the new code. Between the saves, a warm process
 compiles the same text for its first case with Triton's own backend and without a cache, as Triton does at a first
 launch: to a cubin, for which ptxas runs as it does on a save. Times depend on what else runs, and a short one less than
@@ -10,7 +11,9 @@ a long one; so processor time of both is measured too, that of all processes of 
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -34,7 +37,7 @@ _EDIT = "    if tl.num_programs(2) == {}:\n        tl.debug_barrier()\n    tl.st
 
 
 def measure(repeat: int) -> dict[str, dict[str, float]]:
-    """Return seconds of Triton's compilation, of a save and of the save of a comment by kernel: medians.
+    """Return seconds of Triton's compilation, of a save and of the save of a comment by kernel and dtypes: medians.
 
     ``compile processor`` and ``save processor`` are processor time, ``processor ratio`` the median of their ratio.
     """
@@ -45,11 +48,16 @@ async def _measure(repeat: int) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["GPUEMU_CACHE_DIR"], os.environ["TRITON_CACHE_DIR"] = f"{name}/gpuemu", f"{name}/triton"
-        return {kernel: await _kernel(kernel, folder / kernel, repeat) for kernel in KERNELS}
+        figures = {}
+        for kernel in KERNELS:
+            every = ast.literal_eval(_entry(kernel)[1])
+            for dtypes in [every[:1], every][: len(every)]:
+                label = f"{kernel} ({', '.join(dtypes)})"
+                figures[label] = await _kernel(_project(kernel, folder / label, dtypes), folder / label, repeat)
+        return figures
 
 
-async def _kernel(name: str, folder: Path, repeat: int) -> dict[str, float]:
-    path = _project(name, folder)
+async def _kernel(path: Path, folder: Path, repeat: int) -> dict[str, float]:
     text = path.read_text(encoding="utf-8")
     compiler = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.triton_saves", str(folder)],
@@ -86,12 +94,21 @@ async def _kernel(name: str, folder: Path, repeat: int) -> dict[str, float]:
     }
 
 
-def _project(name: str, folder: Path) -> Path:
+def _entry(name: str) -> tuple[str, str]:
+    """Return the text of a kernel's entry, and that of its dtypes."""
+    config = (_OPS / "gpuemu.toml").read_text(encoding="utf-8")
+    entry = next(part for part in config.split("[[kernels]]\n")[1:] if f'name = "{name}"' in part)
+    match = re.search(r"^dtypes = (.*)$", entry, re.M)
+    assert match is not None
+    return entry, match[1]
+
+
+def _project(name: str, folder: Path, dtypes: list[str]) -> Path:
     """Copy one kernel of the corpus with its reference; return the path of its source."""
     shutil.copytree(_ROOT / "kernels" / "reference", folder / "reference")
     (folder / "triton" / "ops").mkdir(parents=True)
-    config = (_OPS / "gpuemu.toml").read_text(encoding="utf-8")
-    entry = next(part for part in config.split("[[kernels]]\n")[1:] if f'name = "{name}"' in part)
+    entry, every = _entry(name)
+    entry = entry.replace(every, json.dumps(dtypes))
     (folder / "triton" / "ops" / "gpuemu.toml").write_text(f"[[kernels]]\n{entry}", encoding="utf-8")
     match = re.search(r'^source = "(.*)"', entry, re.M)
     assert match is not None
@@ -146,8 +163,6 @@ def _compile(compiler: subprocess.Popen[str], text: str) -> tuple[float, float]:
 
 def _compile_texts(folder: Path) -> None:
     """Compile the first case of each text that the standard input has, after a first one; print the seconds."""
-    import ast
-
     import triton
     from triton.backends.nvidia.compiler import CUDABackend
 
