@@ -91,7 +91,11 @@ def digest(plan: Plan, case: Case) -> str:
     found = hashlib.blake2b(repr((sorted(case.dims.items()), case.grid, case.block)).encode(), digest_size=16)
     for argument in pack_arguments(plan, case):
         for part in (argument, *(buffer for _, buffer in getattr(argument, "pointers", ()))):
-            placed = (part.offset, part.alias_of) if isinstance(part, Buffer) else ()
+            placed = (
+                (part.offset, part.alias_of, *([part.pointer_offset] if part.pointer_offset else []))
+                if isinstance(part, Buffer)
+                else ()
+            )
             found.update(repr((part.name, len(part.data), placed)).encode())
             found.update(bytes(part.data))
     return found.hexdigest()

@@ -86,6 +86,7 @@ def evaluate_plan(
             raise ImpossibleError(_reason(later[0], env))
         pending = later
     _add_aliases(plan, shapes, layout, drawn)
+    _add_shared(plan, env, layout)
     grid = _extent("grid", plan.grid, env, MAX_GRID)
     block = _extent("block", plan.block, env, MAX_BLOCK)
     if math.prod(block) > MAX_THREADS:
@@ -175,6 +176,15 @@ def _add_aliases(
         plain = not any(f"{kind}:{name}" in layout for kind in ("stride", "alias") for name in (arg.param, other.param))
         if plain and layouts.derive(arg.param).derive("alias").bool(0.5):
             layout[f"alias:{arg.param}"] = other.param
+
+
+def _add_shared(plan: Plan, env: Mapping[str, int], layout: dict[str, str]) -> None:
+    """Add the offsets of pointers into their memory, and the tensors that share that of another one."""
+    for arg in plan.args:
+        if isinstance(arg, TensorArg) and arg.shares is not None:
+            layout[f"alias:{arg.param}"] = arg.shares
+        if isinstance(arg, TensorArg) and arg.pointer_offset is not None:
+            layout[f"pointer:{arg.param}"] = str(_value(arg.pointer_offset, env, f"the offset of {arg.param}"))
 
 
 def _extent(what: str, expressions: tuple[Expression, ...], env: Mapping[str, int], limits: Dim3) -> Dim3:

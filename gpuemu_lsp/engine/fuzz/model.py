@@ -58,7 +58,7 @@ class Case:
     values are small integers, so that sums are exact in any order. ``values`` is the value distribution's name.
     ``finite``: no input has NaN or Inf. ``extra`` is the memory layout of tensors that are not contiguous and aligned:
     ``stride:x`` -> ``"66,1"`` (elements), ``offset:x`` -> bytes from the aligned base, ``alias:y`` -> the buffer it
-    shares.
+    shares, ``pointer:x`` -> bytes from the begin of its memory to the address that is passed.
     """
 
     key: CaseKey

@@ -131,6 +131,7 @@ def pack_buffer(arg: TensorArg, case: Case) -> Buffer:
         element_size=dtype.itemsize,
         offset=int(case.extra.get(f"offset:{arg.param}", "0")),
         alias_of=alias,
+        pointer_offset=int(case.extra.get(f"pointer:{arg.param}", "0")),
     )
 
 

@@ -40,7 +40,8 @@ def unwritten_mismatch(arg: TensorArg, case: Case, unwritten: Mask) -> Mismatch:
 
 def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
     """Return a mismatch for each input whose bytes changed, unless an output shares its memory."""
-    shared = {target for key, target in case.extra.items() if key.startswith("alias:")}
+    aliases = {key.removeprefix("alias:"): target for key, target in case.extra.items() if key.startswith("alias:")}
+    shared = {*aliases, *aliases.values()}
     packed = {buffer.name: buffer for buffer in buffers_of(pack_arguments(plan, case))}
     found = []
     for arg in plan.args:

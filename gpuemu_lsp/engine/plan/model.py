@@ -46,6 +46,10 @@ class TensorArg:
     """Comparison of an output: ``elements``, ``sorted`` (any order in a row), ``set``, or ``none``."""
     transposed: bool = False
     """Also try memory in which the last two axes are exchanged, as that of ``x.T``."""
+    pointer_offset: Expression | None = None
+    """Bytes from the begin of the memory, whose shape is ``shape``, to the address that is passed; None for 0."""
+    shares: str | None = None
+    """An earlier tensor of the same shape and dtype whose memory this one always has."""
 
     @property
     def ordered(self) -> bool:

@@ -63,6 +63,7 @@ def export(run: PlanRun, case: Case, failure: Failure, script: Path) -> Path:
                 "strides": list(strides(case.extra, name, shape)),
                 "offset": argument.offset,
                 "alias": argument.alias_of,
+                "pointer_offset": argument.pointer_offset,
                 "initialized": argument.initialized,
                 "shared": name in aliased or argument.alias_of is not None,
             }

@@ -57,6 +57,7 @@ def _on_gpu(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[st
         else:
             memory[item["name"]] = memory[item["alias"]]
     starts = {item["name"]: memory[item["name"]].data.ptr + item["offset"] for item in about["arguments"]}
+    starts = {item["name"]: starts[item["name"]] + item["pointer_offset"] for item in about["arguments"]}
     for parameter in about["parameters"]:
         raw = bytearray(arrays[f"parameter:{parameter['name']}"].tobytes())
         for pointer in parameter["pointers"]:
@@ -93,6 +94,7 @@ def _emulated(about: dict[str, Any], arrays: dict[str, Any], ptx: str) -> tuple[
     for item in about["arguments"]:
         data = arrays[f"argument:{item['name']}"]
         extra = {"element_size": item["element_size"], "offset": item["offset"], "alias_of": item["alias"]}
+        extra["pointer_offset"] = item["pointer_offset"]
         buffers[item["name"]] = Buffer(item["name"], data, item["initialized"], **extra)
     arguments = []
     for parameter in about["parameters"]:

@@ -133,7 +133,8 @@ def _memories(runner: CaseRunner, case: Case, bases: Mapping[str, int]) -> list[
         argument = arguments[int(number)] if number.isdigit() and int(number) < len(arguments) else None
         if isinstance(argument, Buffer) and argument.name in tensors:
             arg, shape = tensors[argument.name], shape_of(case, argument.name)
-            found.append(_Memory(arg.param, address, int(argument.data.size), arg.dtype, shape, arg.lanes))
+            size = int(argument.data.size) - argument.pointer_offset
+            found.append(_Memory(arg.param, address, size, arg.dtype, shape, arg.lanes))
         elif not number and (code is None or code.checks.block_races):
             found.append(_Memory(demangled_name(name).rpartition("::")[2], address))
     return found

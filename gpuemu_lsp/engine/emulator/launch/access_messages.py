@@ -26,7 +26,8 @@ class AccessedBytes:
 
     ``name`` is that of the variable or buffer, None without a region. ``offset``, ``size``, ``region_size`` and
     ``element_size`` are in bytes; ``element_size`` 0 means unknown. ``inferred`` says that it is the access that shows
-    the element size: the declared type may be another one.
+    the element size: the declared type may be another one. ``start`` is the offset of the address that the kernel got,
+    from which elements are counted.
     """
 
     name: str | None
@@ -35,6 +36,7 @@ class AccessedBytes:
     region_size: int = 0
     element_size: int = 0
     inferred: bool = False
+    start: int = 0
 
     @property
     def place(self) -> str:
@@ -42,8 +44,8 @@ class AccessedBytes:
         if self.name is None or self.offset is None:
             return "an address in no buffer"
         if not self._in_elements:
-            return f"byte {self.offset} of {self.name}"
-        element = f"{self.name}[{self.offset // self.element_size}]"
+            return f"byte {self.offset - self.start} of {self.name}"
+        element = f"{self.name}[{(self.offset - self.start) // self.element_size}]"
         return f"{element} at byte {self.offset}" if self.inferred else element
 
     @property
@@ -55,7 +57,20 @@ class AccessedBytes:
 
     @property
     def extent(self) -> str:
-        """The size of the region."""
+        """The size of the region, after the name: ``x has 3 elements``."""
+        if not self.start:
+            return f"{self.name} has {self._size}"
+        elements = self._in_elements and self.start % self.element_size == 0
+        first = f"element {self.start // self.element_size}" if elements else f"byte {self.start}"
+        return f"{self.name} points to {first} of {self._size}"
+
+    @property
+    def which(self) -> str:
+        """The size of the region as a clause after the name."""
+        return f": {self.extent}" if self.start else f", which has {self._size}"
+
+    @property
+    def _size(self) -> str:
         if self._in_elements and self.region_size % self.element_size == 0:
             return _count(self.region_size // self.element_size, "element")
         return _count(self.region_size, "byte")
@@ -68,18 +83,18 @@ class AccessedBytes:
             and _ELEMENTS.fullmatch(self.name)
             and self.offset is not None
             and self.element_size
-            and self.offset % self.element_size == 0
+            and (self.offset - self.start) % self.element_size == 0
         )
 
 
 def accessed_bytes(
-    instruction: Instruction, region: Region | None, name: str | None, offset: int | None, size: int
+    instruction: Instruction, region: Region | None, name: str | None, offset: int | None, size: int, start: int = 0
 ) -> AccessedBytes:
-    """Describe an access of ``size`` bytes at ``offset`` of a region."""
+    """Describe an access of ``size`` bytes at ``offset`` of a region; the kernel's pointer is to its byte ``start``."""
     if region is None or name is None or offset is None:
         return AccessedBytes(None, None, size)
     if region.kind == "buffer":
-        return AccessedBytes(name, offset, size, region.size, region.element_size)
+        return AccessedBytes(name, offset, size, region.size, region.element_size, start=start)
     return AccessedBytes(name, offset, size, region.size, _scalar_bytes(instruction), inferred=True)
 
 
@@ -126,8 +141,8 @@ def out_of_bounds(verb: str, access: AccessedBytes) -> str:
     if access.name is None or access.offset is None:
         return f"{verb} of {_count(access.size, 'byte')} is out of bounds: the address is in no buffer"
     if 0 <= access.offset < access.region_size:
-        return f"{verb} of {access.subject} extends past the end of {access.name}, which has {access.extent}"
-    return f"{verb} of {access.subject} is out of bounds: {access.name} has {access.extent}"
+        return f"{verb} of {access.subject} extends past the end of {access.name}{access.which}"
+    return f"{verb} of {access.subject} is out of bounds: {access.extent}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -286,7 +286,10 @@ def _locate_shared(prepared: PreparedLaunch, address: int) -> tuple[Region, int]
 def _accessed(prepared: PreparedLaunch, raw: _RawEvent, region: Region | None, offset: int | None) -> AccessedBytes:
     instruction = prepared.kernel.sites[raw.site][0]
     assert instruction is not None
-    return accessed_bytes(instruction, region, _demangled(region.name) if region else None, offset, raw.size)
+    name = region.name if region is not None and region.kind == "buffer" else None
+    buffers = prepared.request.buffers if name is not None else ()
+    start = next((buffer.pointer_offset for buffer in buffers if buffer.name == name), 0)
+    return accessed_bytes(instruction, region, _demangled(region.name) if region else None, offset, raw.size, start)
 
 
 def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) -> str:

@@ -153,7 +153,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         if not made:
             return None
         args += made
-    args = _without_aliases(args, values, building)
+    args = _with_shared_memory(args, values, building)
     grid = tuple(building.expression(extent) for extent in one.launch.grid if extent is not None)
     block = tuple(building.expression(extent) for extent in one.launch.block if extent is not None)
     shared = building.expression(one.launch.shared) if one.launch.shared is not None else parse(0)
@@ -248,7 +248,8 @@ def _tensor(
     bounds: tuple[Expression | float, Expression | float] | None = None
     allocation = value.allocation if isinstance(value, Pointer) else None
     memory = None if allocation is None else building.found.launch.memory[allocation]
-    elements = _elements(memory, value, known) if memory is not None and isinstance(value, Pointer) else None
+    whole = memory is not None and isinstance(value, Pointer) and _is_placed(memory, value, known)
+    elements = _elements(memory, value, known, whole) if memory is not None and isinstance(value, Pointer) else None
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
         building.open = True
         if known.dtype in INTEGERS:
@@ -256,8 +257,12 @@ def _tensor(
             bounds = parse(0), parse(1)
         yield TensorArg(name, name, "in" if const else "inout", known.dtype, (), bounds, lanes=known.lanes)
         return
-    if symbols(value.offset) or value.offset.constant != 0:
+    starts_later = value.offset.constant != 0
+    if starts_later and not whole:
         building.uncertain.add(name)
+    if starts_later:
+        # The kernel need not write what lies before the address.
+        building.unjudged.add(name)
     written = memory.contents.kind == "none" and memory.space != "parameter" and not memory.shared
     direction = "out" if written else "in" if const else "inout"
     if direction == "out" and (const or not _is_copied_back(building.found, allocation, memory)):
@@ -265,16 +270,28 @@ def _tensor(
     shape = building.expression(elements)
     if known.dtype in INTEGERS:
         bounds = _range(building, name, memory, opaque)
-    yield TensorArg(name, name, direction, known.dtype, (shape,), bounds, lanes=known.lanes)
+    offset = building.expression(value.offset) if starts_later and whole else None
+    yield TensorArg(name, name, direction, known.dtype, (shape,), bounds, lanes=known.lanes, pointer_offset=offset)
 
 
-def _elements(memory: Allocation, pointer: Pointer, known: ElementType) -> Polynomial | None:
-    """Return the length of a buffer in values; None if it is not known."""
+def _is_placed(memory: Allocation, pointer: Pointer, known: ElementType) -> bool:
+    """Return whether it is known where in its allocation a pointer points to.
+
+    An offset with other symbols than the size, such as the variable of a loop, may be any.
+    """
+    if memory.size is None or memory.space == "parameter":
+        return False
+    return symbols(pointer.offset) <= symbols(memory.size)
+
+
+def _elements(memory: Allocation, pointer: Pointer, known: ElementType, whole: bool) -> Polynomial | None:
+    """Return the length of a buffer in values, from its begin if it is ``whole``; None if it is not known."""
     if memory.elements is not None and memory.size is None:
         return memory.elements if pointer.offset.constant == 0 else None
     if memory.size is None:
         return None
-    return divide(add(memory.size, pointer.offset, -1), number(dtype_size(known.dtype)))
+    length = memory.size if whole else add(memory.size, pointer.offset, -1)
+    return divide(length, number(dtype_size(known.dtype)))
 
 
 def _range(
@@ -308,17 +325,32 @@ def _uses(values: Iterable[Value], allocation: int) -> bool:
     )
 
 
-def _without_aliases(args: list[PlanArg], values: tuple[Value, ...], building: _Building) -> list[PlanArg]:
-    """Return the arguments; a buffer that is passed twice is not one that the kernel has to write."""
+def _with_shared_memory(args: list[PlanArg], values: tuple[Value, ...], building: _Building) -> list[PlanArg]:
+    """Return the arguments, of which those that point into one allocation share memory.
+
+    Such a buffer is not one that the kernel has to write. Where it is passed as different types, its extents are
+    uncertain.
+    """
     given = [value.allocation for value in values if isinstance(value, Pointer) and value.allocation is not None]
     if len(set(given)) == len(given):
         return args
-    twice = {
-        param.name
+    allocations = {
+        param.name: value.allocation
         for param, value in zip(building.context.declaration.params, values, strict=False)
         if isinstance(value, Pointer) and given.count(value.allocation or 0) > 1
     }
-    building.uncertain |= twice
-    return [
-        replace(arg, direction="inout") if isinstance(arg, TensorArg) and arg.param in twice else arg for arg in args
-    ]
+    owners: dict[int | None, TensorArg] = {}
+    made: list[PlanArg] = []
+    for arg in args:
+        if isinstance(arg, TensorArg) and arg.param in allocations:
+            arg = replace(arg, direction="inout")
+            owner = owners.setdefault(allocations[arg.param], arg)
+            building.unjudged.add(arg.param)
+            if owner is not arg:
+                same = (owner.dtype, owner.shape) == (arg.dtype, arg.shape) and arg.shape
+                if same and not {owner.param, arg.param} & building.uncertain:
+                    arg = replace(arg, shares=owner.param, range=owner.range)
+                else:
+                    building.uncertain |= {owner.param, arg.param}
+        made.append(arg)
+    return made
