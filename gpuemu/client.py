@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,16 +11,24 @@ from typing import Any, Self
 from gpuemu.ops import project_checks
 from gpuemu.ops.cases import OpCase, cropped, draw_case
 from gpuemu.ops.judging import Judged
+from gpuemu.ops.project_ops import find_op
 from gpuemu.ops.runs import JudgingOptions, OpRunner, RunOp
 from gpuemu.ops.sent_results import SentResults
 from gpuemu.ops.stored_calls import StoredCall, call_of, stored_call, why_not_callable
 from gpuemu.ops.stored_validations import StoredValidation, keep, stored_validation
 from gpuemu.ops.workers import Evaluator
-from gpuemu.results import ArtifactResult, BaselineComparison, FuzzResults, MinimizeResult, ValidationResult
+from gpuemu.results import (
+    ArtifactResult,
+    BaselineComparison,
+    FuzzResults,
+    MinimizeResult,
+    ReproduceResult,
+    ValidationResult,
+)
 from gpuemu.rng import derive_seed, generate_seed
 from gpuemu.verifier.values import as_array
 from gpuemu_lsp.engine.fuzz.model import Array
-from gpuemu_lsp.engine.project import discover, load
+from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.store import Store, StoredFailure
 
@@ -85,7 +92,7 @@ class Client:
         Parameters
         ----------
         op : str
-            Its name in gpuemu.toml.
+            The name of an op in gpuemu.toml, or of a kernel that the program launches itself.
         inputs : Mapping
             Arrays or tensors by name, as they were before the operation ran.
         output
@@ -195,7 +202,7 @@ class Client:
         with Store(self._root()) as store:
             return store.failures(limit)
 
-    def reproduce(self, seed: int, run_op: RunOp | None = None) -> ValidationResult:
+    def reproduce(self, seed: int, run_op: RunOp | None = None) -> ReproduceResult:
         """Run the operation on the inputs of a stored failure again.
 
         Without ``run_op`` a worker calls the function that failed, if it can import it, else the operation of
@@ -206,8 +213,8 @@ class Client:
         call = run_op or call_of(spec, stored.call)
         if call is None:
             missing = {"kind": "NotExecuted", "message": why_not_callable(spec, str(seed))}
-            return ValidationResult(False, seed, spec.name, failures=(missing,))
-        return self._run(spec, stored.inputs, call, stored.options)
+            return ReproduceResult(False, seed, spec.name, failures=(missing,), inputs=stored.inputs)
+        return ReproduceResult.of(self._run(spec, stored.inputs, call, stored.options), stored.inputs)
 
     def minimize(
         self, seed: int, strategy: str = "binary-search-dims", max_iters: int = 100, run_op: RunOp | None = None
@@ -283,15 +290,7 @@ class Client:
         return Path.cwd() if self._config is None else self._config.parent
 
     def _spec(self, op: str) -> KernelSpec:
-        project = load(self._config)
-        specs = {spec.name: spec for spec in project.kernels if spec.op is not None}
-        if op in specs:
-            return specs[op]
-        where = "there is no gpuemu.toml" if self._config is None else f"{self._config} has no op '{op}'"
-        if op in project.broken:
-            where = f"the entry of '{op}' in {self._config} has errors; gpuemu-lsp --check shows them"
-        close = difflib.get_close_matches(op, specs, n=1)
-        raise ValueError(where + (f"; did you mean '{close[0]}'?" if close else ""))
+        return find_op(self._config, op)
 
     def _own_op(self, spec: KernelSpec) -> StoredCall:
         call = call_of(spec, None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 
 class ValidationError(AssertionError):
@@ -38,6 +38,23 @@ class ValidationResult:
 
     def __bool__(self) -> bool:
         return self.passed
+
+
+@dataclass(frozen=True, slots=True)
+class ReproduceResult(ValidationResult):
+    """Result of a stored case that ran again, with its ``inputs`` by name."""
+
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, result: ValidationResult, inputs: Mapping[str, Any]) -> Self:
+        """Return a validation of these inputs."""
+        return cls(**{one.name: getattr(result, one.name) for one in fields(ValidationResult)}, inputs=inputs)
+
+    @property
+    def result(self) -> ValidationResult:
+        """The validation: this object."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)

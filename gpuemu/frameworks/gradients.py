@@ -21,6 +21,7 @@ from gpuemu.frameworks.gradient_records import (
     Inputs,
     failures_of,
 )
+from gpuemu.frameworks.subgradients import with_subgradients
 from gpuemu.verifier.values import as_array
 
 
@@ -77,11 +78,15 @@ def check_backward(
             continue
         failures += [GradientFailure("InputModified", name, f"{name} was changed", variant) for name in changed]
         missing = [name for name, grad in grads.items() if grad is None]
-        verdict = _judged(expected, call, results, {k: v for k, v in grads.items() if v is not None}, seed)
+        given = {k: v for k, v in grads.items() if v is not None}
+        exact = _exact(expected, tuple(results), tuple(given), seed)
+        verdict = _judged(exact, call, results, given)
         compared += verdict.decided
         failures += _zero_expected(expected, call, missing, seed, variant)
-        actual = {name: as_array(one) for name, one in grads.items() if one is not None}
-        actual |= {f"result {path}".rstrip(): as_array(one) for path, one in results.items()}
+        actual = {f"result {path}".rstrip(): as_array(one) for path, one in results.items()}
+        actual |= {name: as_array(one) for name, one in given.items()}
+        inputs = {name: as_array(call.inputs[name]) for name in call.differentiable}
+        actual = with_subgradients(_of_arrays(exact), inputs, verdict, actual)
         failures += failures_of(verdict, actual, variant, atol, rtol)
         if failures:
             break
@@ -139,26 +144,41 @@ def _close(left: Any, right: Any) -> bool:
     return bool(torch.allclose(left, right, rtol=1e-2, atol=1e-5, equal_nan=True))
 
 
-def _judged(
-    expected: Call, call: Call, results: Mapping[str, Any], grads: Mapping[str, Any], seed: int
-) -> DerivedVerdict:
-    inputs = {name: as_array(call.inputs[name]) for name in call.differentiable}
-    outputs = {**{f"result {path}".rstrip(): as_array(one) for path, one in results.items()}}
-    outputs |= {name: as_array(one) for name, one in grads.items()}
+def _exact(
+    expected: Call, paths: tuple[str, ...], names: tuple[str, ...], seed: int
+) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Return the results and gradients of the reference as a function of tensors by name."""
 
     def function(values: Mapping[str, Any]) -> tuple[Any, ...]:
         with torch.enable_grad():
             given = {name: tensor.detach().requires_grad_() for name, tensor in values.items()}
             wanted = expected(given)
-            if list(wanted) != list(results):
+            if tuple(wanted) != paths:
                 raise ValueError("the reference has another structure of results")
             found = gradients_of(wanted, cotangents_of(wanted, seed, wide=True), given, retain=False)
-        zeros = {name: torch.zeros_like(given[name.removeprefix("grad of ")]) for name in grads}
+        zeros = {name: torch.zeros_like(given[name.removeprefix("grad of ")]) for name in names}
         return (
             *(one.detach() for one in wanted.values()),
-            *(zeros[name] if found[name] is None else found[name] for name in grads),
+            *(zeros[name] if found[name] is None else found[name] for name in names),
         )
 
+    return function
+
+
+def _of_arrays(function: Callable[[Mapping[str, Any]], tuple[Any, ...]]) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """Return a function of tensors as one of arrays."""
+    return lambda values: [as_array(one) for one in function({k: torch.from_numpy(v) for k, v in values.items()})]
+
+
+def _judged(
+    function: Callable[[Mapping[str, Any]], tuple[Any, ...]],
+    call: Call,
+    results: Mapping[str, Any],
+    grads: Mapping[str, Any],
+) -> DerivedVerdict:
+    inputs = {name: as_array(call.inputs[name]) for name in call.differentiable}
+    outputs = {f"result {path}".rstrip(): as_array(one) for path, one in results.items()}
+    outputs |= {name: as_array(one) for name, one in grads.items()}
     verdict = judge_result(function, inputs, outputs, torch=True)
     if verdict is None:
         raise GradientNotCheckedError("the reference cannot be differentiated in fp64 on the CPU")

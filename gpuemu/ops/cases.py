@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu.ops.project_ops import input_names
 from gpuemu.verifier.values import laid_out
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.fuzz import rebuild
@@ -102,7 +103,7 @@ def _plan(spec: KernelSpec, dtype: str, schema: Mapping[str, Any] | None) -> Pla
     spec = with_schema(replace(spec, dtypes=(dtype,)))
     if spec.args is not None or spec.op is None:
         return plan_op(spec, place).plans[0]
-    names = spec.op.input_names
+    names = input_names(spec)
     for name in _DIMS:
         if name in spec.name.lower() and len(names) in (0, len(_INPUTS[name])):
             keys = names or tuple(_INPUTS[name])
@@ -113,7 +114,7 @@ def _plan(spec: KernelSpec, dtype: str, schema: Mapping[str, Any] | None) -> Pla
             f"the shapes of {', '.join(names)} are not stated: add [ops.dims] and [ops.args] to "
             f"'{spec.name}' in gpuemu.toml, or pass op_schema"
         )
-    return plan_op(spec, place).plans[0]
+    return plan_op(replace(spec, op=replace(spec.op, input_names=names)), place).plans[0]
 
 
 def _schema_plan(

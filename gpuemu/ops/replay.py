@@ -7,26 +7,24 @@ from pathlib import Path
 
 from gpuemu.ops.evaluations import called, texts
 from gpuemu.ops.judging import judge_op
+from gpuemu.ops.project_ops import find_op
 from gpuemu.ops.stored_calls import StoredCall, call_of, why_not_callable
 from gpuemu.ops.stored_validations import stored_validation
 from gpuemu.verifier.recorded_calls import NotReplayableError
 from gpuemu.verifier.replay import finding, replay_of, replayed
 from gpuemu_lsp.engine.check.model import Replay
 from gpuemu_lsp.engine.findings import Json, Place, Range
-from gpuemu_lsp.engine.project import discover, load
+from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.store import Failure
 
 
 def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
     """Call the op of a stored validation with its inputs, and compare it with its reference again."""
-    project = load(discover(Path(root)))
-    spec = next((one for one in project.kernels if one.name == failure.kernel and one.op is not None), None)
-    if spec is None:
-        why = f"gpuemu.toml has no op '{failure.kernel}'"
-        if failure.kernel in project.broken:
-            why = f"the entry of '{failure.kernel}' in gpuemu.toml has errors"
-        return replayed(failure, case_id, root, "not executed", why)
+    try:
+        spec = find_op(discover(Path(root)), failure.kernel)
+    except ValueError as error:
+        return replayed(failure, case_id, root, "not executed", str(error))
     try:
         stored = stored_validation(failure, details)
     except NotReplayableError as error:

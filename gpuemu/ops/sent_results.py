@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.ops.judging import Judged
+from gpuemu.ops.project_ops import KERNEL
 from gpuemu.verifier.values import Array
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.subjects.client_verdicts import ClientDtype, ClientFailure, send
@@ -29,8 +30,8 @@ class SentResults:
 
     @classmethod
     def of(cls, spec: KernelSpec, seed: int, function: object = None) -> SentResults | None:
-        """Return empty results of an op, None if the project can run it itself."""
-        if spec.op is None or spec.op.runnable:
+        """Return empty results of an op, None if the project can run it itself, or it is a kernel."""
+        if spec.op is None or spec.op.runnable or spec.op.execution_mode == KERNEL:
             return None
         return cls(spec, seed, _file_of(function), library_of(spec.op))
 

@@ -66,6 +66,8 @@ def _parser() -> argparse.ArgumentParser:
     init = verbs.add_parser("init", help="write a gpuemu.toml and an example kernel that passes")
     init.add_argument("-n", "--name", default=None, help="the project's name (default: the folder's)")
     init.add_argument("-t", "--target-dir", type=Path, default=Path(), metavar="DIR", help="target folder (default: .)")
+    frameworks = ("pytorch", "torch", "jax", "tensorflow", "tf")
+    init.add_argument("-f", "--framework", choices=frameworks, help="write an example op of this framework instead")
     init.set_defaults(run=_init)
     return parser
 
@@ -100,7 +102,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.init import init
 
-    return init(options.target_dir, options.name)
+    return init(options.target_dir, options.name, options.framework)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from gpuemu_lsp.cli.commands.init_ops import FRAMEWORKS, op_files
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.targets import collect
@@ -77,14 +78,16 @@ name = {name}
 """
 
 
-def init(folder: Path, name: str | None) -> int:
-    """Write the files; write none if one of them exists."""
+def init(folder: Path, name: str | None, framework: str | None = None) -> int:
+    """Write the files; write none if one of them exists. With a framework the example is an op of it."""
     title = name or folder.absolute().name or "my-project"
     if (folder / CONFIG_NAME).exists() or (folder / CONFIG_NAME).is_symlink():
         print(f"gpuemu: {folder / CONFIG_NAME} already exists; nothing was written.", file=sys.stderr)
         return EXIT_USAGE
-    kernels = _kernels(folder)
-    if kernels:
+    kernels = [] if framework is not None else _kernels(folder)
+    if framework is not None:
+        files = {folder / path: text for path, text in op_files(toml(title), FRAMEWORKS[framework]).items()}
+    elif kernels:
         files = {folder / CONFIG_NAME: _HEADER.format(name=toml(title)) + "".join(kernels)}
     else:
         files = {

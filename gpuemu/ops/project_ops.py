@@ -1,0 +1,71 @@
+"""Entries of gpuemu.toml that a program validates by name: ops, and kernels that it launches itself."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from dataclasses import replace
+from pathlib import Path
+
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, PointerSpec
+
+KERNEL = "kernel"
+"""Execution mode of a ``[[kernels]]`` entry: the emulator runs it, and results of a program are no verdict of it."""
+
+
+def find_op(config: Path | None, name: str) -> KernelSpec:
+    """Return the entry of an op, or of a kernel with a reference as one.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or it has errors.
+    """
+    project = load(config)
+    specs = {spec.name: spec for spec in project.kernels if spec.op is not None or spec.reference is not None}
+    if name in specs:
+        return specs[name] if config is None else _as_op(specs[name], config.parent)
+    where = "there is no gpuemu.toml" if config is None else f"{config} has no op '{name}'"
+    if name in project.broken:
+        where = f"the entry of '{name}' in {config} has errors; gpuemu-lsp --check shows them"
+    close = difflib.get_close_matches(name, specs, n=1)
+    raise ValueError(where + (f"; did you mean '{close[0]}'?" if close else ""))
+
+
+def input_names(spec: KernelSpec) -> tuple[str, ...]:
+    """Return the names of an op's inputs without ``[ops.args]``: ``input_names``, else those that its reference reads.
+
+    A reference reads ``inputs["x"]``, where ``inputs`` is its first parameter.
+    """
+    assert spec.op is not None
+    if spec.op.input_names or spec.reference is None:
+        return spec.op.input_names
+    try:
+        tree = ast.parse(Path(spec.reference).read_text(encoding="utf-8-sig"))
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef) and function.name == spec.reference_function and function.args.args:
+            return _read_keys(function, function.args.args[0].arg)
+    return ()
+
+
+def _read_keys(function: ast.FunctionDef, mapping: str) -> tuple[str, ...]:
+    keys = [
+        (node.lineno, node.col_offset, node.slice.value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == mapping
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    ]
+    return tuple(dict.fromkeys(key for *_, key in sorted(keys)))
+
+
+def _as_op(spec: KernelSpec, folder: Path) -> KernelSpec:
+    if spec.op is not None:
+        return spec
+    pointers = {name: arg for name, arg in (spec.args or {}).items() if isinstance(arg, PointerSpec)}
+    return replace(spec, op=OpSpec(str(folder), execution_mode=KERNEL), args=pointers or None)
