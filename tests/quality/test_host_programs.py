@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.host_programs import bug_line, findings_of
 
-from gpuemu_lsp.engine.check.model import CheckOptions
-from gpuemu_lsp.engine.check.pipeline import check_kernel
-from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.findings import Severity
 
 MISALIGNED = """
 #include <cstdio>
@@ -198,22 +196,12 @@ PROGRAMS = [
 ]
 
 
-def findings_of(folder: Path, text: str) -> list[Finding]:
-    path = folder / "program.cu"
-    path.write_text(text.lstrip())
-    (request,) = collect([str(path)], CheckOptions(cases=4, store_root=None), folder).requests
-    found = [event for event in check_kernel(request) if isinstance(event, Finding)]
-    assert not [finding for finding in found if finding.rule == "engine/not-executed"], found
-    return [finding for finding in found if finding.severity in (Severity.ERROR, Severity.WARNING)]
-
-
 @pytest.mark.parametrize(("text", "wrong", "right", "rule"), PROGRAMS)
 def test_a_mistake_in_a_program_is_found_on_its_line(
     tmp_path: Path, text: str, wrong: tuple[str, str], right: tuple[str, str], rule: str
 ) -> None:
     """Sizes are those of ``main``; the line is that of the comment."""
-    lines = text.lstrip().split("\n")
-    (line,) = [index for index, one in enumerate(lines) if one.endswith("// bug")]
+    line = bug_line(text)
     found = [finding for finding in findings_of(tmp_path, text.replace(*wrong)) if finding.severity is Severity.ERROR]
     assert rule in [finding.rule for finding in found if finding.place.range.start.line == line], found
 

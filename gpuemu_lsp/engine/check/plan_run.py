@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.guessed_launch import claim_on_guessed_launch, not_checked
-from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, is_judged
+from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, independent_of_values, is_judged
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.execution import Event, Outcome
@@ -31,6 +31,7 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import Mismatch, ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.subjects.model import CodeError
 
@@ -101,6 +102,7 @@ class PlanRun:
     _pending: list[Finding] = field(default_factory=list)
     _controls: Iterator[Case] | None = None
     _recorded: int = 0
+    _independent: Mapping[tuple[Location, int], bool] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -223,14 +225,6 @@ class PlanRun:
 
         Without ``attribute`` consequences are findings of their own, which takes fewer launches.
         """
-        found = self._examined(case, case_id, outcome, expected, attribute)
-        if self.plan.read_launch is None:
-            return found
-        return filter(None, (claim_on_read_launch(finding, None, self.plan, case) for finding in found))
-
-    def _examined(
-        self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None, attribute: bool
-    ) -> Iterator[Finding]:
         self.snapshots = {}
         guessed = self.plan.inferred and self.judge.reference is None
         found = list(self._events(case, case_id, outcome, guessed))
@@ -249,7 +243,7 @@ class PlanRun:
         yield from (finding for _, finding in found)
         if outcome.status != "completed":
             if not outcome.events:
-                finding = self.placer.status(outcome, case, case_id)
+                finding = self._claimed(self.placer.status(outcome, case, case_id), case)
                 yield not_checked(finding) if guessed and outcome.status in ("hung", "trapped") else finding
             return
         # Which tensors are outputs, and how large they are, was guessed too.
@@ -291,17 +285,31 @@ class PlanRun:
     ) -> Finding:
         snapshot = MismatchSnapshot.of(self.plan, case, outcome, expected, mismatch)
         self.snapshots.setdefault(mismatch.rule, snapshot)
-        return self.placer.mismatch(snapshot, case_id)
+        return self._claimed(self.placer.mismatch(snapshot, case_id), case)
+
+    def _claimed(self, finding: Finding, case: Case) -> Finding:
+        """Return a finding that is not about one access with the severity that its sizes allow."""
+        if self.plan.read_launch is None:
+            return finding
+        return claim_on_read_launch(finding, None, self.plan, case) or finding
 
     def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[tuple[Event, Finding]]:
         for event in self.judge.events(case, outcome):
             finding = self.placer.event(event, case, case_id)
             if self.plan.read_launch is not None:
-                claimed = claim_on_read_launch(finding, event, self.plan, case)
+                claimed = claim_on_read_launch(
+                    finding, event, self.plan, case, lambda: self._independent_accesses(case)
+                )
                 if claimed is not None:
                     yield event, claimed
             else:
                 yield event, claim_on_guessed_launch(finding, event, self.plan, case) if guessed else finding
+
+    def _independent_accesses(self, case: Case) -> Mapping[tuple[Location, int], bool]:
+        # A program whose host code launches a kernel has one code for all cases.
+        if self._independent is None:
+            self._independent = independent_of_values(self.runner.launch_of(case), self.plan)
+        return self._independent
 
     def _record(self, case: Case, case_id: str, found: list[Finding]) -> None:
         finding = next(filter(_is_error, found))

@@ -148,6 +148,8 @@ class ReadLaunch:
     """Outputs of which the program need not read every element."""
     unseen: frozenset[str] = frozenset()
     """Integer arguments whose values the program does not show."""
+    hidden: frozenset[str] = frozenset()
+    """Sizes of buffers that callers give and the kernel is not passed: callers may relate them to those that it is."""
     host: bool = False
     """The launch is one of CUDA host code."""
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.policies.guessed_launch import not_checked
 from gpuemu_lsp.engine.check.policies.unregistered import softened
-from gpuemu_lsp.engine.execution import Event
+from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Mismatch
-from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch
+from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch, ScalarArg, TensorArg, parameters
+from gpuemu_lsp.engine.project.expressions import Expression, names
+from gpuemu_lsp.engine.ptx.model import Location
 
 _INDEPENDENT = re.compile(
     r"module '[\w.]+' has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
@@ -25,25 +28,44 @@ _INDEPENDENT = re.compile(
 _UNDEFINED = re.compile(r"\b(\w+) is not defined")
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
-_VALUE_RULES = frozenset({
-    "memory/out-of-bounds", "memory/misaligned", "memory/null-pointer", "sync/hang", "sync/trap", "sync/deadlock",
-})  # fmt: skip
+_VALUE_RULES = frozenset({"sync/hang", "sync/trap", "sync/deadlock"})
+_NO_PARAMETER = -1
+_ACCESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 
 
-def claim_on_read_launch(finding: Finding, event: Event | None, plan: Plan, case: Case) -> Finding | None:
-    """Return the finding with the severity that holds for every launch of the program; None where it says nothing."""
+def claim_on_read_launch(
+    finding: Finding,
+    event: Event | None,
+    plan: Plan,
+    case: Case,
+    independent: Callable[[], Mapping[tuple[Location, int], bool]] = dict,
+) -> Finding | None:
+    """Return the finding with the severity that holds for every launch of the program; None where it says nothing.
+
+    ``independent`` returns :func:`independent_of_values`.
+    """
     launch = plan.read_launch
     assert launch is not None
     if event is not None and event.rule == "engine/timeout":
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if event is not None and event.buffer in launch.uncertain:
         return None
-    if launch.unseen and event is not None and finding.severity is Severity.ERROR and _needs_values(event):
+    if (
+        launch.unseen
+        and event is not None
+        and finding.severity is Severity.ERROR
+        and _may_differ(event, plan, independent)
+    ):
         return _depends_on_values(finding, launch)
     if launch.host and event is not None and event.rule in _INCOMPLETE_RULES and not _is_given(case, plan, launch):
         # An assertion may demand sizes that the program alone has.
         return not_checked(finding)
-    open_sizes = {name: value for name, value in case.dims.items() if not _is_allowed(name, value, plan, launch)}
+    hidden = _hidden(event, plan, launch)
+    open_sizes = {
+        name: value for name, value in case.dims.items() if name in hidden or not _is_allowed(name, value, plan, launch)
+    }
+    if open_sizes and launch.host and event is not None and not _needs_values(event, plan, independent):
+        open_sizes = {name: value for name, value in open_sizes.items() if name in _deciding(event, plan)}
     if not open_sizes or finding.severity is not Severity.ERROR:
         return finding
     if event is not None and event.rule in _INCOMPLETE_RULES:
@@ -66,9 +88,67 @@ def is_judged(mismatch: Mismatch, launch: ReadLaunch) -> bool:
     return mismatch.rule != "numeric/unwritten-output" or mismatch.param not in launch.unjudged
 
 
-def _needs_values(event: Event) -> bool:
+def _may_differ(event: Event, plan: Plan, independent: Callable[[], Mapping[tuple[Location, int], bool]]) -> bool:
     """Return whether other values of the inputs may be such that an event does not occur."""
-    return event.rule.endswith("-race") or event.rule in _VALUE_RULES
+    known = _ACCESS_RULES | _VALUE_RULES
+    return (event.rule in known or event.rule.endswith("-race")) and _needs_values(event, plan, independent)
+
+
+def _needs_values(event: Event, plan: Plan, independent: Callable[[], Mapping[tuple[Location, int], bool]]) -> bool:
+    """Return whether the accesses of an event may depend on the values of inputs."""
+    if event.rule not in _ACCESS_RULES and not event.rule.endswith("-race"):
+        return True
+    pointers = [
+        number
+        for number, args in enumerate(parameters(plan.args))
+        for arg in args
+        if isinstance(arg, TensorArg) and event.buffer in (arg.param, arg.shares)
+    ]
+    for location in (event.location, event.other) if event.rule.endswith("-race") else (event.location,):
+        if location is None:
+            return True
+        known = [independent().get((location, number)) for number in pointers or (_NO_PARAMETER,)]
+        if True not in known or False in known:
+            return True
+    return False
+
+
+def _hidden(event: Event | None, plan: Plan, launch: ReadLaunch) -> frozenset[str]:
+    """Return the sizes of the buffer of an event that callers may relate to those which the kernel is passed."""
+    if event is None or event.rule not in _ACCESS_RULES or not launch.hidden:
+        return frozenset()
+    shapes = (arg.shape for arg in plan.args if isinstance(arg, TensorArg) and arg.param == event.buffer)
+    return launch.hidden & frozenset[str]().union(*(names(extent) for shape in shapes for extent in shape))
+
+
+def _deciding(event: Event, plan: Plan) -> frozenset[str]:
+    """Return the sizes on which an access that does not depend on values can depend, and the extent of its buffer."""
+    expressions = [*plan.grid, *plan.block, plan.shared]
+    for arg in plan.args:
+        if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression):
+            expressions.append(arg.value)
+        elif isinstance(arg, TensorArg) and arg.pointer_offset is not None:
+            expressions.append(arg.pointer_offset)
+        if isinstance(arg, TensorArg) and arg.param == event.buffer:
+            expressions += arg.shape
+    return frozenset().union(*(names(expression) for expression in expressions))
+
+
+def independent_of_values(launch: Request, plan: Plan) -> dict[tuple[Location, int], bool]:
+    """Return which accesses a launch makes whatever the integers are that the program leaves open.
+
+    By source location and number of the parameter, -1 for memory that no parameter points to.
+    """
+    # Delayed, as all of the emulator: see `case_runner`.
+    from gpuemu_lsp.engine.emulator.analysis.dependence.values import independent_accesses
+
+    unseen = plan.read_launch.unseen if plan.read_launch is not None else frozenset()
+    unknown = [
+        number
+        for number, args in enumerate(parameters(plan.args))
+        if any(isinstance(arg, ScalarArg) and arg.param in unseen for arg in args)
+    ]
+    return independent_accesses(launch.artifact.ptx, launch.entry, unknown)
 
 
 def _depends_on_values(finding: Finding, launch: ReadLaunch) -> Finding:

@@ -35,7 +35,7 @@ from gpuemu_lsp.engine.plan.model import PlanArg, ReadLaunch, ScalarArg, StructM
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
 from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size, element_type
-from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, parse
+from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, names, parse
 from gpuemu_lsp.engine.source.model import Param
 
 _MAX_DIMS = 8
@@ -163,6 +163,9 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     extents = [substitute(extent, constraints.equal) for extent in one.launch.grid if extent is not None]
     ragged = frozenset(name for name in building.used if any(rounds_up(extent, name) for extent in extents))
     free = frozenset(name for name in building.used if constraints.is_free(name))
+    passed = [arg.value for arg in args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)]
+    known = frozenset[str]().union(*(names(one) for one in (*passed, *grid, *block, shared)))
+    hidden = {name for name in building.used - known if one.run.symbols[name].origin == "parameter"}
     read = ReadLaunch(
         uncertain=frozenset(building.uncertain),
         ragged=ragged,
@@ -170,6 +173,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         free=free,
         unjudged=frozenset(building.unjudged),
         unseen=frozenset(building.unseen),
+        hidden=frozenset(hidden),
         host=True,
     )
     file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""

@@ -1,0 +1,68 @@
+"""Accesses that do not depend on what memory holds."""
+
+from __future__ import annotations
+
+from support.emulator_launch import ptx_kernel
+
+from gpuemu_lsp.engine.emulator.analysis.dependence.values import NO_PARAMETER, independent_accesses
+
+# The loop over the entries of a row: its bounds are loaded, by a thread that a size selects.
+ROW = """
+  .reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %d<20>;
+  .shared .align 4 .b8 tile[128];
+  ld.param.u64 %d1, [row];
+  ld.param.u64 %d2, [col];
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, %tid.x;
+  setp.ge.u32 %p1, %r2, %r1;
+  @%p1 bra DONE;
+  mul.wide.u32 %d3, %r2, 4;
+  add.s64 %d4, %d1, %d3;
+  .loc 1 1 0
+  ld.global.u32 %r3, [%d4];
+  .loc 1 2 0
+  ld.global.u32 %r4, [%d4+4];
+LOOP:
+  setp.ge.u32 %p2, %r3, %r4;
+  @%p2 bra AFTER;
+  mul.wide.u32 %d5, %r3, 4;
+  add.s64 %d6, %d2, %d5;
+  .loc 1 3 0
+  ld.global.u32 %r5, [%d6];
+  .loc 1 4 0
+  st.global.u32 [%d4], %r2;
+  add.u32 %r3, %r3, 1;
+  bra LOOP;
+AFTER:
+  .loc 1 5 0
+  st.global.u32 [%d4], %r5;
+  mov.u64 %d7, tile;
+  add.s64 %d8, %d7, %d3;
+  .loc 1 6 0
+  st.shared.u32 [%d8], %r5;
+DONE:
+  ret;"""
+
+
+def by_line(unknown: tuple[int, ...] = ()) -> dict[tuple[int, int], bool]:
+    text = ptx_kernel("row col n:u32", ROW)
+    head, entry, kernel = text.partition(".visible .entry")
+    found = independent_accesses(f'{head}.file 1 "k.cu"\n{entry}{kernel}', "k", unknown)
+    return {(location.line, number): known for (location, number), known in found.items()}
+
+
+def test_loaded_bounds_decide_the_loop_but_not_what_follows_it() -> None:
+    """A loaded index, and what a loop of loaded bounds executes, depend on values; code behind the loop does not."""
+    assert by_line() == {
+        (1, 0): True,
+        (2, 0): True,
+        (3, 1): False,
+        (4, 0): False,
+        (5, 0): True,
+        (6, NO_PARAMETER): True,
+    }
+
+
+def test_a_number_that_the_program_does_not_show_is_open() -> None:
+    """It guards everything here."""
+    assert not any(by_line((2,)).values())
