@@ -57,8 +57,18 @@ def _bound(node: ast.stmt) -> list[str]:
 
 
 def project_python(folder: str) -> str:
-    """Return the interpreter of a project: of its virtual environment, of the active one, else that of this process."""
-    candidates = [Path(folder) / name for name in _ENVIRONMENTS]
+    """Return the interpreter of the project that a folder is of.
+
+    It is that of the virtual environment in the folder, or in one above it up to that of gpuemu.toml; else of the
+    active environment; else that of this process.
+    """
+    candidates = []
+    for place in (Path(folder), *Path(folder).parents):
+        candidates += [place / name for name in _ENVIRONMENTS]
+        if (place / "gpuemu.toml").is_file():
+            break
+    else:
+        candidates = candidates[: len(_ENVIRONMENTS)]
     active = os.environ.get("VIRTUAL_ENV")
     for environment in (*candidates, *([Path(active)] if active else [])):
         for name in ("bin/python", "Scripts/python.exe"):
@@ -69,10 +79,14 @@ def project_python(folder: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StdinScript:
-    """A script as a function of inputs and keyword arguments. ``folder`` is that of the project."""
+    """A script as a function of inputs and keyword arguments.
+
+    ``folder`` is that of the project, or one in it. ``python`` is the interpreter, None for that of the project.
+    """
 
     path: str
     folder: str
+    python: str | None = None
 
     def __call__(self, inputs: Mapping[str, Any], **kwargs: Any) -> Any:
         """Run the script; return an array, or a dict of arrays.
@@ -93,7 +107,7 @@ class StdinScript:
     def _run(self, data: bytes) -> bytes:
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         process = subprocess.Popen(
-            [project_python(self.folder), self.path],
+            [self.python or project_python(self.folder), self.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -246,6 +246,7 @@ def _op(
     run: FileRef | None = checked.get("run")
     script: FileRef | None = checked.get("op_script")
     schema: FileRef | None = checked.get("op_schema")
+    python: FileRef | None = checked.get("python")
     folder = context.folder.as_posix()
     call = OpSpec(
         folder=folder,
@@ -259,6 +260,7 @@ def _op(
         frameworks=checked.get("frameworks", ()),
         layouts=tuple(dict.fromkeys(checked["layouts"])) if "layouts" in checked else None,
         schema=schema.path if schema else None,
+        python=python.path if python else None,
     )
     own = call.run_file or call.op_script or (module_file(folder, target) if target else None)
     return KernelSpec(

@@ -108,7 +108,7 @@ class OpSpec:
     ``folder`` is that of gpuemu.toml, from which ``target`` (``module:function``) is imported. ``run_file`` with
     ``run_function`` and ``op_script`` are absolute paths. ``target``, ``run_file`` and ``op_script`` exclude each
     other; without any of them the op cannot be run here. ``layouts`` are the memory layouts to try, None for those of
-    the way it is called. ``schema`` is an absolute path.
+    the way it is called. ``schema`` is an absolute path, ``python`` that of the interpreter, None for the project's.
     """
 
     folder: str
@@ -122,6 +122,7 @@ class OpSpec:
     frameworks: tuple[str, ...] = ()
     layouts: tuple[str, ...] | None = None
     schema: str | None = None
+    python: str | None = None
 
     @property
     def runnable(self) -> bool:

@@ -6,11 +6,8 @@ The function is the user's code: nothing is imported where the workspace is not 
 from __future__ import annotations
 
 import ast
-import contextlib
 import platform
-import sys
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +18,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.environments import installed_package, python_version
 from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 
 if TYPE_CHECKING:
@@ -61,6 +59,7 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
         return OpPreparation((_not_executed(spec, why, name),), place)
     from gpuemu_lsp.engine.oracle.opened_files import recorded_files
     from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, import_op
+    from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError
     from gpuemu_lsp.engine.subjects.ops.planning import plan_op
     from gpuemu_lsp.engine.subjects.ops.schema import SchemaError, with_schema
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
@@ -71,6 +70,9 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
             function = import_op(op, text if spec.source.endswith(".py") else None)
     except ModuleError as error:
         return OpPreparation((_import_failure(spec, error, name),), place)
+    except InterpreterError as error:
+        where = spec.places.get("python", name)
+        return OpPreparation((_not_executed(spec, error.message, where),), place)
     except OpFailure as failure:
         key = spec.places.get("op") or spec.places.get("run") or spec.places.get("op_script") or name
         return OpPreparation((make("config/bad-value", f"{failure.message}.", key, kernel=spec.name),), place)
@@ -119,24 +121,27 @@ def _with_outputs(
 def toolchain_of(op: OpSpec) -> str:
     """Return the versions of Python and of the packages that the op is of."""
     modules = dict.fromkeys((_module_of(op), "torch", "numpy"))
-    found = [package for module in modules if (package := _package(module)) is not None]
-    return ", ".join([f"Python {platform.python_version()}", *(" ".join(package) for package in found)])
+    environment = _environment_of(op)
+    found = [package for module in modules if (package := installed_package(module, environment)) is not None]
+    python = python_version(environment) if environment is not None else platform.python_version()
+    return ", ".join([f"Python {python}", *(" ".join(package) for package in found)])
 
 
 def library_of(op: OpSpec) -> tuple[str, str] | None:
     """Return the name and version of the installed package that an op is of; None for an op of the project."""
-    return _package(_module_of(op))
+    return installed_package(_module_of(op), _environment_of(op))
 
 
 def _module_of(op: OpSpec) -> str:
     return (op.module or (op.target or "").partition(":")[0]).partition(".")[0]
 
 
-def _package(module: str) -> tuple[str, str] | None:
-    for name in (*metadata.packages_distributions().get(module, ()), module):
-        with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
-            return name, metadata.version(name)
-    return None
+def _environment_of(op: OpSpec) -> Path | None:
+    """Return the folder of the environment that an op is imported in, None for that of this process."""
+    from gpuemu_lsp.engine.subjects.ops.calling import interpreter_of
+
+    python = interpreter_of(op)
+    return None if python is None else Path(python).parent.parent
 
 
 def definition_of(spec: KernelSpec, op: OpSpec, text: str) -> Place | None:
@@ -162,16 +167,16 @@ def _import_failure(spec: KernelSpec, error: Exception, name: Place) -> Finding:
 
     assert isinstance(error, ModuleError)
     if error.missing is not None:
-        from gpuemu_lsp.engine.oracle.stdin_scripts import project_python
+        from gpuemu_lsp.engine.subjects.ops.calling import interpreter_of
 
         assert spec.op is not None
-        python = project_python(spec.op.folder)
-        if Path(python).parent == Path(sys.executable).parent:
+        python = interpreter_of(spec.op)
+        place = spec.places.get("op", name)
+        if python is None:
             why = f"{error.missing} is not installed. Install it: pip install {error.missing}"
         else:
-            own = f"{error.missing} is not installed in the environment of gpuemu-lsp, {sys.prefix}"
-            why = f"{own}. Install gpuemu-lsp in that of the project: {python} -m pip install gpuemu-lsp"
-        return _not_executed(spec, why, spec.places.get("op", name))
+            why = f"{error.missing} is not installed there. Install it: {python} -m pip install {error.missing}"
+        return _not_executed(spec, why, place)
     found = make("op/error", f"'{spec.name}' cannot be imported: {error.message}", name, kernel=spec.name)
     if error.line is None:
         return found

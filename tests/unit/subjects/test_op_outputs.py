@@ -143,6 +143,12 @@ def test_a_schema_states_the_inputs(tmp_path, whole):
     (tmp_path / "mylib.py").write_text("def op(a, b):\n    return (a.astype('f4') @ b[:, ::-1]).astype(a.dtype)\n")
     report, findings = checked(tmp_path)
     assert report.status == "failed"
+    # Values of the range only: the op is right for them.
+    (tmp_path / "mylib.py").write_text("def op(a, b):\n    return a @ b if (abs(a - 3) < 1.01).all() else a @ b + 9\n")
+    ranged = json.loads(json.dumps(SCHEMA))
+    ranged["op_schema"]["inputs"][0]["range"] = [2, 4]
+    (tmp_path / "meta.json").write_text(json.dumps(ranged))
+    assert checked(tmp_path)[0].status == "passed"
     assert all(finding.dims["M"] in (1, 2, 7, 64) for finding in findings)
 
 
@@ -154,6 +160,8 @@ def test_a_schema_states_the_inputs(tmp_path, whole):
         ('{"inputs": [{"name": "a", "dims": ["M"]}]}', "unknown dim 'M'"),
         ('{"dims": [{"name": "M", "candidates": [0]}], "inputs": []}', "a list of sizes"),
         ('{"inputs": [{"dims": []}]}', "no `name`"),
+        ('{"inputs": [{"name": "a", "dims": [], "range": [4, 3]}]}', "the first must be smaller"),
+        ('{"inputs": [{"name": "a", "dims": [], "range": "x"}]}', "write [smallest, largest]"),
     ],
 )
 def test_a_schema_that_cannot_be_used_is_a_mistake_in_the_configuration(tmp_path, text, words):

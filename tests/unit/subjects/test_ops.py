@@ -141,16 +141,6 @@ def test_an_op_that_cannot_run_is_not_executed(tmp_path, name):
     assert Path(finding.place.path).name == "gpuemu.toml"
 
 
-def test_a_library_of_another_environment_is_named_with_its_interpreter(tmp_path):
-    write(tmp_path, entry=NOT_RUN["not installed"][0])
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.touch()
-    report, (finding,) = checked(tmp_path)
-    assert (report.status, finding.rule) == ("not-executed", "engine/not-executed")
-    assert f"{python} -m pip install gpuemu-lsp" in finding.message
-
-
 def test_nothing_is_imported_where_the_workspace_is_not_trusted(tmp_path):
     write(tmp_path, op="raise SystemExit(1)")
     report, (finding,) = checked(tmp_path, CheckOptions(execute=False))

@@ -37,6 +37,13 @@ OP = Table(
             "inputs as JSON from its standard input and writes the output.",
             example="scripts/op.py",
         ),
+        ConfigKey(
+            "python",
+            PathTo(),
+            "Interpreter of `op` and of scripts. Default: that of `.venv` or `venv` of the project, else of the active "
+            "environment, else the one that gpuemu-lsp runs in.",
+            example=".venv/bin/python",
+        ),
         ConfigKey("module", String(), "Package of the op; baselines record its version.", example="flash_attn"),
         ConfigKey(
             "op_schema",

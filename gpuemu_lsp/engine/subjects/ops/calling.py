@@ -8,9 +8,11 @@ import importlib
 import importlib.util
 import inspect
 import io
+import os
+import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,12 @@ import numpy as np
 from gpuemu_lsp.engine.deadline import DeadlineError
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Array
-from gpuemu_lsp.engine.oracle.stdin_scripts import ScriptError, StdinScript, is_stdin_script
+from gpuemu_lsp.engine.oracle.stdin_scripts import ScriptError, StdinScript, is_stdin_script, project_python
 from gpuemu_lsp.engine.oracle.torch_reference import may_use_torch, uses_torch
 from gpuemu_lsp.engine.project.model import OpSpec
+from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError, RemoteError, RemoteFunction
 from gpuemu_lsp.engine.subjects.ops.tensors import to_array, to_tensor
-from gpuemu_lsp.engine.subjects.triton.user_module import import_module, import_name
+from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module, import_name
 
 _DICT = "inputs"
 """Name of the first parameter of a function that takes all inputs as one mapping."""
@@ -73,15 +76,20 @@ def import_op(call: OpSpec, text: str | None) -> Op:
     ------
     ModuleError
         If its module cannot be imported.
+    InterpreterError
+        If the interpreter of the project cannot be started.
     OpFailure
         If the module has no such function.
     """
+    python = interpreter_of(call)
+    if call.target is not None and python is not None:
+        return _import_there(call, call.target, python)
     if call.target is not None:
         module_name, _, name = call.target.partition(":")
         module: Any = import_name(module_name, (call.folder, f"{call.folder}/src"))
         function, where = _attribute(module, name), f"module {module_name}"
     elif call.op_script is not None and is_stdin_script(call.op_script, "op"):
-        return Op(StdinScript(call.op_script, call.folder), call.folder, mapping=True)
+        return Op(StdinScript(call.op_script, call.folder, call.python), call.folder, mapping=True)
     else:
         path = call.run_file or call.op_script
         assert path is not None
@@ -95,6 +103,39 @@ def import_op(call: OpSpec, text: str | None) -> Op:
     torch, either = _framework(call, module, function)
     environment = _emulation() if call.run_file is not None else contextlib.nullcontext
     return Op(function, call.folder, mapping, torch and not mapping, either and not mapping, environment)
+
+
+def interpreter_of(call: OpSpec) -> str | None:
+    """Return the interpreter that imports an op, None for the one of this process.
+
+    Only ``op = "module:function"`` runs in another interpreter: functions of files may use the emulator.
+    """
+    if call.target is None:
+        return None
+    python = call.python or project_python(call.folder)
+    # The folder: the interpreter itself is a link, in every environment to the same file.
+    same = os.path.realpath(Path(python).parent) == os.path.realpath(Path(sys.executable).parent)
+    return None if same else python
+
+
+def _import_there(call: OpSpec, target: str, python: str) -> Op:
+    folders = (call.folder, f"{call.folder}/src")
+    function = RemoteFunction(python, target, folders, call.frameworks)
+    try:
+        found = function.start()
+    except RemoteError as error:
+        path, line = _own_place(error.frames, call.folder)
+        raise ModuleError(error.message, path or "", line, error.missing) from error
+    if not found:
+        module, _, name = target.partition(":")
+        raise OpFailure(f"module {module} has no function '{name}'")
+    return Op(function, call.folder, _takes_mapping(function))
+
+
+def _own_place(frames: Iterable[tuple[str, int | None]], folder: str) -> tuple[str | None, int | None]:
+    """Return the last of the frames that is in the project."""
+    own = [(path, line) for path, line in frames if _is_own(path, folder)]
+    return own[-1] if own else (None, None)
 
 
 def _emulation() -> Callable[[], contextlib.AbstractContextManager[object]]:
@@ -135,12 +176,13 @@ def _called(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) ->
             return Returned(value, op, getattr(session, "findings", ()))
         except DeadlineError:
             raise
-        except ScriptError as error:
-            raise OpFailure(str(error)) from error
+        except (ScriptError, InterpreterError) as error:
+            raise OpFailure(error.message if isinstance(error, InterpreterError) else str(error)) from error
+        except RemoteError as error:
+            raise OpFailure(error.message, *_own_place(error.frames, op.folder)) from error
         except BaseException as error:
             frames = traceback.extract_tb(error.__traceback__)
-            own = [one for one in frames if _is_own(one.filename, op.folder)]
-            path, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
+            path, line = _own_place([(one.filename, one.lineno) for one in frames], op.folder)
             text = str(error).strip()
             raise OpFailure(f"{type(error).__name__}: {text}" if text else type(error).__name__, path, line) from error
 

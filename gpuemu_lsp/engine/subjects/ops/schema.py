@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,9 @@ def with_schema(spec: KernelSpec) -> KernelSpec:
     dims |= dict(spec.dims or {})
     args: dict[str, PointerSpec | ScalarSpec] = {}
     for item in schema["inputs"]:
-        args[_text(item, "name", name)] = PointerSpec("in", _shape(item, dims, name), dtype=_dtype(item))
+        args[_text(item, "name", name)] = PointerSpec(
+            "in", _shape(item, dims, name), dtype=_dtype(item), range=_range(item, name)
+        )
     if isinstance(schema.get("output"), dict):
         output = schema["output"]
         args[_text(output, "name", name)] = PointerSpec("out", _shape(output, dims, name), dtype=_dtype(output))
@@ -72,6 +75,18 @@ def _shape(item: Any, dims: Mapping[str, DimSpec], name: str) -> tuple[Any, ...]
 def _dtype(item: Any) -> str | None:
     found = item.get("dtype") if isinstance(item, dict) else None
     return found if found in _DTYPES else None
+
+
+def _range(item: Any, name: str) -> tuple[float, float] | None:
+    found = item.get("range") if isinstance(item, dict) else None
+    if found is None:
+        return None
+    numbers = isinstance(found, list) and len(found) == 2
+    if not numbers or not all(isinstance(one, int | float) and not isinstance(one, bool) for one in found):
+        raise SchemaError(f"{name}: the `range` of {_text(item, 'name', name)} is {found}; write [smallest, largest]")
+    if not -math.inf < found[0] < found[1] < math.inf:
+        raise SchemaError(f"{name}: the `range` of {_text(item, 'name', name)} is {found}; the first must be smaller")
+    return float(found[0]), float(found[1])
 
 
 def _text(item: Any, key: str, name: str) -> str:
