@@ -10,8 +10,8 @@ from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
 from gpuemu_lsp.engine.plan.host.launching import callee_name, escape, launch, runtime_launch
 from gpuemu_lsp.engine.plan.host.library import HARMLESS, LIBRARY, METHODS
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.objects import constructed, default_value, dim3
-from gpuemu_lsp.engine.plan.host.places import place_of
+from gpuemu_lsp.engine.plan.host.objects import base_name, constructed, default_value, dim3
+from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, number
 from gpuemu_lsp.engine.plan.host.syntax import (
     HostFunction,
@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     HostFunctionName,
     Lvalue,
     Pointer,
+    RecordValue,
     Tensor,
     Truth,
     Unknown,
@@ -87,6 +88,8 @@ def _call_named(
 ) -> Value:
     if base in _LAUNCHES and len(arguments) >= 4:
         return runtime_launch(machine, node, arguments)
+    if base in machine.program.aliases and base not in machine.program.functions:
+        base = base_name(machine.program.aliases[base])
     functions = machine.program.functions.get(base, ())
     suited = [one for one in functions if _accepts(one, len(arguments))]
     if base == "dim3" or (not suited and base in machine.program.structs):
@@ -136,8 +139,14 @@ def _argument(machine: Machine, function: HostFunction, index: int, node: Node) 
         machine.hint = outer
 
 
-def call_function(machine: Machine, function: HostFunction, values: list[Value], template: tuple[str, ...]) -> Value:
-    """Execute a function of the program."""
+def call_function(
+    machine: Machine,
+    function: HostFunction,
+    values: list[Value],
+    template: tuple[str, ...],
+    this: int | None = None,
+) -> Value:
+    """Execute a function of the program, a member function with the cell of its object."""
     body = function.body
     if body is None or machine.depth >= _MAX_DEPTH:
         for given in values:
@@ -148,9 +157,18 @@ def call_function(machine: Machine, function: HostFunction, values: list[Value],
     machine.function, machine.path = function.name, function.path
     machine.depth += 1
     try:
+        held = machine.cells[this] if this is not None else None
+        if this is not None and isinstance(held, RecordValue):
+            machine.scopes[-1]["this"] = this
+            parameters = machine.program.templates.get(held.type, ())
+            for (name, _), argument in zip(parameters, held.template, strict=False):
+                _bind_argument(machine, name, argument)
         _bind_template(machine, function, values, template)
         for index, parameter in enumerate(function.parameters):
             bind_parameter(machine, parameter, values[index] if index < len(values) else None, "computed")
+        for one in function.node.named_children:
+            if one.type == "field_initializer_list":
+                _initialise(machine, one)
         machine.execute(machine, body)
         results = machine.results
         value: Value = results[0] if results else Unknown()
@@ -161,6 +179,27 @@ def call_function(machine: Machine, function: HostFunction, values: list[Value],
         machine.depth -= 1
         machine.scopes, machine.results, machine.function, machine.path = outer[:4]
         del machine.conditions[outer[4] :]
+
+
+def _initialise(machine: Machine, listed: Node) -> None:
+    """Assign the members that a constructor initialises before its body."""
+    this = machine.lookup("this")
+    for one in listed.named_children:
+        name = text(one.named_children[0]) if one.named_children else ""
+        given = next((part for part in one.named_children if part.type in ("argument_list", "initializer_list")), None)
+        held = machine.cells[this] if isinstance(this, int) else None
+        if not isinstance(this, int) or given is None or not isinstance(held, RecordValue):
+            continue
+        before = held.fields.get(name, Unknown())
+        type_text = before.type if isinstance(before, Unknown | RecordValue) else ""
+        outer, machine.hint = machine.hint, name
+        made = constructed(machine, machine.type_of(type_text), given, name) if type_text else None
+        values = given.named_children
+        if made is None and values:
+            made = converted(machine, machine.type_of(type_text), machine.evaluate(machine, values[0]), name)
+        machine.hint = outer
+        if made is not None:
+            machine.assign(Lvalue(this, (name,)), made)
 
 
 def bind_parameter(machine: Machine, parameter: Node, value: Value | None, origin: str) -> None:
@@ -210,11 +249,14 @@ def _bind_template(machine: Machine, function: HostFunction, values: list[Value]
         else:
             given = _deduced(machine, function, name, values) or (text(default) if default is not None else "")
         if given:
-            constant = number(int(given)) if given.lstrip("-").isdigit() else None
-            if constant is not None:
-                machine.declare(name, constant)
-            else:
-                machine.scopes[-1][name] = machine.type_of(given) if given != name else given
+            _bind_argument(machine, name, given)
+
+
+def _bind_argument(machine: Machine, name: str, given: str) -> None:
+    if given.lstrip("-").isdigit():
+        machine.declare(name, number(int(given)))
+    else:
+        machine.scopes[-1][name] = machine.type_of(given) if given != name else given
 
 
 def _deduced(machine: Machine, function: HostFunction, name: str, values: list[Value]) -> str:
@@ -281,6 +323,23 @@ def _split(arguments: str) -> list[str]:
     return parts if parts != [""] else []
 
 
+def _object(machine: Machine, owner: Value, callee: Node, node: Node | None) -> int | None:
+    """Return the cell of the object of a member function; a copy if it is a part of another one."""
+    if "->" in [text(one) for one in callee.children if not one.is_named]:
+        place = pointed_to(machine, owner)
+    else:
+        found = place_of(machine, node)
+        place = found if isinstance(found, Lvalue) else None
+    if place is not None and not place.path:
+        return place.cell
+    inner = machine.get(place) if place is not None else owner
+    if not isinstance(inner, RecordValue):
+        return None
+    machine.cells_made += 1
+    machine.cells[machine.cells_made] = inner
+    return machine.cells_made
+
+
 def _method(machine: Machine, callee: Node, arguments: list[Node]) -> Value:
     owner_node = callee.child_by_field_name("argument")
     field = callee.child_by_field_name("field")
@@ -298,8 +357,11 @@ def _method(machine: Machine, callee: Node, arguments: list[Node]) -> Value:
         if result is not None:
             return result
     functions = [one for one in machine.program.functions.get(name, ()) if _accepts(one, len(arguments))]
+    mine = [one for one in functions if isinstance(owner, RecordValue) and one.owner == owner.type]
+    functions = mine[:1] or functions
     if len(functions) == 1 and not isinstance(owner, Tensor):
-        return call_function(machine, functions[0], values, template_arguments(machine, template))
+        this = _object(machine, owner, callee, owner_node)
+        return call_function(machine, functions[0], values, template_arguments(machine, template), this)
     for value in values:
         escape(machine, value)
     return Unknown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
@@ -13,6 +14,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     SizeSymbol,
     add,
     atoms,
+    multiply,
     substitute,
     symbol,
     symbols,
@@ -38,6 +40,30 @@ class Constraints:
         self._block = [extent.constant or 1 for extent in found.launch.block if extent is not None]
         for condition in found.launch.conditions:
             self._add(condition)
+        for numel, tensor in found.run.numels.items():
+            self._add_numel(numel, tensor)
+
+    def _add_numel(self, numel: str, tensor: str) -> None:
+        """Replace the number of elements of a tensor by the product of its sizes.
+
+        Its rank is that of a check of ``dim()``, else that of the sizes which the program reads: a caller may pass such
+        a tensor, unless sizes of other tensors show that theirs is larger.
+        """
+        known = self._found.run.symbols
+        stated = self.equal[f"{tensor}_dim"].constant if f"{tensor}_dim" in self.equal else None
+        read = [int(found[1]) for name in known if (found := re.fullmatch(r".+_size_(\d+)", name))]
+        own = [int(found[1]) for name in known if (found := re.fullmatch(rf"{re.escape(tensor)}_size_(\d+)", name))]
+        rank = stated if stated is not None else len(own) if own and max(read) + 1 == len(own) else 0
+        product = ONE
+        for axis in range(rank):
+            name, last = f"{tensor}_size_{axis}", f"{tensor}_size_m{rank - axis}"
+            if name in known and last in known:
+                self.equal.setdefault(last, symbol(name))
+            if name not in known and last not in known:
+                return
+            product = multiply(product, symbol(name if name in known else last))
+        if rank and numel not in self.equal:
+            self.equal[numel] = substitute(product, self.equal)
 
     def _add(self, condition: Truth) -> None:
         if condition.operator == "&&":

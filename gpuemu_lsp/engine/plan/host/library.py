@@ -9,7 +9,17 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.plan.host.machine import Machine, pointee
 from gpuemu_lsp.engine.plan.host.objects import make_vector
-from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, add, ceil_div, extreme, multiply, number
+from gpuemu_lsp.engine.plan.host.symbolic import (
+    ONE,
+    ZERO,
+    Polynomial,
+    add,
+    ceil_div,
+    extreme,
+    multiply,
+    number,
+    symbol,
+)
 from gpuemu_lsp.engine.plan.host.values import (
     Contents,
     FloatValue,
@@ -261,6 +271,7 @@ def tensor_elements(machine: Machine, tensor: Tensor) -> Polynomial | None:
     if known.elements is None and tensor.sizes is None:
         count = machine.unknown(f"{tensor.name}_numel", "parameter")
         machine.heap[tensor.allocation] = replace(known, elements=count)
+        machine.numels[str(count)] = tensor.name
         return count
     return known.elements
 
@@ -270,6 +281,8 @@ def _method_data(
 ) -> Value | None:
     if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("data", Unknown())
+    if isinstance(owner, Pointer):
+        return owner
     if isinstance(owner, Tensor):
         return machine.typed(Pointer(owner.allocation, ZERO), template[0] if template else "")
     return None
@@ -287,8 +300,6 @@ def _method_size(
         key = f"{owner.name}_size_{index}".replace("-", "m")
         if key not in machine.known:
             machine.unknown(key, "parameter")
-        from gpuemu_lsp.engine.plan.host.symbolic import symbol
-
         return symbol(key)
     return None
 
@@ -297,6 +308,19 @@ def _method_numel(
     machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     return tensor_elements(machine, owner) if isinstance(owner, Tensor) else None
+
+
+def _method_dim(
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if not isinstance(owner, Tensor):
+        return None
+    if owner.sizes is not None:
+        return number(len(owner.sizes))
+    key = f"{owner.name}_dim"
+    if key not in machine.known:
+        machine.unknown(key, "parameter")
+    return symbol(key)
 
 
 def _method_same(
@@ -354,7 +378,7 @@ LIBRARY: dict[str, _Handler] = {
     **dict.fromkeys(("pow", "powf"), _real_function(math.pow)),
     **dict.fromkeys(("floor", "floorf"), _real_function(math.floor)),
     **dict.fromkeys(("rand", "random", "lrand48"), lambda machine, values, template, name: _RAND),
-    **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof"), _first),
+    **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof", "unique_ptr", "shared_ptr"), _first),
     "cudaGetDeviceProperties": _properties,
     "cudaGetDeviceCount": _device_count,
     "cudaHostGetDevicePointer": _host_pointer,
@@ -367,6 +391,7 @@ METHODS: dict[str, _Method] = {
     **dict.fromkeys(("data", "data_ptr", "begin", "const_data_ptr", "mutable_data_ptr", "get"), _method_data),
     "size": _method_size,
     "numel": _method_numel,
+    **dict.fromkeys(("dim", "ndimension"), _method_dim),
     **dict.fromkeys(("contiguous", "cuda"), _method_same),
     "resize": _method_resize,
     **dict.fromkeys(("push_back", "emplace_back", "insert"), _method_push),

@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     substitute,
     symbol,
 )
-from gpuemu_lsp.engine.plan.host.syntax import HostProgram, expression_of
+from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, expression_of
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     Contents,
@@ -70,6 +70,8 @@ class Machine:
     evaluate: Callable[[Machine, Node | None], Value]
     execute: Callable[[Machine, Node], str | None]
     call: Callable[[Machine, Node], Value]
+    invoke: Callable[[Machine, HostFunction, list[Value], tuple[str, ...], int | None], Value]
+    """Executes a function of the program, a member function with the cell of its object."""
     scalable: frozenset[str] = frozenset()
     """``*`` or ``**`` if large constants become symbols, and the names of those that do not."""
     device: frozenset[str] = frozenset()
@@ -89,9 +91,13 @@ class Machine:
     path: str = ""
     depth: int = 0
     steps: int = 0
+    globals: dict[str, int | str] | None = None
+    """Variables at namespace scope that were used; None where they may have been changed before."""
+    numels: dict[str, str] = field(default_factory=dict)
+    """Tensors by the symbol of their number of elements."""
     struct_cells: dict[int, int] = field(default_factory=dict)
     expanding: frozenset[str] = frozenset()
-    _cells_made: int = 0
+    cells_made: int = 0
 
     def step(self) -> None:
         """Count a step.
@@ -109,17 +115,26 @@ class Machine:
 
     def declare(self, name: str, value: Value) -> int:
         """Declare a variable in the innermost scope and return its cell."""
-        self._cells_made += 1
-        self.cells[self._cells_made] = value
-        self.scopes[-1][name] = self._cells_made
-        return self._cells_made
+        self.cells_made += 1
+        self.cells[self.cells_made] = value
+        self.scopes[-1][name] = self.cells_made
+        return self.cells_made
 
     def lookup(self, name: str) -> int | str | None:
         """Return the cell of a variable, the text of a type, or None."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        return None
+        if self.globals is None or name not in self.program.variables or name in self.program.constants:
+            return None
+        if name not in self.globals:
+            outer, self.scopes = self.scopes, [self.globals]
+            self.globals[name] = ""
+            try:
+                self.execute(self, self.program.variables[name])
+            finally:
+                self.scopes = outer
+        return self.globals[name] or None
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -271,9 +286,9 @@ class Machine:
 
     def allocate(self, name: str, size: Polynomial | None, space: str, contents: Contents | None = None) -> Pointer:
         """Allocate memory of ``size`` bytes."""
-        self._cells_made += 1
-        self.heap[self._cells_made] = Allocation(name, size, space, contents or Contents())
-        return Pointer(self._cells_made, ZERO)
+        self.cells_made += 1
+        self.heap[self.cells_made] = Allocation(name, size, space, contents or Contents())
+        return Pointer(self.cells_made, ZERO)
 
     def set_contents(self, pointer: Value, contents: Contents) -> None:
         """Replace what is known of the contents of the memory at a pointer."""
@@ -357,7 +372,7 @@ def _with(value: Value, path: tuple[str, ...], inner: Value) -> Value:
         return inner
     record = value if isinstance(value, RecordValue) else RecordValue("")
     fields: Mapping[str, Value] = record.fields
-    return RecordValue(record.type, {**fields, path[0]: _with(fields.get(path[0], Unknown()), path[1:], inner)})
+    return replace(record, fields={**fields, path[0]: _with(fields.get(path[0], Unknown()), path[1:], inner)})
 
 
 def pointee(value: Value) -> str:

@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.plan.types import element_type
 _VECTOR = re.compile(r"(?:\w+::)*(?P<kind>\w*vector)\s*<\s*(?P<element>.+?)\s*(?:,[^<>]*)?>$")
 _ARRAY = re.compile(r"(?:std::)?array\s*<\s*(?P<element>.+?)\s*,\s*(?P<length>[^,<>]+)>$")
 _MAX_FIELDS = 64
+_OWNERS = frozenset({"unique_ptr", "shared_ptr"})
 
 
 def constructed(machine: Machine, type_text: str, node: Node | None, name: str) -> Value | None:
@@ -28,10 +29,49 @@ def constructed(machine: Machine, type_text: str, node: Node | None, name: str) 
     found = _VECTOR.match(type_text)
     if found is not None:
         return vector(machine, found["kind"], found["element"], node, name)
-    base = type_text.removeprefix("struct ").split("<")[0]
+    base = base_name(type_text)
+    if base_name(machine.program.aliases.get(base, base)) in _OWNERS:
+        given = _arguments(machine, node)
+        return given[0] if given and isinstance(given[0], Pointer) else None
     if base in machine.program.structs:
-        return _struct(machine, base, node)
+        return _object(machine, type_text, base, node)
     return None
+
+
+def base_name(type_text: str) -> str:
+    """Return the name of a class without its scope and template arguments."""
+    return type_text.removeprefix("struct ").split("<")[0].strip().split("::")[-1]
+
+
+def _split_arguments(type_text: str) -> list[str]:
+    inside = type_text.partition("<")[2].rpartition(">")[0]
+    return [] if "<" in inside or not inside.strip() else [part.strip() for part in inside.split(",")]
+
+
+def _object(machine: Machine, type_text: str, base: str, node: Node | None) -> Value:
+    """Return an object of a class of the program, after its constructor."""
+    listed = node is None or node.type in ("argument_list", "initializer_list")
+    values = _arguments(machine, node) if listed else []
+    template = tuple(map(machine.type_of, _split_arguments(type_text)))
+    constructors = [
+        one
+        for one in machine.program.functions.get(base, ())
+        if one.owner == base
+        and one.body is not None
+        and sum(each.type == "parameter_declaration" for each in one.parameters) <= len(values) <= len(one.parameters)
+    ]
+    if len(values) == 1 and isinstance(values[0], RecordValue) and values[0].type == base:
+        return values[0]
+    if not constructors or not listed:
+        made = _struct(machine, base, node)
+        return replace(made, template=template) if isinstance(made, RecordValue) and template else made
+    plain = _struct(machine, base, None)
+    if not isinstance(plain, RecordValue):
+        return plain
+    with machine.scope():
+        cell = machine.declare("this", replace(plain, template=template))
+        machine.invoke(machine, constructors[0], values, (), cell)
+    return machine.cells[cell]
 
 
 def _arguments(machine: Machine, node: Node | None) -> list[Value]:
@@ -120,7 +160,7 @@ def _struct(machine: Machine, name: str, node: Node | None) -> Value:
         for declarator in one.children_by_field_name("declarator"):
             if declarator.type == "function_declarator":
                 continue
-            value: Value = Unknown(type_text)
+            value: Value = Unknown(f"{type_text}*" if declarator.type == "pointer_declarator" else type_text)
             if node is not None and node.type == "initializer_list" and len(found) < len(values):
                 value = values[len(found)]
             elif default is not None:

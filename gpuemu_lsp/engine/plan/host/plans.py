@@ -36,9 +36,11 @@ from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
 from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, names, parse
+from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.model import Param
 
 _MAX_DIMS = 8
+_MULTIPLE = 128
 _TRUTH = {"true": "1", "false": "0"}
 
 
@@ -162,6 +164,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         return None
     extents = [substitute(extent, constraints.equal) for extent in one.launch.grid if extent is not None]
     ragged = frozenset(name for name in building.used if any(rounds_up(extent, name) for extent in extents))
+    dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)
     free = frozenset(name for name in building.used if constraints.is_free(name))
     passed = [arg.value for arg in args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)]
     known = frozenset[str]().union(*(names(one) for one in (*passed, *grid, *block, shared)))
@@ -180,6 +183,13 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
     return HostPlan(roles, launch, read, building.open)
+
+
+def _with_multiple(dim: DimSpec) -> DimSpec:
+    """Return a size that a kernel may expect to be a multiple of its tile, with such a value among those tried."""
+    low, high = dim.minimum or 1, dim.maximum or _MULTIPLE
+    suits = not dim.choices and not dim.include and low <= _MULTIPLE <= high and _MULTIPLE % dim.multiple_of == 0
+    return replace(dim, include=(_MULTIPLE,)) if suits else dim
 
 
 def _arguments(building: _Building, param: Param, value: Value) -> Iterator[PlanArg]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.plan.host.calls import bind_parameter, call
+from gpuemu_lsp.engine.plan.host.calls import bind_parameter, call, call_function
 from gpuemu_lsp.engine.plan.host.expressions import evaluate
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
 from gpuemu_lsp.engine.plan.host.statements import execute
@@ -25,6 +25,8 @@ class HostRun:
     launches: tuple[HostLaunch, ...]
     symbols: dict[str, HostSymbol]
     reads: tuple[tuple[int, Polynomial | None, int], ...]
+    numels: Mapping[str, str] = field(default_factory=dict)
+    """Tensors by the symbol of their number of elements."""
 
 
 def interpret(
@@ -38,8 +40,9 @@ def interpret(
     If ``scalable`` has ``*``, large constants become symbols, except those of the other names in it and of the names
     in device code, ``device``.
     """
-    machine = Machine(program, evaluate, execute, call, scalable, device)
+    machine = Machine(program, evaluate, execute, call, call_function, scalable, device)
     machine.function, machine.path = root.name, root.path
+    machine.globals = {} if root.name == "main" else None
     try:
         for name, _ in root.template:
             machine.scopes[-1][name] = "float"
@@ -49,7 +52,7 @@ def interpret(
             machine.execute(machine, root.body)
     except (LimitError, RecursionError):
         pass
-    return HostRun(tuple(machine.launches), machine.known, tuple(machine.reads))
+    return HostRun(tuple(machine.launches), machine.known, tuple(machine.reads), dict(machine.numels))
 
 
 def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:

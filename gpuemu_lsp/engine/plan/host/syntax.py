@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,6 +12,7 @@ from tree_sitter import Language, Node, Parser
 
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 
+_DEVICE = re.compile(r"__(?:device|constant|shared|managed)__")
 _FUNCTION_TYPES = frozenset({"function_definition"})
 _INNER = frozenset({
     "translation_unit", "namespace_definition", "declaration_list", "linkage_specification", "template_declaration",
@@ -51,6 +53,8 @@ class HostProgram:
     functions: dict[str, list[HostFunction]] = field(default_factory=dict)
     structs: dict[str, Node] = field(default_factory=dict)
     variables: dict[str, Node] = field(default_factory=dict)
+    templates: dict[str, tuple[tuple[str, Node | None], ...]] = field(default_factory=dict)
+    """Template parameters of structs."""
     aliases: dict[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
     kernels: frozenset[str] = frozenset()
@@ -92,17 +96,19 @@ def _declare(
         parameters = tuple(
             one
             for one in (listed.named_children if listed is not None else ())
-            if one.type in ("parameter_declaration", "optional_parameter_declaration")
+            if one.type in ("parameter_declaration", "optional_parameter_declaration") and text(one) != "void"
         )
         program.functions.setdefault(name, []).append(HostFunction(name, node, path, parameters, template, owner))
     elif node.type in ("struct_specifier", "class_specifier"):
         name_node = node.child_by_field_name("name")
         if name_node is not None and node.child_by_field_name("body") is not None:
             program.structs.setdefault(text(name_node), node)
+            program.templates.setdefault(text(name_node), template)
     elif node.type == "declaration":
         for one in node.children_by_field_name("declarator"):
             name = declared_name(one)
-            if name and one.type in ("init_declarator", "array_declarator"):
+            kinds = ("init_declarator", "array_declarator", "pointer_declarator", "identifier")
+            if name and owner is None and one.type in kinds and not _DEVICE.search(text(node)):
                 program.variables.setdefault(name, node)
     elif node.type == "alias_declaration":
         alias, type_ = node.child_by_field_name("name"), node.child_by_field_name("type")

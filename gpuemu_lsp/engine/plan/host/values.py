@@ -73,6 +73,8 @@ class RecordValue:
 
     type: str
     fields: Mapping[str, Value] = field(default_factory=dict)
+    template: tuple[str, ...] = ()
+    """Template arguments of a class of the program."""
 
 
 @dataclass(frozen=True, slots=True)
