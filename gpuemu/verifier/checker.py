@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import collections
 import contextlib
+import dataclasses
 import logging
+import math
 import os
 import random
 import threading
@@ -17,7 +19,9 @@ from gpuemu.verifier.cases import keep, store_root
 from gpuemu.verifier.devices import after_event, current_autocast, is_capturing, observing, recorded_event
 from gpuemu.verifier.judging import Judgement, judge_call
 from gpuemu.verifier.operations import Operation, PendingCheck, registered
-from gpuemu.verifier.records import FailureCallbackArgs, FailureRecord, OperationStatistics, Report
+from gpuemu.verifier.options import check_options, check_probability
+from gpuemu.verifier.records import FailureCallbackArgs, FailureRecord, Report
+from gpuemu.verifier.summary import log_line, print_summary
 from gpuemu.verifier.values import size_of, snapshot
 
 logger = logging.getLogger("gpuemu.verifier")
@@ -54,6 +58,8 @@ class EquivalenceChecker:
     _error: ClassVar[BaseException | None] = None
     _failures: ClassVar[collections.deque[FailureRecord]] = collections.deque(maxlen=_KEPT_FAILURES)
     _root: ClassVar[Path | None] = None
+    _log_every: ClassVar[float | None] = None
+    _line_due: ClassVar[float] = math.inf
 
     @classmethod
     def start(
@@ -65,6 +71,7 @@ class EquivalenceChecker:
         max_pending_bytes: int = MAX_PENDING_BYTES,
         on_error: Literal["raise", "warn"] = "raise",
         store: bool | str | os.PathLike[str] = True,
+        log_every: float | None = None,
     ) -> None:
         """Start the background thread and forget earlier calls; a checker that runs keeps its thread.
 
@@ -84,12 +91,10 @@ class EquivalenceChecker:
         store : bool or path
             Folder whose ``.gpuemu/`` gets the failing calls, the first eight of each operation, for
             ``gpuemu reproduce``. True is the folder of gpuemu.toml, or the current one; False stores nothing.
+        log_every : float, optional
+            Seconds between lines of the counts, as JSON, in the log ``gpuemu.verifier`` at level INFO.
         """
-        if on_error not in ("raise", "warn"):
-            raise ValueError(f"on_error is {on_error!r}; it is 'raise' or 'warn'")
-        if max_execution_queue_size < 0 or max_pending_bytes < 0:
-            raise ValueError("max_execution_queue_size and max_pending_bytes are not negative")
-        _check_probability(execution_sample_probability)
+        check_options(on_error, max_execution_queue_size, max_pending_bytes, execution_sample_probability, log_every)
         root = store_root(store)
         hooks = observing(_before, _after)
         with cls._lock:
@@ -97,6 +102,7 @@ class EquivalenceChecker:
             cls._observe_call, cls._observe_result = staticmethod(hooks[0]), staticmethod(hooks[1])
             cls._random = random.Random(seed)
             cls._max_checks, cls._max_bytes, cls._on_error = max_execution_queue_size, max_pending_bytes, on_error
+            cls._log_every, cls._line_due = log_every, math.inf if log_every is None else time.monotonic() + log_every
             cls._queue.clear()
             cls._pending_bytes, cls._error = 0, None
             cls._failures.clear()
@@ -154,7 +160,7 @@ class EquivalenceChecker:
     @classmethod
     def set_execution_sample_probability(cls, probability: float) -> None:
         """Set the share of calls that are checked whatever their inputs are; 0 turns all checks off."""
-        _check_probability(probability)
+        check_probability(probability)
         with cls._lock:
             cls._probability = probability
             cls._active = cls._running and probability > 0
@@ -176,7 +182,7 @@ class EquivalenceChecker:
     def statistics(cls) -> Report:
         """Return the counts since the start."""
         with cls._lock:
-            operations = {operation.shown: _copied(operation.statistics) for operation in registered()}
+            operations = {operation.shown: dataclasses.replace(operation.statistics) for operation in registered()}
             totals = {
                 name: sum(getattr(one, name) for one in operations.values())
                 for name in ("calls", "checked", "outliers", "failed", "dropped", "not_executed")
@@ -191,8 +197,6 @@ class EquivalenceChecker:
 
     _observe_call: ClassVar[Any] = None
     _observe_result: ClassVar[Any] = None
-
-    # ---- calls -------------------------------------------------------------------------------------------------------
 
     @classmethod
     def _before(cls, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCheck | None:
@@ -253,17 +257,19 @@ class EquivalenceChecker:
             if error is not None:
                 raise error
 
-    # ---- the thread --------------------------------------------------------------------------------------------------
-
     @classmethod
     def _work(cls) -> None:
         thread = threading.current_thread()
         while True:
+            cls._log_line()
             with cls._lock:
-                while cls._running and cls._thread is thread and not cls._queue:
-                    cls._lock.wait()
+                if cls._running and cls._thread is thread and not cls._queue:
+                    left = cls._line_due - time.monotonic()
+                    cls._lock.wait(None if left == math.inf else max(left, 0.0))
                 if not cls._running or cls._thread is not thread:
                     return
+                if not cls._queue:
+                    continue
                 pending = cls._queue.popleft()
                 cls._busy = 1
             try:
@@ -276,6 +282,12 @@ class EquivalenceChecker:
                         cls._busy = 0
                         cls._pending_bytes = max(0, cls._pending_bytes - pending.size)
                         cls._lock.notify_all()
+
+    @classmethod
+    def _log_line(cls) -> None:
+        if time.monotonic() >= cls._line_due:
+            cls._line_due = time.monotonic() + (cls._log_every or math.inf)
+            logger.info("%s", log_line(cls.statistics()))
 
     @classmethod
     def _judge(cls, pending: PendingCheck) -> None:
@@ -339,8 +351,6 @@ class EquivalenceChecker:
         if operation.reported_errors == 1:
             logger.error("%s, call %d was not checked: %r", operation.shown, pending.step, error, exc_info=error)
 
-    # ---- helpers -----------------------------------------------------------------------------------------------------
-
     @classmethod
     def _wait(cls, ends: float | None) -> None:
         if threading.current_thread() is cls._thread:
@@ -375,16 +385,6 @@ def _after(pending: PendingCheck, result: Any) -> None:
     EquivalenceChecker._after(pending, result)
 
 
-def _check_probability(probability: float) -> None:
-    if not 0 <= probability <= 1:
-        raise ValueError(f"the sample probability is {probability}; it is between 0 and 1")
-
-
-def _copied(statistics: OperationStatistics) -> OperationStatistics:
-    names = OperationStatistics.__slots__
-    return OperationStatistics(**{name: getattr(statistics, name) for name in names})
-
-
 @atexit.register
 def _at_exit() -> None:
     if EquivalenceChecker.is_running():
@@ -393,6 +393,7 @@ def _at_exit() -> None:
                 EquivalenceChecker.stop(timeout=_EXIT_SECONDS)
             except BaseException as error:
                 logger.error("a failure callback raised %r", error)
+            print_summary(EquivalenceChecker.statistics())
 
 
 os.register_at_fork(after_in_child=EquivalenceChecker._after_fork)
