@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.project.model import DimSpec
 _MAX_STEP = 2048
 _LARGEST = 4096
 _COMPLETE = 1 << 20
+_MAX_FEWER, _LEAST_BLOCK = 2, 32
 
 
 class Constraints:
@@ -115,6 +116,10 @@ class Constraints:
         """Return whether the value of a symbol may depend on others in a way that is not known."""
         return self._found.run.symbols[name].origin == "computed" or name in self._other
 
+    def is_multiple(self, name: str) -> bool:
+        """Return whether the program states of which number a size is a multiple: it then allows every multiple."""
+        return name in self._step
+
     def dim(self, name: str) -> DimSpec:
         """Return a symbol as a dim."""
         known = self._found.run.symbols[name]
@@ -164,7 +169,9 @@ def rounds_up(extent: Polynomial, name: str) -> bool:
         if atom.operator == "//" and direct:
             rest = add(atom.left, add(atom.right, ONE, -1), -1)
             constant = next((coefficient for factors, coefficient in rest.terms if not factors), 0)
-            if constant >= 0 and atom.left != symbol(name):
+            # `(n - 1 + 255) // 256` rounds up the number of rows `n - 1` of `n` row pointers.
+            least = -_MAX_FEWER if (atom.right.constant or 0) >= _LEAST_BLOCK else 0
+            if constant >= least and atom.left != symbol(name):
                 return True
         if atom.operator in ("min", "max") and (rounds_up(atom.left, name) or rounds_up(atom.right, name)):
             return True

@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.plan.types import element_type
 _VECTOR = re.compile(r"(?:\w+::)*(?P<kind>\w*vector)\s*<\s*(?P<element>.+?)\s*(?:,[^<>]*)?>$")
 _ARRAY = re.compile(r"(?:std::)?array\s*<\s*(?P<element>.+?)\s*,\s*(?P<length>[^,<>]+)>$")
 _MAX_FIELDS = 64
+_MAX_DEPTH = 24
 _OWNERS = frozenset({"unique_ptr", "shared_ptr"})
 
 
@@ -171,11 +172,35 @@ def _struct(machine: Machine, name: str, node: Node | None) -> Value:
     return RecordValue(name, found)
 
 
+def _parameter_object(machine: Machine, base: str, name: str, origin: str) -> Value:
+    """Return an object that a caller passes: each of its numbers may be any."""
+    made = _struct(machine, base, None)
+    if not isinstance(made, RecordValue):
+        return made
+    found: dict[str, Value] = {}
+    machine.depth += 1
+    for field, value in made.fields.items():
+        written = value.type if isinstance(value, Unknown) else ""
+        pointer = written.endswith("*")
+        known = written and (pointer or is_integer_type(machine.type_of(written)))
+        inner = machine.type_of(written.rstrip("*"))
+        found[field] = default_value(machine, inner, f"{name}_{field}", pointer, origin) if known else value
+    machine.depth -= 1
+    return replace(made, fields=found)
+
+
 def default_value(machine: Machine, type_text: str, name: str, pointer: bool, origin: str) -> Value:
     """Return the value of a parameter whose argument is not known."""
     if pointer:
         memory = machine.allocate(name, None, "parameter", Contents("any"))
         return machine.typed(memory, type_text)
+    held = _VECTOR.match(type_text)
+    if held is not None:
+        made = make_vector(machine, name, held["element"], machine.unknown(f"{name}_size", origin), "parameter", [])
+        machine.set_contents(made.fields["data"], Contents("any"))
+        return made
+    if base_name(type_text) in machine.program.structs and machine.depth < _MAX_DEPTH:
+        return _parameter_object(machine, base_name(type_text), name, origin)
     known = element_type(type_text)
     if is_integer_type(type_text):
         return machine.unknown(name, origin)

@@ -163,7 +163,11 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     if len(dims) > _MAX_DIMS:
         return None
     extents = [substitute(extent, constraints.equal) for extent in one.launch.grid if extent is not None]
-    ragged = frozenset(name for name in building.used if any(rounds_up(extent, name) for extent in extents))
+    ragged = frozenset(
+        name
+        for name in building.used
+        if constraints.is_multiple(name) or any(rounds_up(extent, name) for extent in extents)
+    )
     dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)
     free = frozenset(name for name in building.used if constraints.is_free(name))
     passed = [arg.value for arg in args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)]

@@ -60,7 +60,16 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     functions = [one for listed in program.functions.values() for one in listed]
     words = {id(one): set(_WORD.findall(one.node.text or b"")) for one in functions}
     wanted = {name.encode() for name in kernels}
-    reached = {id(one): one for one in functions if words[id(one)] & wanted and _launches(one)}
+    macros = {
+        name.encode()
+        for name, known in program.macros.definitions.items()
+        if any("<<<" in macro.body or "cudaLaunch" in macro.body for macro in known)
+    }
+    reached = {
+        id(one): one
+        for one in functions
+        if words[id(one)] & wanted and (_launches(one) or not macros.isdisjoint(words[id(one)]))
+    }
     direct = list(reached.values())
     waiting = list(direct)
     called: set[int] = set()
