@@ -11,7 +11,7 @@ from typing import Any, Self
 from gpuemu.ops import project_checks
 from gpuemu.ops.cases import OpCase, cropped, draw_case
 from gpuemu.ops.judging import Judged
-from gpuemu.ops.project_ops import find_op
+from gpuemu.ops.project_ops import SIZES, find_op, sized_schema
 from gpuemu.ops.runs import JudgingOptions, OpRunner, RunOp
 from gpuemu.ops.sent_results import SentResults
 from gpuemu.ops.stored_calls import StoredCall, call_of, stored_call, why_not_callable
@@ -31,6 +31,8 @@ from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.store import Store, StoredFailure
+
+_OPTIONS = {"dtypes", "layouts", "op_schema", "value_distribution"}
 
 
 class Client:
@@ -179,11 +181,13 @@ class Client:
         ValueError
             If gpuemu.toml does not say what to call.
         """
-        unknown = set(options) - {"dtypes", "layouts", "op_schema", "value_distribution"}
-        for name in sorted(unknown):
-            warnings.warn(f"{name} is ignored: state sizes in [ops.dims]", DeprecationWarning, stacklevel=2)
-            del options[name]
         spec = self._spec(op)
+        sizes = {name: options.pop(name) for name in SIZES if name in options}
+        if sizes and spec.args is None:
+            options["op_schema"] = sized_schema(spec, sizes)
+        for name in sorted({*options, *(sizes if spec.args is not None else ())} - _OPTIONS):
+            warnings.warn(f"{name} is ignored: state sizes in [ops.dims]", DeprecationWarning, stacklevel=2)
+            options.pop(name, None)
         call = self._own_op(spec)
         return self._fuzz(spec, call, iterations, seed, fail_fast, _renamed(options), JudgingOptions())
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, PointerSpec
 
 KERNEL = "kernel"
 """Execution mode of a ``[[kernels]]`` entry: the emulator runs it, and results of a program are no verdict of it."""
+SIZES: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "batch_sizes": ("batch", (1, 2, 4, 8)),
+    "seq_lengths": ("seq", (64, 128, 256, 512)),
+    "hidden_dims": ("hidden", (512, 768, 1024)),
+}
+"""Options of the original's ``fuzz_op``: the name of a dim, and its sizes by default."""
 
 
 def find_op(config: Path | None, name: str) -> KernelSpec:
@@ -49,6 +57,16 @@ def input_names(spec: KernelSpec) -> tuple[str, ...]:
         if isinstance(function, ast.FunctionDef) and function.name == spec.reference_function and function.args.args:
             return _read_keys(function, function.args.args[0].arg)
     return ()
+
+
+def sized_schema(spec: KernelSpec, sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return the schema of an op whose inputs have the original's shape ``[batch, seq, hidden]``.
+
+    ``sizes`` has ``batch_sizes``, ``seq_lengths`` and ``hidden_dims``; those that are missing are the original's.
+    """
+    dims = [{"name": name, "candidates": [*(sizes.get(key) or default)]} for key, (name, default) in SIZES.items()]
+    axes = [str(one["name"]) for one in dims]
+    return {"dims": dims, "inputs": [{"name": name, "dims": axes} for name in input_names(spec) or ("input",)]}
 
 
 def _read_keys(function: ast.FunctionDef, mapping: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.op_project import gelu_client
 
-from gpuemu.frameworks.pytorch import ValidationError, fuzz_pytorch_op, validate_pytorch
+from gpuemu.frameworks.pytorch import ValidationError, check_backward, fuzz_pytorch_op, validate_pytorch
 
 
 @pytest.fixture
@@ -71,3 +71,22 @@ def test_backward(client):
     options["dtypes"] = ["float16", "bfloat16"]
     assert fuzz_pytorch_op(client, "gelu", lambda i: Wrong.apply(i["x"]) * 1.0, **options).failed > 0
     assert fuzz_pytorch_op(client, "gelu", lambda i: gelu(i["x"]), **options).failed == 0
+
+
+def test_compiled_functions(client):
+    """`torch.compile` keeps results and gradients, and an error in them."""
+    compiled = torch.compile(gelu, backend="aot_eager")
+    assert check_backward(compiled, [torch.randn(6, 5)], gelu).passed
+    wrong = torch.compile(lambda x: gelu(x) * 1.01, backend="aot_eager")
+    assert check_backward(wrong, [torch.randn(6, 5)], gelu).failures
+    with validate_pytorch(client, "gelu", {"x": (x := torch.randn(6, 7))}, check_backward=True) as context:
+        context["output"] = compiled(x)
+    assert context["gradients"]["x"].passed
+
+
+def test_fp8(client):
+    x = torch.randn(6, 7).to(torch.float8_e4m3fn)
+    with validate_pytorch(client, "gelu", {"x": x}) as context:
+        context["output"] = gelu(x.float()).to(torch.float8_e4m3fn)
+    with pytest.raises(ValidationError), validate_pytorch(client, "gelu", {"x": x}) as context:
+        context["output"] = (gelu(x.float()) * 2).to(torch.float8_e4m3fn)

@@ -60,6 +60,18 @@ def test_shapes_of_several_inputs_must_be_stated(tmp_path):
         found.get_test_case("square")
 
 
+@pytest.mark.filterwarnings("error")
+def test_sizes_of_the_original(tmp_path, monkeypatch):
+    (tmp_path / "mylib.py").write_text("SHAPES = []\n\n\ndef square(values):\n    return values**2\n")
+    found = client(tmp_path, _OP + 'op = "mylib:square"\n')
+    sizes = {"batch_sizes": [3], "seq_lengths": [5, 7], "hidden_dims": [9]}
+    assert found.fuzz_op("square", seed=1, iterations=6, **sizes).passed == 6
+    stated = _OP + 'op = "mylib:square"\n[ops.dims]\nn = { max = 9 }\n[ops.args]\nvalues = { in = ["n"] }\n'
+    (tmp_path / "gpuemu.toml").write_text(stated)
+    with pytest.raises(DeprecationWarning, match=r"batch_sizes is ignored: state sizes in \[ops.dims\]"):
+        found.fuzz_op("square", seed=1, iterations=1, **sizes)
+
+
 def test_a_reproduced_case_has_its_inputs(tmp_path):
     found = client(tmp_path, _OP)
     seed = found.fuzz_op_client_side("square", wrong, iterations=1, seed=1, dtypes=["float32"]).failures[0].seed
