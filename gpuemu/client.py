@@ -188,8 +188,8 @@ class Client:
         for name in sorted({*options, *(sizes if spec.args is not None else ())} - _OPTIONS):
             warnings.warn(f"{name} is ignored: state sizes in [ops.dims]", DeprecationWarning, stacklevel=2)
             options.pop(name, None)
-        call = self._own_op(spec)
-        return self._fuzz(spec, call, iterations, seed, fail_fast, _renamed(options), JudgingOptions())
+        rounds = JudgingOptions(each_operation_rounds=True)  # a Python function may, as in `gpuemu test`
+        return self._fuzz(spec, self._own_op(spec), iterations, seed, fail_fast, _renamed(options), rounds)
 
     # ---- stored failures ---------------------------------------------------------------------------------------------
 

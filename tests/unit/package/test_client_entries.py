@@ -72,6 +72,13 @@ def test_sizes_of_the_original(tmp_path, monkeypatch):
         found.fuzz_op("square", seed=1, iterations=1, **sizes)
 
 
+def test_operations_of_a_python_function_round_to_its_dtype(tmp_path):
+    (tmp_path / "mylib.py").write_text("def square(values):\n    return values * values + 2 * values + 1\n")
+    reference = "def reference(inputs):\n    return (inputs['values'] + 1) ** 2\n"
+    found = client(tmp_path, _OP + 'op = "mylib:square"\n', reference)
+    assert found.fuzz_op("square", seed=42, iterations=40, dtypes=["float16"]).passed == 40
+
+
 def test_a_reproduced_case_has_its_inputs(tmp_path):
     found = client(tmp_path, _OP)
     seed = found.fuzz_op_client_side("square", wrong, iterations=1, seed=1, dtypes=["float32"]).failures[0].seed
