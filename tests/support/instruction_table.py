@@ -392,13 +392,23 @@ movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r1
 ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0,%r1}, [%r9]
 wgmma.fence.sync.aligned
 wgmma.commit_group.sync.aligned
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0,%f1,%f2,%f3}, %d6, %d6, 1, 1, 1, 0, 0
+wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r0,%r1}, {%r2,%r3,%r4,%r5}, %d6, 0, 1, -1, 1
+wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0,%f1,%f2,%f3}, %d6, %d6, %r0, 0, 1, 1, 1, 0, 0
+wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r0,%r1,%r2,%r3}, %d6, %d6, 1
 tcgen05.wait::ld.sync.aligned
 """
 
 ELSEWHERE = """
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r9], [%d6], 16, [%r9]
 cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r9], [%d6, {%r0}], [%r9]
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%r9], [%d6, {%r0,%r1}], [%r9], %h0
+cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r9], [%d6, {%r0,%r1,%r2}], [%r9], {%h0}
+cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r9], [%r9], 16, [%r9]
+cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d6, {%r0,%r1}], [%r9]
 cp.async.bulk.commit_group
+cp.async.bulk.wait_group.read 0
+tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r9], %d6
 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d6], [%r9], 16
 tex.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1}]
 tld4.r.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1}]

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
+from gpuemu_lsp.engine.emulator.launch.bulk_copies import UNSUPPORTED, BulkCopies
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
@@ -94,12 +95,15 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     runtime = DeviceRuntime(arena, request.max_printed)
     prepared = prepare(request, kernel, arena, runtime.address)
     runtime.heap = prepared.heap
+    bulk = BulkCopies(arena, request)
+    runtime.bulk = bulk.execute
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
     scheduler = Scheduler(prepared, clocks, versions)
     ready = time.perf_counter()
     try:
         report = scheduler.run()
+        bulk.report_to(report)
     except AssumptionError as error:
         kernel.force_varying(versions.shape, error.site)
         raise _Again(milliseconds) from None
@@ -119,6 +123,7 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
         launch_ms=(finished - ready - compiling) * 1e3,
         started=translated + compiling,
         counted=counting.counters() if counting is not None else None,
+        unknown_map=bulk.unknown_map,
     )
 
 
@@ -131,8 +136,12 @@ def _outcome(
     launch_ms: float,
     started: float,
     counted: Counters | None,
+    unknown_map: bool,
 ) -> Outcome:
     events = collect_events(prepared, report)
+    if unknown_map:
+        # The tiles never arrived: whatever else was found is no fault of the program.
+        events = tuple(event for event in events if event.rule == UNSUPPORTED)
     # A failed assert is a call and a trap in PTX: the event is the trap's, the text the call's.
     if runtime.assertion is not None:
         events = tuple(

@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
     async_copy,
     atomics,
     barriers,
+    bulk_copy,
     collectives,
     device_runtime,
     fences_and_hints,
@@ -42,6 +43,7 @@ _FAMILIES: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruc
     (arithmetic.supported, arithmetic.emit_arithmetic),
     (matrix.supported, matrix.emit_matrix),
     (async_copy.supported, async_copy.emit_copy),
+    (bulk_copy.supported, bulk_copy.emit_bulk_copy),
     (mbarrier.supported, mbarrier.emit_mbarrier),
 )
 """(supported, emit) of the families that need only the emitter, and no control flow."""

@@ -34,6 +34,21 @@ _EXPECTED, _TRANSACTIONS, _PHASE = 20, 40, 61
 _TX_BITS = 21
 
 
+def after_transactions(state: int, count: int) -> int:
+    """Return the object after ``complete_tx`` of ``count`` bytes: what generated code does, for bulk copies."""
+    pending, expected = state & _COUNT, state >> _EXPECTED & _COUNT
+    missing = (state >> _TRANSACTIONS) - count & (1 << _TX_BITS) - 1
+    phase = state >> _PHASE
+    if not pending and not missing:
+        pending, phase = expected, phase + 1 & 7
+    return pending | expected << _EXPECTED | missing << _TRANSACTIONS | phase << _PHASE
+
+
+def outstanding(state: int) -> int:
+    """Return the bytes that the phase of an object is short of."""
+    return state >> _TRANSACTIONS & (1 << _TX_BITS) - 1
+
+
 def add_mbarrier(module: ir.Module, check: Value, race_lane: Value) -> None:
     """Add ``mbarrier(ctx, site, lanes, operation, flags)``; ``flags`` are access flags.
 

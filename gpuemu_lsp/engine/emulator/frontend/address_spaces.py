@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpuemu_lsp.engine.emulator.ir.opcodes import type_bytes
 from gpuemu_lsp.engine.emulator.ir.program import VariableSlot
@@ -10,6 +11,9 @@ from gpuemu_lsp.engine.ptx.model import Module, Variable
 
 _RED_ZONE = 128
 """Unaddressable bytes between shared variables, in which an overrun of one variable is detected."""
+
+_SWIZZLING = ("cp.async.bulk.tensor", "wgmma")
+_TILE = 1024
 
 RESERVED_SHARED = Variable("%reserved_smem_offset_1", "shared", "b8", 1024, 16)
 """Shared memory reserved for the system (PTX ISA section 10.31), a variable like any other here.
@@ -45,7 +49,13 @@ def lay_out_shared(module: Module, declared: Mapping[str, Variable]) -> tuple[di
     """Return the slots of shared variables, and the offset of dynamic shared memory after the static variables."""
     everything = {v.name: v for v in module.variables if v.space == "shared"} | dict(declared)
     static = {name: v for name, v in everything.items() if v.size}
-    slots, size = lay_out_variables(static, 128, _RED_ZONE)
+    minimum = 128
+    if any(name in module.text for name in _SWIZZLING):
+        # Swizzled tiles lie at multiples of 1024 bytes. Kernels that declare less rely on ptxas, which begins shared
+        # memory there and leaves no gaps between tiles of whole kilobytes.
+        minimum = _TILE
+        static = {n: replace(v, alignment=_TILE) if v.size % _TILE == 0 else v for n, v in static.items()}
+    slots, size = lay_out_variables(static, minimum, _RED_ZONE)
     # All extern arrays without a size start at the same address (CUDA C++ Programming Guide, ``__shared__``).
     slots.update({name: VariableSlot(size, 0) for name, v in everything.items() if not v.size})
     return slots, size

@@ -14,6 +14,9 @@ BARRIER_RESULT = "%barrier_result"
 PUSH, POP, COPY = "%push", "%pop", "%copy"
 """Pseudo-instructions of a recursive call: save live registers, restore them, and copy a parameter."""
 
+ASYNC_PROXY = "async_proxy"
+"""Modifier of loads that the asynchronous proxy makes (PTX ISA section 8.6), not the thread itself."""
+
 BUILTIN_CALLS = frozenset({"vprintf", "__assertfail", "malloc", "free"})
 """Functions of the device runtime, which have no PTX body: the emulator implements them."""
 
@@ -31,7 +34,19 @@ def is_barrier(instruction: Instruction) -> bool:
 def is_collective(instruction: Instruction) -> bool:
     """Whether the lanes of its member mask must execute the instruction converged (``.sync``: 9.7.9, 9.7.13)."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
-    if opcode in ("shfl", "vote", "match", "redux", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"):
+    if opcode in (
+        "shfl",
+        "vote",
+        "match",
+        "redux",
+        "elect",
+        "mma",
+        "wmma",
+        "wgmma",
+        "ldmatrix",
+        "stmatrix",
+        "movmatrix",
+    ):
         return "sync" in modifiers
     return opcode in ("bar", "barrier") and "warp" in modifiers
 

@@ -143,8 +143,13 @@ class Program:
 
     @cached_property
     def has_async_copies(self) -> bool:
-        """Whether the kernel contains ``cp.async``."""
-        return any(instruction.opcode == "cp" for block in self.blocks for instruction in block.code)
+        """Whether the kernel contains ``cp.async``, other than bulk copies."""
+        return any(i.opcode == "cp" and i.modifiers[1:2] != ("bulk",) for block in self.blocks for i in block.code)
+
+    @cached_property
+    def has_bulk_copies(self) -> bool:
+        """Whether the kernel contains ``cp.async.bulk``."""
+        return any(i.opcode == "cp" and i.modifiers[1:2] == ("bulk",) for block in self.blocks for i in block.code)
 
     @cached_property
     def calls_malloc(self) -> bool:

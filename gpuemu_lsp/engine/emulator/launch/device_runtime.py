@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
+from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import BulkOperation
 from gpuemu_lsp.engine.emulator.codegen.instructions.device_runtime import FUNCTIONS, ROWS
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 
@@ -63,6 +65,7 @@ class DeviceRuntime:
         self._size = 0
         self.assertion: str | None = None
         self.heap: Heap | None = None
+        self.bulk: Callable[[int, int, int, int], None] | None = None
         self._function = CALLBACK(self._called)
 
     @property
@@ -76,6 +79,10 @@ class DeviceRuntime:
         return "".join(self._printed)
 
     def _called(self, context: int, site: int, mask: int, which: int) -> None:
+        if which >= BulkOperation.TENSOR_LOAD:
+            assert self.bulk is not None
+            self.bulk(context, site, mask, which)
+            return
         # Lane after lane, in order: the lines of a warp's printf appear by thread number.
         rows = [np.ctypeslib.as_array((ctypes.c_int64 * 32).from_address(context + offset)) for offset in ROWS]
         for lane in lanes_of(mask):

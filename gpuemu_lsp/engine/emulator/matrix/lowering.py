@@ -13,10 +13,11 @@ from dataclasses import replace
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.permutation import FRAGMENTS, ROWS, TRANSPOSE
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
+from gpuemu_lsp.engine.emulator.matrix.warpgroup import lower_group
 from gpuemu_lsp.engine.emulator.matrix.wmma import Fragment, FragmentElement, fragment_of, tiles_of
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
 
-OPCODES = frozenset({"mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"})
+OPCODES = frozenset({"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"})
 
 EVERY_LANE = Immediate(0xFFFFFFFF, "int")
 
@@ -272,6 +273,7 @@ def _wmma_mma(out: _Lowering, instruction: Instruction) -> bool:
 _LOWER: Mapping[str, Callable[[_Lowering, Instruction], bool]] = {
     "mma": _mma,
     "wmma": _wmma,
+    "wgmma": lower_group,
     "ldmatrix": _ldmatrix,
     "stmatrix": _stmatrix,
     "movmatrix": _movmatrix,

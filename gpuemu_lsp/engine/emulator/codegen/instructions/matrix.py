@@ -23,7 +23,7 @@ _BUFFER_BYTES = 8 * 32 * (8 + 4 + 4 + 4)
 
 def supported(instruction: Instruction) -> bool:
     """Return whether this is a product or a permutation, to which the front end lowers matrix instructions."""
-    # wmma, ldmatrix and stmatrix have become loads, stores, products and permutations.
+    # wmma, wgmma, ldmatrix and stmatrix have become loads, stores, products and permutations.
     return instruction.opcode in PERMUTATIONS or (instruction.opcode == "mma" and product_of(instruction) is not None)
 
 

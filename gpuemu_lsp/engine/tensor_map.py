@@ -1,0 +1,149 @@
+"""Tensor maps: descriptors of tensors in global memory for the tensor memory accelerator (PTX ISA section 5.5).
+
+The 128 bytes of a ``CUtensorMap`` are opaque: kernels hand them on, copy them, or change them by instructions. Here
+they hold a record of our own, which begins with a magic number, so that other bytes are recognised as no tensor map.
+
+=======  =========================================================
+bytes    content, little-endian
+=======  =========================================================
+0-7      magic number
+8-15     address of the tensor
+16-35    sizes of the dimensions in elements, the contiguous one first
+40-71    distances in bytes of the second to fifth dimension
+72-81    sizes of the box (the tile of one copy), 16 bits each
+82-83    bytes of an element, swizzle: address bits changed, 0 to 3
+84       rank
+=======  =========================================================
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpuemu_lsp.engine.execution import Buffer, StructArgument
+
+MAP_BYTES: Final = 128
+
+_MAGIC: Final = 0x70614D726F736E54
+_LAYOUT: Final = struct.Struct("<QQ5I4x4Q5H3B")
+_ADDRESS_OFFSET: Final = 8
+_MOST_DIMENSIONS: Final = 5
+_LARGEST_BOX: Final = 256
+_ELEMENT_SIZES: Final = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tensor in global memory and the box that one copy moves; the contiguous dimension comes first.
+
+    ``strides`` are the distances in bytes of all dimensions but the first. ``swizzle`` is 0, or the number of address
+    bits that the pattern changes: 1, 2 and 3 for the swizzles of 32, 64 and 128 bytes (section 5.5.7).
+    """
+
+    address: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_size: int
+    swizzle: int = 0
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.sizes)
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that one copy moves, elements outside of the tensor included."""
+        result = self.element_size
+        for size in self.box:
+            result *= size
+        return result
+
+
+def tensor_map_problem(tensor: TensorMap) -> str | None:
+    """Return why ``cuTensorMapEncodeTiled`` would refuse the map, None if it would not (CUDA driver API, section 6.32).
+
+    The address is not tested: it is known at the launch only.
+    """
+    rank = tensor.rank
+    if not 1 <= rank <= _MOST_DIMENSIONS:
+        return f"a tensor map has 1 to 5 dimensions, not {rank}"
+    if len(tensor.box) != rank or len(tensor.strides) != rank - 1:
+        return f"{rank} dimensions need {rank} sizes of the box and {rank - 1} strides"
+    if tensor.element_size not in _ELEMENT_SIZES:
+        return f"elements have 1, 2, 4 or 8 bytes, not {tensor.element_size}"
+    if not all(1 <= size <= 1 << 32 for size in tensor.sizes):
+        return f"the sizes {tensor.sizes} are not all between 1 and 2^32"
+    if not all(1 <= size <= _LARGEST_BOX for size in tensor.box):
+        return f"the sizes of the box {tensor.box} are not all between 1 and {_LARGEST_BOX}"
+    if not all(stride % 16 == 0 and 0 <= stride < 1 << 40 for stride in tensor.strides):
+        return f"the strides {tensor.strides} are not all multiples of 16 bytes below 2^40"
+    inner = tensor.box[0] * tensor.element_size
+    if inner % 16:
+        return f"the first dimension of the box has {inner} bytes, not a multiple of 16"
+    if tensor.swizzle not in (0, 1, 2, 3):
+        return f"a swizzle changes 0 to 3 address bits, not {tensor.swizzle}"
+    if tensor.swizzle and inner > 16 << tensor.swizzle:
+        return f"the first dimension of the box has {inner} bytes, more than the swizzle's {16 << tensor.swizzle}"
+    return None
+
+
+def encode(tensor: TensorMap) -> bytes:
+    """Return the 128 bytes of a map.
+
+    Raises
+    ------
+    ValueError
+        If ``cuTensorMapEncodeTiled`` would refuse it.
+    """
+    problem = tensor_map_problem(tensor)
+    if problem is not None:
+        raise ValueError(problem)
+
+    def filled(values: Sequence[int], count: int) -> tuple[int, ...]:
+        return (*values, *(0,) * (count - len(values)))
+
+    record = _LAYOUT.pack(
+        _MAGIC,
+        tensor.address,
+        *(size & 0xFFFFFFFF for size in filled(tensor.sizes, 5)),
+        *filled(tensor.strides, 4),
+        *filled(tensor.box, 5),
+        tensor.element_size,
+        tensor.swizzle,
+        tensor.rank,
+    )
+    return record.ljust(MAP_BYTES, b"\0")
+
+
+def decode(data: bytes) -> TensorMap | None:
+    """Return the map in 128 bytes, None if they hold none."""
+    magic, address, *rest = _LAYOUT.unpack(data[: _LAYOUT.size])
+    if magic != _MAGIC:
+        return None
+    sizes, strides, box, (element, swizzle, rank) = rest[:5], rest[5:9], rest[9:14], rest[14:]
+    whole = tuple(size or 1 << 32 for size in sizes[:rank])
+    tensor = TensorMap(address, whole, tuple(strides[: rank - 1]), tuple(box[:rank]), element, swizzle)
+    # Copied bytes may be damaged: a map that cannot be encoded is none.
+    return tensor if tensor_map_problem(tensor) is None else None
+
+
+def tensor_map_argument(name: str, tensor: TensorMap, buffer: Buffer) -> StructArgument:
+    """Return a map as a kernel parameter of 128 bytes (``__grid_constant__ const CUtensorMap``).
+
+    The address of ``tensor`` is an offset in bytes to the buffer that it describes.
+
+    Raises
+    ------
+    ValueError
+        If ``cuTensorMapEncodeTiled`` would refuse the map, or it describes more than the buffer holds.
+    """
+    last = sum((size - 1) * stride for size, stride in zip(tensor.sizes[1:], tensor.strides, strict=True))
+    end = tensor.address + last + tensor.sizes[0] * tensor.element_size
+    if end > buffer.data.size:
+        raise ValueError(f"the tensor map ends at byte {end} of `{buffer.name}`, which has {buffer.data.size}")
+    return StructArgument(name, encode(tensor), ((_ADDRESS_OFFSET, buffer),))
