@@ -1,0 +1,84 @@
+"""``gpuemu run`` and ``gpuemu nvcc``: whole CUDA programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuemu_lsp.engine.jobs.run import fingerprinted
+from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_USAGE
+from gpuemu_lsp.engine.report.json_format import finding_record
+from gpuemu_lsp.engine.report.text import TextStyle, render_finding
+from gpuemu_lsp.engine.runtime.findings import has_errors
+from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
+from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, nvcc_command
+
+
+def nvcc(arguments: Sequence[str]) -> int:
+    """Compile as nvcc does with ``arguments``; return its exit code."""
+    try:
+        return subprocess.run(nvcc_command(arguments), check=False).returncode
+    except ProgramBuildError as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def run(words: Sequence[str], seconds: float, form: str, output: Path | None) -> int:
+    """Run a program and check its launches; return its exit status, or the code of the first problem.
+
+    ``words`` are sources and arguments, or a program and its arguments. Standard output is the program's: the result
+    goes to standard error, or to ``output``.
+    """
+    sources = [word for word in words if word.endswith((".cu", ".cpp", ".cc"))]
+    sources = list(words[: len(sources)]) if words[0] in sources else []
+    with tempfile.TemporaryDirectory(prefix="gpuemu-run-") as folder:
+        program = Path(words[0])
+        if sources:
+            program = Path(folder) / program.stem
+            status = nvcc(["-o", str(program), *sources])
+            if status:
+                print("gpuemu: the program was not built.", file=sys.stderr)
+                return EXIT_USAGE
+        try:
+            result = run_program([str(program.absolute()), *words[max(len(sources), 1) :]], RunLimits(seconds))
+        except OSError as error:
+            print(f"gpuemu: {program}: {error.strerror}", file=sys.stderr)
+            return EXIT_USAGE
+    findings = result.findings
+    text = _text(result, form)
+    if output is not None:
+        output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="", file=sys.stderr)
+    if has_errors(findings):
+        return EXIT_FINDINGS
+    complete = result.problem is None and 0 < result.launches == result.completed and not findings
+    return result.exit_status if complete else EXIT_USAGE
+
+
+def _text(result: ProgramRun, form: str) -> str:
+    root = str(Path.cwd())
+    findings = fingerprinted(result.findings, root)
+    if form == "json":
+        document = {
+            "version": 1,
+            "exit_status": result.exit_status,
+            "launches": result.launches,
+            "checked": result.completed,
+            "seconds": result.seconds,
+            "problem": result.problem,
+            "findings": [finding_record(finding, root) for finding in findings],
+        }
+        return json.dumps(document, indent=2) + "\n"
+    blocks = [render_finding(finding, root, TextStyle()) for finding in findings]
+    noun = "launch" if result.launches == 1 else "launches"
+    closing = f"gpuemu: checked {result.completed} of {result.launches:,} {noun}"
+    if result.launches == 0:
+        closing = "gpuemu: the program made no launch (was it built by `gpuemu nvcc`?): nothing was checked"
+    if result.problem is not None:
+        closing += f"; {result.problem}"
+    return "\n".join([*blocks, f"{closing}; exit status {result.exit_status}; {result.seconds:.1f} s\n"])

@@ -1,0 +1,47 @@
+"""Arguments of ``gpuemu run`` and ``gpuemu nvcc``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuemu_lsp.cli.arguments import Verbs, positive
+
+RUN_EXIT_CODES = (
+    "Exit codes: the program's own if every launch was checked and nothing was found; 1 error findings; 2 it could "
+    "not be built or run, or a launch was not checked; 3 internal error."
+)
+
+
+def add(verbs: Verbs) -> None:
+    """Add the parsers."""
+    run = verbs.add_parser(
+        "run",
+        help="run a CUDA program without a GPU and check every launch",
+        epilog=RUN_EXIT_CODES,
+    )
+    run.add_argument("program", nargs="+", metavar="PROGRAM", help="a program built by `gpuemu nvcc`, or .cu files")
+    run.add_argument(
+        "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"
+    )
+    run.add_argument("--format", choices=("text", "json"), default="text", help="format of the result")
+    run.add_argument("--output", type=Path, metavar="FILE", help="write the result to FILE instead of standard error")
+    run.set_defaults(run=_run)
+
+    nvcc = verbs.add_parser(
+        "nvcc", help="compile like nvcc, for `gpuemu run`: make NVCC='gpuemu nvcc'", add_help=False, prefix_chars="\0"
+    )
+    nvcc.add_argument("arguments", nargs="*", metavar="ARG", help="arguments of nvcc")
+    nvcc.set_defaults(run=_nvcc)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.commands.run import run
+
+    return run(options.program, options.timeout, options.format, options.output)
+
+
+def _nvcc(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.commands.run import nvcc
+
+    return nvcc(options.arguments)

@@ -1,0 +1,109 @@
+"""Device memory that lasts from launch to launch, shared with the program.
+
+Its addresses are those that the program sees. Allocations are never placed where another one was, so that a pointer to
+freed memory is recognised for the whole run.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.execution import Bytes
+from gpuemu_lsp.engine.runtime.call_sites import CallSite
+
+BASE = 0x5E3D_0000_0000
+"""Address of device memory in the program. As a pair of 32-bit numbers its upper half is unlikely: an integer of
+24,125, or a float below the smallest normal one."""
+
+SIZE = 64 << 30
+"""Bytes of address space; memory is used only where it is touched."""
+
+_ALIGNMENT = 256
+_GAP = 4096
+_FIRST = 16 << 20
+
+
+@dataclass(slots=True)
+class DeviceAllocation:
+    """Memory from one ``cudaMalloc``: its address in the program, size in bytes, and the call.
+
+    ``initialised`` has a bool per byte; ``freed`` is the call that freed it, None while it is live.
+    """
+
+    address: int
+    size: int
+    site: CallSite | None
+    initialised: npt.NDArray[np.bool_] = field(repr=False)
+    freed: CallSite | None = None
+    live: bool = True
+
+    @property
+    def description(self) -> str:
+        """Size and place, for messages."""
+        place = f", allocated at {self.site}" if self.site else ""
+        return f"{self.size} bytes{place}"
+
+
+class DeviceMemory:
+    """The file behind device memory, and its allocations by address."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.memfd_create("gpuemu-device-memory")
+        os.ftruncate(self.descriptor, SIZE)
+        self._map = mmap.mmap(self.descriptor, SIZE, flags=mmap.MAP_SHARED)
+        self._bytes: Bytes = np.frombuffer(self._map, dtype=np.uint8)
+        self._next = BASE + _FIRST
+        self._addresses: list[int] = []
+        self._allocations: list[DeviceAllocation] = []
+
+    def allocate(self, size: int, site: CallSite | None, limit: int) -> DeviceAllocation | None:
+        """Allocate ``size`` bytes; None if live allocations would exceed ``limit`` bytes or addresses run out."""
+        used = sum(one.size for one in self._allocations if one.live)
+        if used + size > limit or self._next + size + _GAP > BASE + SIZE:
+            return None
+        allocation = DeviceAllocation(self._next, size, site, np.zeros(size, np.bool_))
+        self._addresses.append(allocation.address)
+        self._allocations.append(allocation)
+        self._next = -(-(self._next + size + _GAP) // _ALIGNMENT) * _ALIGNMENT
+        return allocation
+
+    def free(self, allocation: DeviceAllocation, site: CallSite | None) -> None:
+        """Free an allocation and give its whole pages back to the system."""
+        allocation.live, allocation.freed = False, site
+        allocation.initialised = np.zeros(0, np.bool_)
+        page = mmap.PAGESIZE
+        low = -(-(allocation.address - BASE) // page) * page
+        high = (allocation.address - BASE + allocation.size) // page * page
+        if high > low:
+            self._map.madvise(mmap.MADV_REMOVE, low, high - low)
+
+    def find(self, address: int) -> DeviceAllocation | None:
+        """Return the allocation, live or freed, that an address is in or just past the end of."""
+        index = bisect_right(self._addresses, address) - 1
+        if index < 0:
+            return None
+        allocation = self._allocations[index]
+        return allocation if address <= allocation.address + allocation.size else None
+
+    def nearest(self, address: int) -> DeviceAllocation | None:
+        """Return the last allocation that begins at or before an address."""
+        index = bisect_right(self._addresses, address) - 1
+        return self._allocations[index] if index >= 0 else None
+
+    def view(self, allocation: DeviceAllocation) -> Bytes:
+        """Return the bytes of an allocation; writing to them writes device memory."""
+        low = allocation.address - BASE
+        return self._bytes[low : low + allocation.size]
+
+    def addresses_in(self, allocation: DeviceAllocation) -> list[DeviceAllocation]:
+        """Return the live allocations whose addresses are in an allocation's memory, in aligned words."""
+        words = self.view(allocation)[: allocation.size // 8 * 8].view(np.uint64)
+        found = np.unique(words[(words >= np.uint64(BASE)) & (words < np.uint64(self._next))])
+        targets = {id(one): one for one in map(self.find, found.tolist()) if one is not None and one.live}
+        return list(targets.values())

@@ -1,0 +1,86 @@
+"""Messages of the program's runtime library: an operation, and words and byte strings in its body."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from socket import socket
+
+from gpuemu_lsp.engine.runtime.call_sites import Frame
+
+_MAX_BODY = 1 << 30
+_HEADER = struct.Struct("<II")
+
+
+class RuntimeCall(IntEnum):
+    """The operations, as in the library's source."""
+
+    MODULE = 1
+    FUNCTION = 2
+    ALLOCATE = 3
+    FREE = 4
+    TRANSFER = 5
+    LAUNCH = 6
+
+
+class MessageError(Exception):
+    """A message that the library does not send: the program has damaged its memory or uses the connection itself."""
+
+
+class Message:
+    """One message; its fields are read in order."""
+
+    def __init__(self, operation: RuntimeCall, body: bytes) -> None:
+        self.operation = operation
+        self._body = body
+        self._at = 0
+
+    def word(self) -> int:
+        """Return the next 64-bit word."""
+        return int.from_bytes(self._take(8), "little")
+
+    def data(self) -> bytes:
+        """Return the next byte string."""
+        return self._take(self.word())
+
+    def text(self) -> str:
+        """Return the next byte string as text."""
+        return self.data().decode("utf-8", "replace")
+
+    def frames(self) -> list[Frame]:
+        """Return the next call stack, innermost call first."""
+        return [(self.word(), os.fsdecode(self.data())) for _ in range(min(self.word(), 64))]
+
+    def _take(self, size: int) -> bytes:
+        if self._at + size > len(self._body):
+            raise MessageError(f"a message of operation {self.operation} is too short")
+        self._at += size
+        return self._body[self._at - size : self._at]
+
+
+def receive(connection: socket) -> Iterator[Message]:
+    """Yield the program's messages until it ends.
+
+    Raises
+    ------
+    MessageError
+        If something else arrives.
+    TimeoutError
+        If the connection's time limit passes.
+    """
+    with connection.makefile("rb") as stream:
+        while True:
+            header = stream.read(_HEADER.size)
+            if len(header) < _HEADER.size:
+                return
+            operation, size = _HEADER.unpack(header)
+            if operation not in set(RuntimeCall) or size > _MAX_BODY:
+                raise MessageError(f"operation {operation} with {size} bytes is not one of the runtime library")
+            yield Message(RuntimeCall(operation), stream.read(size))
+
+
+def reply(connection: socket, *words: int) -> None:
+    """Answer the last message."""
+    connection.sendall(struct.pack(f"<I{len(words)}Q", len(words), *words))

@@ -1,0 +1,13 @@
+#include <cuda_runtime.h>
+
+__global__ void twice(float* x) { x[threadIdx.x] *= 2; }
+
+int main() {
+    float *x, host[64] = {};
+    cudaMalloc(&x, 64 * sizeof(float));
+    cudaMemset(x, 0, 64 * sizeof(float));
+    twice<<<1, 64>>>(x);
+    cudaFree(x);
+    cudaFree(x);  // bug: memory/out-of-bounds
+    return 0;
+}

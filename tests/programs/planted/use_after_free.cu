@@ -1,0 +1,14 @@
+#include <cuda_runtime.h>
+
+__global__ void twice(float* x) {
+    x[threadIdx.x] *= 2;  // bug: memory/out-of-bounds
+}
+
+int main() {
+    float *x, host[64] = {};
+    cudaMalloc(&x, 64 * sizeof(float));
+    cudaMemset(x, 0, 64 * sizeof(float));
+    cudaFree(x);
+    twice<<<1, 64>>>(x);
+    return 0;
+}

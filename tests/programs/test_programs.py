@@ -1,0 +1,83 @@
+"""Whole CUDA programs: built by ``gpuemu nvcc``, run by ``gpuemu run``, in processes of their own.
+
+They need nvcc, the extra ``run``; without it they are skipped, unless ``GPUEMU_REQUIRE_PROGRAMS`` is set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, nvcc_folder
+
+HERE = Path(__file__).parent
+GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def toolchain() -> None:
+    try:
+        nvcc_folder()
+    except ProgramBuildError as error:
+        if os.environ.get("GPUEMU_REQUIRE_PROGRAMS"):
+            raise
+        pytest.skip(str(error))
+
+
+def gpuemu(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*GPUEMU, *words], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "printed", "status"),
+    [("saxpy", "y[10] = 60\n", 7), ("pointers", "300 1197\n", 0), ("errors", "out of memory: 1\n", 0)],
+)
+def test_a_correct_program_keeps_its_output_and_exit_code(name: str, printed: str, status: int) -> None:
+    done = gpuemu("run", str(HERE / "clean" / f"{name}.cu"))
+    assert (done.stdout, done.returncode) == (printed, status), done.stderr
+
+
+@pytest.mark.parametrize("source", sorted((HERE / "planted").glob("*.cu")), ids=lambda path: path.stem)
+def test_a_planted_bug_is_found_on_its_line(source: Path, tmp_path: Path) -> None:
+    lines = source.read_text().splitlines()
+    line, rule = next((i, text.rpartition("bug: ")[2]) for i, text in enumerate(lines) if "bug: " in text)
+    launch = next(i for i, text in enumerate(lines) if "<<<" in text)
+    allocation = next(i for i, text in enumerate(lines) if "cudaMalloc" in text)
+    output = tmp_path / "result.json"
+    done = gpuemu("run", str(source), "--format", "json", "--output", str(output))
+    assert done.returncode == 1, done.stderr
+    found = json.loads(output.read_text())["findings"]
+    assert {(one["rule"], one["range"]["start"]["line"]) for one in found} == {(rule, line)}
+    related = {one["range"]["start"]["line"]: one["message"] for one in found[0]["related"]}
+    assert "bytes, allocated at" in related[allocation]
+    if line < launch:
+        assert "launched here as" in related[launch]
+
+
+def test_a_program_built_with_a_makefile_s_options_runs_with_arguments(tmp_path: Path) -> None:
+    program = tmp_path / "saxpy"
+    built = gpuemu("nvcc", "-O2", "-arch=sm_60", "-o", str(program), str(HERE / "clean" / "saxpy.cu"))
+    assert built.returncode == 0, built.stderr
+    done = gpuemu("run", str(program), "20")
+    assert (done.stdout, done.returncode) == ("y[10] = 60\n", 7)
+    alone = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert "start it with `gpuemu run`" in alone.stderr
+
+
+def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+    source = tmp_path / "endless.cu"
+    source.write_text("#include <cuda_runtime.h>\nint main() { int* x; cudaMalloc(&x, 4); for (;;) {} }\n")
+    done = gpuemu("run", str(source), "--timeout", "2")
+    assert done.returncode == 2
+    assert "its time limit" in done.stderr
+
+
+def test_a_program_without_a_launch_is_not_clean() -> None:
+    done = gpuemu("run", "/bin/true")
+    assert done.returncode == 2
+    assert "nothing was checked" in done.stderr
