@@ -50,6 +50,11 @@ def claim_on_read_launch(
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if event is not None and event.buffer in launch.uncertain:
         return None
+    if launch.uncertain and event is not None and event.rule == "memory/out-of-bounds":
+        buffers = {arg.param for arg in plan.args if isinstance(arg, TensorArg)}
+        # Far outside a buffer of assumed length, an access is in memory that is not a buffer's.
+        if event.buffer not in buffers and ".shared" not in event.instruction and ".local" not in event.instruction:
+            return None
     if (
         launch.unseen
         and event is not None

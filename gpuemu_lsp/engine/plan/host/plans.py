@@ -168,7 +168,9 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         for name in building.used
         if constraints.is_multiple(name) or any(rounds_up(extent, name) for extent in extents)
     )
-    dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)
+    if not building.open:
+        # Buffers of assumed lengths hold small sizes only.
+        dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)
     free = frozenset(name for name in building.used if constraints.is_free(name))
     passed = [arg.value for arg in args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)]
     known = frozenset[str]().union(*(names(one) for one in (*passed, *grid, *block, shared)))
