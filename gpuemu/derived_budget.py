@@ -68,6 +68,7 @@ def judge_result(
     torch: bool = False,
     precisions: frozenset[str] = frozenset(),
     rounded: frozenset[str] = frozenset(),
+    separate: bool = False,
 ) -> DerivedVerdict | None:
     """Compare results with a reference within the error that rounding explains.
 
@@ -83,6 +84,8 @@ def judge_result(
     rounded : frozenset
         Narrow formats to which every operation of the function rounds its result; only those of inputs and outputs
         count. Others compute in fp32 and round what they store.
+    separate : bool
+        Whether the function runs in a process of its own, where the rounding of its steps cannot be simulated.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def judge_result(
     def evaluated(given: Mapping[str, Any], **_: Any) -> tuple[Any, ...]:
         return function({name: given[name].reshape(array.shape) for name, array in inputs.items()})
 
-    reference = Reference("<ground truth>", "", evaluated, (), False, torch, live=True)
+    reference = Reference("<ground truth>", "", evaluated, (), False, torch, live=True, separate=separate)
     try:
         expected = call(reference, plan, case)
     except ReferenceFailure:

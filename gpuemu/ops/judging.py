@@ -136,7 +136,9 @@ def _difference(
         result = reference.function(ReferenceInputs(dict(values), {}, tuple(values)), **extra)
         return tuple(leaves(result).values())
 
-    derived = judge_result(function, inputs, outputs, torch=reference.torch, rounded=rounded)
+    derived = judge_result(
+        function, inputs, outputs, torch=reference.torch, rounded=rounded, separate=reference.separate
+    )
     if derived is None:
         default = ToleranceConfig.for_dtype(dtype)
         return compare(output, expected, Tolerance(default.rtol, default.atol, explicit=False))

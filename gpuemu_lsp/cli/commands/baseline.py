@@ -76,7 +76,7 @@ def store_baseline(tag: str, options: CheckOptions, jobs: int | None) -> int:
 
 
 def diff(tag: str, options: CheckOptions, jobs: int | None, fail: bool, form: str, threshold: float | None) -> int:
-    """Compare with a baseline; return 1 for a regression if ``fail``, 2 without a baseline or measurements."""
+    """Compare with a baseline; return 1 for a regression if ``fail``, 2 without one, or if something did not run."""
     found = read_baseline(tag)
     if found is None:
         return EXIT_USAGE
@@ -92,11 +92,15 @@ def diff(tag: str, options: CheckOptions, jobs: int | None, fail: bool, form: st
         document["findings"] = [finding_record(item, root) for item in (*regressed, *measured.run.findings)]
         print_out(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        print_out(render_comparison(comparison, root, OutputOptions().style()))
+        style = OutputOptions().style()
+        # Without them, an op that has run neither before nor now would only be counted as unchanged.
+        not_run = [item for item in measured.run.findings if item.rule == "engine/not-executed"]
+        blocks = [render_finding(item, str(root), style) for item in not_run if item.severity is not Severity.HINT]
+        print_out("\n".join([*blocks, render_comparison(comparison, root, style)]))
     if measured.run.exit_code == EXIT_INTERNAL:
         return EXIT_INTERNAL
-    if comparison.having(REGRESSION):
-        return EXIT_FINDINGS if fail else EXIT_CLEAN
+    if fail and comparison.having(REGRESSION):
+        return EXIT_FINDINGS
     both = any(change.presence == "both" for change in comparison.changes)
     incomplete = any(kernel.status in ("not-executed", "error") for kernel in measured.run.kernels)
     return EXIT_CLEAN if both and not incomplete else EXIT_USAGE

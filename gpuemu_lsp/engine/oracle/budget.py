@@ -125,7 +125,6 @@ from gpuemu_lsp.engine.oracle.perturb import (
     spread,
 )
 from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation, exact_inputs
-from gpuemu_lsp.engine.oracle.stdin_scripts import StdinScript
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.project.model import Tolerance
 
@@ -248,7 +247,7 @@ def _derived(evaluation: ReferenceEvaluation, outputs: list[TensorArg]) -> dict[
         failing = ~np.isfinite(exact) if expected.overflowed and case.finite else False
         # Of a script in a process of its own only the inputs are perturbed: intermediate results, such as the argument
         # of an exponential, have larger errors than those of the inputs.
-        script = isinstance(evaluation.reference.function, StdinScript)
+        script = evaluation.reference.separate
         growth = 1.0 if is_traced else _growth(case) * (_SCRIPT if script else 1.0)
         floor = _floor(exact, arg, case, arithmetic, is_traced)
         # The mean of the row: random errors may leave one element unmoved that others of its kind show to be sensitive.

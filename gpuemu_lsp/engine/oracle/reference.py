@@ -66,6 +66,8 @@ class Reference:
     """It may also be meant for tensors where ``torch`` is False, and for arrays where it is True."""
     live: bool = False
     """Of a running program, whose streams, import path, globals and devices stay. New arrays are not traced."""
+    separate: bool = False
+    """Evaluated in a process of its own, where its intermediate results are not traced."""
 
     @property
     def result_line(self) -> int | None:
@@ -111,7 +113,7 @@ def load(path: str, function: str = "reference") -> Reference:
     """
     if is_stdin_script(path, function):
         folder = str(Path(path).resolve().parent)
-        return Reference(path, folder, StdinScript(path, folder), (), everything=True)
+        return Reference(path, folder, StdinScript(path, folder), (), everything=True, separate=True)
     loader = _FreshLoader(path)
     spec = importlib.util.spec_from_loader(_MODULE, loader, origin=path)
     assert spec is not None
