@@ -152,6 +152,8 @@ class ReadLaunch:
     """Sizes of buffers that callers give and the kernel is not passed: callers may relate them to those that it is."""
     host: bool = False
     """The launch is one of CUDA host code."""
+    open_lengths: bool = False
+    """The program does not show how large some buffers are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,8 @@ class Plan:
     """The block size is a guess, so a fault that depends on the block size is not reported."""
     fixed_block: bool = False
     """``assumed_block``, and the kernel does not read ``blockDim``: it is written for one unknown block size."""
+    unknown_sizes: frozenset[str] = frozenset()
+    """Dims of an inferred plan that are numbers of the launch which the program does not determine."""
     uncertain_lengths: frozenset[str] = frozenset()
     """Tensors of an inferred plan whose length the probe could not determine."""
     triton: TritonOptions | None = None

@@ -117,6 +117,7 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
         notes=_notes(roles, launch),
         assumed_block=launch.assumed_block,
         fixed_block=launch.fixed_block,
+        unknown_sizes=frozenset(dim.name for dim in launch.host_sizes),
         alternative=alternative,
     )
     return plan, roles.findings

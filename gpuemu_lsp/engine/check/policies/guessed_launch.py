@@ -58,6 +58,11 @@ def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Ca
     if event.buffer in plan.uncertain_lengths:
         return not_checked(finding)
     own = event.buffer == LOCAL_MEMORY
+    if plan.unknown_sizes and known is None and event.rule == "memory/out-of-bounds":
+        # They may depend on the arguments: the program need not launch it with these together.
+        return _as_information(finding, _UNKNOWN_SIZES.format(", ".join(sorted(plan.unknown_sizes))))
+    if known is None and not own and _is_of_another_block(plan, case):
+        return _as_information(finding, _ASSUMED_BLOCK)
     if known is None and not own and plan.assumed_block and event.rule in _ARRAY_RULES:
         # Shared arrays are declared for one number of threads.
         return _as_information(finding, _ASSUMED_BLOCK)
@@ -76,12 +81,19 @@ def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Ca
     return finding
 
 
+_UNKNOWN_SIZES = "; the program does not determine {}"
 _ASSUMED_BLOCK = "; the block size is an assumption"
 _MULTIPLE_OF = "; if sizes are always multiples, set `multiple_of` in `dims` in gpuemu.toml"
 
 
 def _as_information(finding: Finding, note: str = "") -> Finding:
     return replace(finding, severity=Severity.INFORMATION, message=f"{finding.message}{note}")
+
+
+def _is_of_another_block(plan: Plan, case: Case) -> bool:
+    """Return whether no template argument of the instance is an extent of the block, as the size of a tile is."""
+    arguments = [int(text) for text in re.findall(r"\b\d+\b", plan.entry.partition("<")[2])]
+    return bool(arguments) and not {*case.block, math.prod(case.block)} & set(arguments)
 
 
 def _needs_multiples(event: Event, arg: TensorArg) -> bool:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import math
 
-from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, add, divide, multiply, number, remainder
+from gpuemu_lsp.engine.plan.host.symbolic import (
+    ONE,
+    UNKNOWN_OFFSET,
+    ZERO,
+    Polynomial,
+    add,
+    divide,
+    multiply,
+    number,
+    remainder,
+    symbol,
+)
 from gpuemu_lsp.engine.plan.host.values import FloatValue, Pointer, Ranged, Truth, Unknown, Value
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
@@ -23,7 +34,8 @@ def operate(operator: str, left: Value, right: Value) -> Value:
     """Return the result of a binary operator."""
     left, right = promoted(left), promoted(right)
     if isinstance(left, Pointer) and isinstance(right, Polynomial) and operator in ("+", "-"):
-        bytes_ = multiply(right, number(left.element or 1))
+        # Elements may have a type whose size is not known.
+        bytes_ = symbol(UNKNOWN_OFFSET) if left.element is None else multiply(right, number(left.element))
         return Pointer(left.allocation, add(left.offset, bytes_, 1 if operator == "+" else -1), left.element, left.type)
     if isinstance(left, Polynomial) and isinstance(right, Polynomial):
         return _integers(operator, left, right)

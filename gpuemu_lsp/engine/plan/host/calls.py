@@ -65,7 +65,7 @@ def call(machine: Machine, node: Node) -> Value:
     if isinstance(found, str):
         return cast(machine, found, machine.evaluate(machine, arguments[0])) if arguments else Unknown(found)
     if found is not None:
-        held = machine.cells[found]
+        held = machine.held(found)
         if isinstance(held, Closure):
             return call_closure(machine, held, [machine.evaluate(machine, one) for one in arguments])
         if isinstance(held, HostFunctionName):
@@ -157,7 +157,7 @@ def call_function(
     machine.function, machine.path = function.name, function.path
     machine.depth += 1
     try:
-        held = machine.cells[this] if this is not None else None
+        held = machine.held(this) if this is not None else None
         if this is not None and isinstance(held, RecordValue):
             machine.scopes[-1]["this"] = this
             parameters = machine.program.templates.get(held.type, ())
@@ -187,7 +187,7 @@ def _initialise(machine: Machine, listed: Node) -> None:
     for one in listed.named_children:
         name = text(one.named_children[0]) if one.named_children else ""
         given = next((part for part in one.named_children if part.type in ("argument_list", "initializer_list")), None)
-        held = machine.cells[this] if isinstance(this, int) else None
+        held = machine.held(this) if isinstance(this, int) else None
         if not isinstance(this, int) or given is None or not isinstance(held, RecordValue):
             continue
         before = held.fields.get(name, Unknown())

@@ -84,7 +84,7 @@ def _identifier(machine: Machine, node: Node) -> Value:
     name = text(node)
     found = machine.lookup(name)
     if isinstance(found, int):
-        return machine.cells[found]
+        return machine.held(found)
     if isinstance(found, str):
         inner = expression_of(found)
         if inner is not None and element_type(found) is None and found != name:
@@ -100,7 +100,7 @@ def _identifier(machine: Machine, node: Node) -> Value:
         return value
     this = machine.lookup("this")
     if isinstance(this, int):
-        record = machine.cells[this]
+        record = machine.held(this)
         if isinstance(record, RecordValue) and base in record.fields:
             return record.fields[base]
     return Unknown()

@@ -63,7 +63,7 @@ def launch(machine: Machine, node: Node, callee: Node | None, configuration: lis
     template = template_arguments(machine, template_node)
     cell = machine.lookup(name)
     if isinstance(cell, int):
-        value = machine.cells[cell]
+        value = machine.held(cell)
         if not isinstance(value, HostFunctionName):
             for one in arguments:
                 escape(machine, machine.evaluate(machine, one))

@@ -318,6 +318,10 @@ class Machine:
 
     # ---- variables
 
+    def held(self, cell: int) -> Value:
+        """Return the value of a variable, unknown for one that the current path has not declared."""
+        return self.cells.get(cell, Unknown())
+
     def get(self, place: Lvalue) -> Value:
         """Return the value of an lvalue."""
         value = self.cells.get(place.cell, Unknown())

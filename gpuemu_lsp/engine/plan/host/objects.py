@@ -72,7 +72,7 @@ def _object(machine: Machine, type_text: str, base: str, node: Node | None) -> V
     with machine.scope():
         cell = machine.declare("this", replace(plain, template=template))
         machine.invoke(machine, constructors[0], values, (), cell)
-    return machine.cells[cell]
+    return machine.held(cell)
 
 
 def _arguments(machine: Machine, node: Node | None) -> list[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, add, multiply, number
+from gpuemu_lsp.engine.plan.host.symbolic import UNKNOWN_OFFSET, ZERO, Polynomial, add, multiply, number, symbol
 from gpuemu_lsp.engine.plan.host.syntax import text
 from gpuemu_lsp.engine.plan.host.values import Lvalue, Pointer, RecordValue, Value
 
@@ -19,7 +19,7 @@ def place_of(machine: Machine, node: Node | None) -> Lvalue | Pointer | None:
         if isinstance(cell, int):
             return Lvalue(cell)
         this = machine.lookup("this")
-        if isinstance(this, int) and cell is None and text(node) in _fields(machine.cells[this]):
+        if isinstance(this, int) and cell is None and text(node) in _fields(machine.held(this)):
             return Lvalue(this, (text(node),))
         return None
     if node.type == "parenthesized_expression":
@@ -70,7 +70,9 @@ def subscript_place(machine: Machine, node: Node) -> Lvalue | Pointer | None:
         data = base.fields.get("data")
         base = data if isinstance(data, Pointer) else base
     if isinstance(base, Pointer):
-        offset = multiply(index, number(base.element or 1)) if isinstance(index, Polynomial) else ZERO
+        offset = ZERO
+        if isinstance(index, Polynomial):
+            offset = symbol(UNKNOWN_OFFSET) if base.element is None else multiply(index, number(base.element))
         return Pointer(base.allocation, add(base.offset, offset), base.element, base.type)
     if isinstance(base, RecordValue):
         owner = place_of(machine, node.child_by_field_name("argument"))

@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.constraints import Constraints, rounds_up
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch, host_launches, is_complete
 from gpuemu_lsp.engine.plan.host.symbolic import (
+    UNKNOWN_OFFSET,
     Polynomial,
     TooComplexError,
     add,
@@ -184,6 +185,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         unseen=frozenset(building.unseen),
         hidden=frozenset(hidden),
         host=True,
+        open_lengths=building.open,
     )
     file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
@@ -306,6 +308,8 @@ def _is_placed(memory: Allocation, pointer: Pointer, known: ElementType) -> bool
 
 def _elements(memory: Allocation, pointer: Pointer, known: ElementType, whole: bool) -> Polynomial | None:
     """Return the length of a buffer in values, from its begin if it is ``whole``; None if it is not known."""
+    if UNKNOWN_OFFSET in symbols(pointer.offset):
+        return None
     if memory.elements is not None and memory.size is None:
         return memory.elements if pointer.offset.constant == 0 else None
     if memory.size is None:

@@ -264,7 +264,7 @@ def _counter(
         step = int(strided[1])
     elif not re.fullmatch(rf"\+\+\s*{name}|{name}\s*\+\+", changed):
         return None
-    begin, end = machine.cells[cell], machine.evaluate(machine, right)
+    begin, end = machine.held(cell), machine.evaluate(machine, right)
     if not isinstance(begin, Polynomial) or not isinstance(end, Polynomial) or step == 0:
         return None
     past = add(end, number(1)) if operator == "<=" else end
@@ -289,7 +289,7 @@ def _forget(machine: Machine, body: Node | None) -> None:
             target = node.child_by_field_name("left") or node.child_by_field_name("argument")
             if target is not None and target.type == "identifier":
                 cell = machine.lookup(text(target))
-                if isinstance(cell, int) and isinstance(machine.cells[cell], Polynomial | FloatValue | Ranged | Truth):
+                if isinstance(cell, int) and isinstance(machine.held(cell), Polynomial | FloatValue | Ranged | Truth):
                     machine.cells[cell] = machine.unknown(text(target), "computed")
         pending += node.named_children
 

@@ -66,6 +66,10 @@ def number(value: int) -> Polynomial:
     return Polynomial((((), value),)) if value else ZERO
 
 
+UNKNOWN_OFFSET = "unknown offset"
+"""Symbol of a number of bytes that no other value determines. No identifier of a program has a blank."""
+
+
 def symbol(name: str) -> Polynomial:
     """Return an unknown integer."""
     return Polynomial((((SizeSymbol(name),), 1),))

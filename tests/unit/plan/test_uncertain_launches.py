@@ -1,0 +1,99 @@
+"""Launches of a program of which some numbers are not known: nothing is claimed that these would decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.requests.targets import collect
+
+INSTANCES = """
+#include <stdio.h>
+template <int TILE> __global__ void product(float* c, const float* a, const float* b, int wide, int other) {
+  __shared__ float left[TILE][TILE], right[TILE][TILE];
+  float sum = 0;
+  int begin = wide * TILE * blockIdx.y;
+  for (int from = begin, at = TILE * blockIdx.x; from <= begin + wide - 1; from += TILE, at += TILE * other) {
+    left[threadIdx.y][threadIdx.x] = a[from + wide * threadIdx.y + threadIdx.x];
+    right[threadIdx.y][threadIdx.x] = b[at + other * threadIdx.y + threadIdx.x];
+    __syncthreads();
+    for (int k = 0; k < TILE; ++k) sum += left[threadIdx.y][k] * right[k][threadIdx.x];
+    __syncthreads();
+  }
+  c[other * TILE * blockIdx.y + TILE * blockIdx.x + other * threadIdx.y + threadIdx.x] = sum;
+}
+extern float *device_a, *device_b, *device_c;
+int multiply(int argc, char** argv, int block_size, const dim3& a, const dim3& b) {
+  dim3 threads(block_size, block_size), grid(b.x / threads.x, a.y / threads.y);
+  if (block_size == 16) product<16><<<grid, threads>>>(device_c, device_a, device_b, a.x, b.x);
+  else product<32><<<grid, threads>>>(device_c, device_a, device_b, a.x, b.x);
+  return 0;
+}
+int main(int argc, char** argv) {
+  int block_size = 32;
+  dim3 a(5 * 2 * block_size, 5 * 2 * block_size, 1), b(5 * 4 * block_size, 5 * 2 * block_size, 1);
+  return multiply(argc, argv, block_size, a, b);
+}
+"""
+OPAQUE_ELEMENTS = """
+#include <time.h>
+__global__ void spin(clock_t* out, clock_t count) { out[0] = count; }
+__global__ void total(clock_t* clocks, int n) {
+  clock_t sum = 0;
+  for (int i = threadIdx.x; i < n; i += 32) sum += clocks[i];
+  clocks[threadIdx.x] = sum;
+}
+int main() {
+  int streams = 32;
+  clock_t* device;
+  cudaMalloc((void**)&device, 2 * streams * sizeof(clock_t));
+  for (int i = 0; i < streams; ++i) {
+    spin<<<1, 1>>>(&device[2 * i], 10);
+    spin<<<1, 1>>>(&device[2 * i + 1], 10);
+  }
+  total<<<1, 32>>>(device, 2 * streams);
+  cudaDeviceSynchronize();
+}
+"""
+STATIC_LOCAL = """
+__global__ void fill(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = 1.0f;
+}
+void once(float* x, int n) {
+  static bool first = true;
+  int blocks = (n + 255) / 256;
+  if (first) fill<<<blocks, 256>>>(x, n);
+  first = false;
+}
+void chosen(int which, float* x, int n) {
+  switch (which) {
+    case 1: fill<<<(n + 63) / 64, 64>>>(x, n); break;
+    case 2: once(x, n); break;
+    default: once(x, n);
+  }
+  bool skip = which == 1;
+  if (!skip || which > 4) once(x, n);
+}
+int main(int argc, char** argv) {
+  float* x;
+  cudaMalloc(&x, 1000 * sizeof(float));
+  int which = argc > 1 ? atoi(argv[1]) : 2;
+  chosen(which, x, 1000);
+  for (int i = 0; i < 3; ++i) chosen(which, x, 1000);
+}
+"""
+
+
+@pytest.mark.parametrize("text", [INSTANCES, OPAQUE_ELEMENTS, STATIC_LOCAL])
+def test_a_correct_program_has_no_error(tmp_path: Path, text: str) -> None:
+    source = tmp_path / "program.cu"
+    source.write_text(text)
+    requests = collect([str(source)], CheckOptions(), tmp_path).requests
+    events = [event for request in requests for event in check_kernel(request)]
+    assert [one for one in events if isinstance(one, Finding) and one.severity is Severity.ERROR] == []
+    assert sum(isinstance(one, KernelReport) for one in events) == len(requests) >= 1
