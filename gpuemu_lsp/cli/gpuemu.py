@@ -64,6 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--format", choices=("text", "json"), default="text")
     doctor.set_defaults(run=_doctor)
 
+    register = verbs.add_parser("register", help="write a kernel's entry of gpuemu.toml, with what was found filled in")
+    register.add_argument("target", metavar="FILE:KERNEL", help="an unregistered kernel of a file")
+    register.set_defaults(run=_register)
+
     init = verbs.add_parser("init", help="write a gpuemu.toml and an example kernel that passes")
     init.add_argument("-n", "--name", default=None, help="the project's name (default: the folder's)")
     init.add_argument("-t", "--target-dir", type=Path, default=Path(), metavar="DIR", help="target folder (default: .)")
@@ -98,6 +102,12 @@ def _doctor(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.doctor import doctor
 
     return doctor(options.format)
+
+
+def _register(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.commands.register import register
+
+    return register(options.target)
 
 
 def _init(options: argparse.Namespace) -> int:

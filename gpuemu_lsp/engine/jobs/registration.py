@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.plan.entry import choose_kernel, instances
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.skeleton import argument_key, guessed_plan
 from gpuemu_lsp.engine.project.expressions import names
+from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.python import read_model_pair, read_python
@@ -26,7 +27,9 @@ from gpuemu_lsp.engine.workers.wire import from_json
 
 
 def registration(payload: Json) -> Iterator[Json]:
-    """Yield ``{entry, reference}``, TOML to append and a Python source; or ``{trouble}`` with the reason.
+    """Yield ``{entry, reference, questions}``, or ``{trouble}`` with the reason.
+
+    They are TOML to append, a Python source, and a question for each extent that was not found and is assumed.
 
     ``payload`` has the ``request`` of an unregistered kernel, and the ``source`` and ``reference`` paths for the entry.
     In a trusted workspace the kernel is probed in the emulator to infer shapes; nothing else is executed.
@@ -43,11 +46,14 @@ def registration(payload: Json) -> Iterator[Json]:
     if plan is None:
         yield {"trouble": why}
         return
+    unknown = _open(plan)
+    plan = _assumed(plan, unknown)
     text = skeleton(plan)
     if original.spec.source.endswith(".py"):
         plan, text = _with_model(original, request, plan, source, reference)
         source += _name(original)
-    yield {"entry": entry(request, plan, source, reference), "reference": text}
+    questions: list[Json] = [_question(arg) for arg in plan.args if arg.param in unknown]
+    yield {"entry": entry(request, plan, source, reference, unknown), "reference": text, "questions": questions}
 
 
 def _with_model(
@@ -75,8 +81,13 @@ def _text(request: CheckRequest) -> str:
     return Path(request.spec.source).read_text(encoding="utf-8-sig") if request.text is None else request.text
 
 
-def entry(request: CheckRequest, plan: Plan, source: str, reference: str) -> str:
-    """Return a ``[[kernels]]`` block with everything that was inferred, for the author to correct."""
+def entry(
+    request: CheckRequest, plan: Plan, source: str, reference: str, unknown: Collection[str] = frozenset()
+) -> str:
+    """Return a ``[[kernels]]`` block with everything that was inferred, for the author to correct.
+
+    ``unknown`` are the parameters whose extents are assumed: each has a question in a comment.
+    """
     lines = ["[[kernels]]", f"name = {toml(request.spec.name)}"]
     lines += [f"source = {toml(source)}", f"reference = {toml(reference)}", f"entry = {toml(plan.entry)}"]
     lines += ["", "[kernels.dims]"]
@@ -91,7 +102,9 @@ def entry(request: CheckRequest, plan: Plan, source: str, reference: str) -> str
         lines.append(f"{dim.name} = {{ {', '.join(parts)} }}")
     if not plan.dims:
         lines.pop()
-    lines += ["", "[kernels.args]", *(_argument(arg) for arg in plan.args)]
+    lines += ["", "[kernels.args]"]
+    for arg in plan.args:
+        lines += [f"# {_question(arg)}", _argument(arg)] if arg.param in unknown else [_argument(arg)]
     lines += ["", "[kernels.launch]", f"grid = {_expressions(plan.grid)}", f"block = {_expressions(plan.block)}"]
     if str(plan.shared) != "0":
         lines.append(f"shared = {_formula(plan.shared)}")
@@ -151,6 +164,29 @@ def _guessed(request: CheckRequest, prepared: PreparedKernel) -> Plan | None:
         if instance.expression in prepared.artifact.entries:
             return guessed_plan(replace(context, bindings=instance.bindings), instance.expression, prepared.place)
     return None
+
+
+def _open(plan: Plan) -> frozenset[str]:
+    """Return the buffers whose extents neither the program nor a probing launch shows."""
+    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    read = plan.read_launch.uncertain if plan.read_launch is not None else frozenset()
+    return frozenset(arg.param for arg in tensors if not arg.shape or arg.param in read | plan.uncertain_lengths)
+
+
+def _assumed(plan: Plan, unknown: Collection[str]) -> Plan:
+    """Return a plan in which buffers of unknown extent have that of the first size, which is the likeliest one."""
+    if not plan.dims:
+        return plan
+    shape = (parse_expression(plan.dims[0].name),)
+    args = (
+        replace(arg, shape=shape) if isinstance(arg, TensorArg) and arg.param in unknown else arg for arg in plan.args
+    )
+    return replace(plan, args=tuple(args))
+
+
+def _question(arg: TensorArg | ScalarArg) -> str:
+    assumed = ", ".join(map(str, arg.shape)) if isinstance(arg, TensorArg) else ""
+    return f"How large is `{arg.param}`? " + (f"Assumed: {assumed}." if assumed else "It was not found.")
 
 
 def _argument(arg: TensorArg | ScalarArg) -> str:

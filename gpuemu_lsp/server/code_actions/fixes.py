@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.project.edits import TextChange, kernel_index, set_in_kernel
@@ -87,14 +86,6 @@ def errors_of(data: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
             if isinstance(expected, int | float) and isinstance(actual, int | float):
                 pairs.append((abs(actual - expected), float(expected)))
     return pairs
-
-
-def reference_path(source: str, kernel: str) -> str:
-    """Return an unused path for a kernel's reference, in the folder of its source."""
-    name = re.sub(r"\W+", "_", kernel)
-    folder = Path(source).parent
-    names = [f"ref_{name}.py", *(f"ref_{name}_{number}.py" for number in range(2, 100))]
-    return next((folder / name).as_posix() for name in names if not (folder / name).exists())
 
 
 def _in_block_comment(lines: Sequence[str], line: int) -> bool:

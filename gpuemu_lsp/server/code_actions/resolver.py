@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
-from itertools import count
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Position, Range
+from gpuemu_lsp.engine.jobs.requests.new_entry import reference_path, relative_path, with_free_name
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
@@ -162,14 +160,14 @@ class CodeActionResolver:
         if request is None or request.registered:
             return f"{kernel} is registered already." if request is not None else f"This file has no kernel {kernel}."
         project = self._session.projects.of(path)
-        request = _with_free_name(request, {spec.name for spec in project.kernels} if project is not None else set())
+        request = with_free_name(request, {spec.name for spec in project.kernels} if project is not None else set())
         config = discover(Path(path).parent)
         target = Path(config) if config is not None else Path(self._folder_of(path)) / CONFIG_NAME
-        reference = fixes.reference_path(path, request.spec.name)
+        reference = reference_path(path, request.spec.name)
         payload = {
             "request": to_json(request),
-            "source": _relative(path, target.parent),
-            "reference": _relative(reference, target.parent),
+            "source": relative_path(path, target.parent),
+            "reference": relative_path(reference, target.parent),
         }
         result = await self._session.jobs.run(Job("registration", payload, wall_seconds=_SECONDS))
         registration = next(iter(result.values), {})
@@ -233,17 +231,3 @@ class FileChange:
     path: str
     change: TextChange
     create: bool = False
-
-
-def _relative(path: str, folder: Path) -> str:
-    """Return a path as gpuemu.toml writes it: relative to the file, with forward slashes."""
-    return Path(os.path.relpath(path, folder)).as_posix()
-
-
-def _with_free_name(request: CheckRequest, taken: Collection[str]) -> CheckRequest:
-    """Return the request of a kernel under a name that gpuemu.toml does not have yet: names are unique there."""
-    spec = request.spec
-    if spec.name not in taken:
-        return request
-    name = next(name for number in count(2) if (name := f"{spec.name}_{number}") not in taken)
-    return replace(request, spec=replace(spec, name=name, entry=spec.entry or spec.name))

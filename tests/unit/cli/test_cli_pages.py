@@ -43,6 +43,7 @@ VERBS = (
     "diff",
     "verify",
     "doctor",
+    "register",
     "coverage",
     "calibrate",
 )
