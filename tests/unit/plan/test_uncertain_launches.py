@@ -89,7 +89,35 @@ int main(int argc, char** argv) {
 """
 
 
-@pytest.mark.parametrize("text", [INSTANCES, OPAQUE_ELEMENTS, STATIC_LOCAL])
+NEIGHBOURS = """
+#include <stdlib.h>
+__global__ void difference(const int* above, const int* order, const float* in, float* out, int rows, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows * cols) return;
+  int row = i % rows, col = i / rows;
+  out[order[i]] = in[above[row] + rows * col] - in[i];
+}
+void run(const float* image, float* result, int rows, int cols) {
+  int *above = (int*)malloc(rows * sizeof(int)), *order = (int*)malloc(rows * cols * sizeof(int));
+  for (int i = 0; i < rows; i++) above[i] = i - 1;
+  above[0] = 0;
+  for (int i = 0; i < rows * cols; i++) order[i] = i;
+  int *d_above, *d_order;
+  float *d_in, *d_out;
+  cudaMalloc(&d_above, rows * sizeof(int));
+  cudaMalloc(&d_order, rows * cols * sizeof(int));
+  cudaMalloc(&d_in, rows * cols * sizeof(float));
+  cudaMalloc(&d_out, rows * cols * sizeof(float));
+  cudaMemcpy(d_above, above, rows * sizeof(int), cudaMemcpyHostToDevice);
+  cudaMemcpy(d_order, order, rows * cols * sizeof(int), cudaMemcpyHostToDevice);
+  cudaMemcpy(d_in, image, rows * cols * sizeof(float), cudaMemcpyHostToDevice);
+  difference<<<(rows * cols + 255) / 256, 256>>>(d_above, d_order, d_in, d_out, rows, cols);
+  cudaMemcpy(result, d_out, rows * cols * sizeof(float), cudaMemcpyDeviceToHost);
+}
+"""
+
+
+@pytest.mark.parametrize("text", [INSTANCES, OPAQUE_ELEMENTS, STATIC_LOCAL, NEIGHBOURS])
 def test_a_correct_program_has_no_error(tmp_path: Path, text: str) -> None:
     source = tmp_path / "program.cu"
     source.write_text(text)

@@ -58,7 +58,7 @@ def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Ca
     if event.buffer in plan.uncertain_lengths:
         return not_checked(finding)
     own = event.buffer == LOCAL_MEMORY
-    if plan.unknown_sizes and known is None and event.rule == "memory/out-of-bounds":
+    if len(plan.unknown_sizes) > 1 or (plan.unknown_sizes and known is None and event.rule == "memory/out-of-bounds"):
         # They may depend on the arguments: the program need not launch it with these together.
         return _as_information(finding, _UNKNOWN_SIZES.format(", ".join(sorted(plan.unknown_sizes))))
     if known is None and not own and _is_of_another_block(plan, case):

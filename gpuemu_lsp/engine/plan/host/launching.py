@@ -128,11 +128,7 @@ def _record(
     for value in itertools.chain.from_iterable(map(_pointers, values)):
         if value.allocation is not None:
             known = machine.heap[value.allocation]
-            contents = (
-                Contents("any", known.contents.low, known.contents.high)
-                if known.contents.kind == "any"
-                else Contents("kernel")
-            )
+            contents = known.contents if known.contents.kind == "any" else Contents("kernel")
             machine.heap[value.allocation] = replace(known, contents=contents, kernels=known.kernels + 1)
 
 

@@ -106,7 +106,7 @@ def _memcpy(machine: Machine, values: list[Value], template: tuple[str, ...], na
 def _copied_contents(machine: Machine, source: Value) -> Contents:
     contents = machine.contents(source)
     # A host array that the program fills in a way that is not seen here.
-    return Contents("any", contents.low, contents.high) if contents.kind != "none" else Contents("unseen")
+    return replace(contents, kind="any") if contents.kind != "none" else Contents("unseen")
 
 
 def _merged(before: Contents, copied: Contents) -> Contents:

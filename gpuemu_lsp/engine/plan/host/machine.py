@@ -309,11 +309,12 @@ class Machine:
         before = self.heap[pointer.allocation].contents
         low, high = bounds(value)
         if before.kind == "none":
-            after = Contents("any", low, high)
+            after = Contents("any", low, high, isinstance(value, Ranged))
         elif low is None or high is None or before.low is None or before.high is None:
             after = Contents("any")
         else:
-            after = Contents("any", least(before.low, low), most(before.high, high))
+            drawn = before.drawn and isinstance(value, Ranged)
+            after = Contents("any", least(before.low, low), most(before.high, high), drawn)
         self.set_contents(pointer, after)
 
     # ---- variables

@@ -323,6 +323,8 @@ def _range(
 ) -> tuple[Expression | float, Expression | float]:
     contents = memory.contents
     if contents.low is not None and contents.high is not None and not opaque:
+        if not contents.shown:
+            building.unseen.add(name)
         return building.expression(contents.low), building.expression(contents.high)
     if contents.kind != "none":
         building.unseen.add(name)

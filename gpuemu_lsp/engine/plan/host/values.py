@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial
+from gpuemu_lsp.engine.plan.host.symbolic import ONE, Polynomial, add
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,19 @@ Value: TypeAlias = (
 class Contents:
     """What an allocation holds: ``none`` (never written), ``some`` (only part of it), or ``any``.
 
-    ``low`` and ``high`` bound its integers, half-open; both are None where the bounds are not known.
+    ``low`` and ``high`` bound its integers, half-open; both are None where the bounds are not known. ``drawn``: each
+    element may be any of them, as ``rand() % n`` is; otherwise elements may depend on their index, or on each other.
     """
 
     kind: str = "none"
     low: Polynomial | None = None
     high: Polynomial | None = None
+    drawn: bool = False
+
+    @property
+    def shown(self) -> bool:
+        """Whether each element may have each value of the range."""
+        return self.low is not None and self.high is not None and (self.drawn or add(self.high, self.low, -1) == ONE)
 
 
 @dataclass(frozen=True, slots=True)
