@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from triton.compiler import ASTSource
 
 from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
@@ -14,7 +17,6 @@ from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import cases
 from gpuemu_lsp.engine.jobs.requests import targets
-from gpuemu_lsp.engine.subjects import ahead
 
 KERNEL = """\
 import triton
@@ -205,33 +207,23 @@ def test_a_save_compiles_three_specialisations_of_a_block_that_depends_on_a_size
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.parametrize("buggy", [False, True])
-def test_other_dtypes_and_variants_are_compiled_and_translated_ahead(tmp_path, request_of, monkeypatch, buggy):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
-    # A worker has one thread; this process may have others, idle ones, of NumPy and of the verifier's tests.
-    monkeypatch.setattr(ahead, "_threads", lambda: 1)
+def test_other_dtypes_and_variants_are_compiled_and_translated_ahead(tmp_path, buggy):
+    """In a process of its own, as a worker is: nothing is forked where other threads run, as tests here start them."""
     (tmp_path / "gpuemu.toml").write_text(SUMS_CONFIG)
     (tmp_path / "model.py").write_text(SUMS.replace("other=0.0", "other=1.0") if buggy else SUMS)
-    (request,) = targets.collect([str(tmp_path)], CheckOptions(), tmp_path).requests
-    make_ir = ASTSource.make_ir
-
-    def make_ir_and_record(self, *args, **options):
-        with (tmp_path / "compiled").open("a") as file:
-            print(os.getpid() == here, self.signature["x"], file=file)
-        return make_ir(self, *args, **options)
-
-    here = os.getpid()
-    monkeypatch.setattr(ASTSource, "make_ir", make_ir_and_record)
-    on_save = replace(request, options=replace(request.options, specialisations="general"))
-    events = list(check_kernel(on_save))
-    (report,) = (event for event in events if isinstance(event, KernelReport))
-    assert report.status == ("failed" if buggy else "passed")
-    assert {event.dtype for event in events if isinstance(event, Finding)} == (
-        {"float32", "float16"} if buggy else set()
-    )
-    compiled = sorted((tmp_path / "compiled").read_text().splitlines())
-    assert compiled == ["False *fp16", "False *fp32", "True *fp32"]
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    environment = {
+        **os.environ,
+        "OPENBLAS_NUM_THREADS": "1",  # as in workers
+        "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+        "GPUEMU_CACHE_DIR": str(tmp_path / ".cache"),
+    }
+    command = [sys.executable, str(Path(__file__).parent / "check_on_save.py"), str(tmp_path)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=250, check=True)
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["status"] == ("failed" if buggy else "passed")
+    assert result["dtypes of findings"] == (["float16", "float32"] if buggy else [])
+    assert result["compiled"] == [["another process", "*fp16"], ["another process", "*fp32"], ["this process", "*fp32"]]
+    assert result["children"] == 0
 
 
 def test_a_stored_case_of_another_variant_runs_on_a_save(tmp_path, request_of):
