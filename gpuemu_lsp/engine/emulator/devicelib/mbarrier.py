@@ -44,6 +44,12 @@ def after_transactions(state: int, count: int) -> int:
     return pending | expected << _EXPECTED | missing << _TRANSACTIONS | phase << _PHASE
 
 
+def is_over(state: int, operand: int, *, by_parity: bool) -> bool:
+    """Return what a test of an object finds: whether the phase of a parity, or of an earlier state, has completed."""
+    phase = state >> _PHASE
+    return phase & 1 != operand & 1 if by_parity else phase != operand >> _PHASE
+
+
 def outstanding(state: int) -> int:
     """Return the bytes that the phase of an object is short of."""
     return state >> _TRANSACTIONS & (1 << _TX_BITS) - 1

@@ -212,6 +212,12 @@ class _InlinedBody:
             self._insert.append(lowering.warp_barrier(instruction))
         for one in lowered:
             self._insert.append(one)
+        if lowering.ends_with_barrier(instruction):
+            barrier = lowering.group_barrier(instruction, self._builder.registers)
+            for one in barrier[:-1]:
+                self._insert.append(one)
+            self._insert.terminate_with(Jump)
+            self._insert.terminate_with(lambda following: BarrierSync(barrier[-1], following))
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 

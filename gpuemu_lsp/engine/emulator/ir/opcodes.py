@@ -14,6 +14,9 @@ BARRIER_RESULT = "%barrier_result"
 PUSH, POP, COPY = "%push", "%pop", "%copy"
 """Pseudo-instructions of a recursive call: save live registers, restore them, and copy a parameter."""
 
+GROUP_BARRIER = 16
+"""Number of the barrier at which the first group of four warps meets, above those that programs can name."""
+
 ASYNC_PROXY = "async_proxy"
 """Modifier of loads that the asynchronous proxy makes (PTX ISA section 8.6), not the thread itself."""
 

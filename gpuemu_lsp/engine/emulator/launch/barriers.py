@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Status
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_BARRIER
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
@@ -86,9 +87,11 @@ class BarrierResolver:
             return False
         if self._clocks.assumes_full_barriers and len({one.site for one in lanes}) > 1:
             raise BarrierAssumptionError
-        self._check_divergence(resident, lanes, live, expected)
         resident.arrivals.pop(barrier, None)
-        self._clocks.synchronise(resident, barrier, [one.thread for one in lanes], live)
+        # The barrier of a warp group in wgmma.wait_group orders no accesses of its threads.
+        if barrier < GROUP_BARRIER:
+            self._check_divergence(resident, lanes, live, expected)
+            self._clocks.synchronise(resident, barrier, [one.thread for one in lanes], live)
         _reduce(lanes)
         for one in lanes:
             _release(one)
@@ -144,7 +147,9 @@ class BarrierResolver:
             by_place[one.barrier, one.site].append(one)
         for (barrier, site), lanes in by_place.items():
             expected = lanes[0].expected or self._prepared.threads
-            message = f"deadlock: {len(lanes)} of {expected} threads wait at barrier {barrier}, and no other can arrive"
+            where = "at this `wgmma.wait_group`, which all four warps of a group execute"
+            where = f"at barrier {barrier}" if barrier < GROUP_BARRIER else where
+            message = f"deadlock: {len(lanes)} of {expected} threads wait {where}, and no other can arrive"
             self._report.add(Incident("sync/deadlock", message, site, lanes[0].thread, resident.number))
 
 

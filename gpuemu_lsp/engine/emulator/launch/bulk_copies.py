@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.emulator.abi.memory import STORED, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT, ROWS, BulkOperation
-from gpuemu_lsp.engine.emulator.devicelib.mbarrier import after_transactions, outstanding
+from gpuemu_lsp.engine.emulator.devicelib.mbarrier import after_transactions, is_over, outstanding
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport
@@ -34,6 +34,8 @@ _TILE_ALIGNMENT = 128
 
 _LINE_ALIGNMENT = 16
 """Alignment in bytes of the addresses and the size of a copy without a map."""
+
+_TESTS = (BulkOperation.DELIVER_STATE, BulkOperation.DELIVER_PARITY)
 
 _Indices = npt.NDArray[np.int64]
 
@@ -107,16 +109,20 @@ class BulkCopies:
         operation, rank = BulkOperation(which & 0xFF), which >> RANK_SHIFT
         for lane in lanes_of(mask):
             values = [int(row[lane]) & 0xFFFFFFFFFFFFFFFF for row in rows]
-            if operation is BulkOperation.DELIVER:
-                self._deliver(values[0], block)
+            if operation in _TESTS:
+                self._deliver(values[0], block, values[1], by_parity=operation is BulkOperation.DELIVER_PARITY)
             else:
                 self._copy(operation, rank, values, _Issuer(block, window, site, first + lane))
 
-    def _deliver(self, barrier: int, block: int) -> None:
+    def _deliver(self, barrier: int, block: int, operand: int, *, by_parity: bool) -> None:
+        # A test that succeeds anyway is of an earlier phase than that in which copies are in flight.
+        state = self._word(barrier)
+        if state is None or is_over(state, operand, by_parity=by_parity):
+            return
         # Nothing arrives through an unknown map. The phase ends all the same, so that the launch does.
         if barrier in self._unknown:
             self._unknown.discard(barrier)
-            self._complete(barrier, outstanding(int(self._arena.data(barrier, 8).view(np.uint64)[0])))
+            self._complete(barrier, outstanding(state))
         for one in self._pending.pop(barrier, ()):
             # What a block has not waited for when it ends never arrives in another.
             if one.block != block:
@@ -126,6 +132,12 @@ class BulkCopies:
             data[one.places - low] = one.values
             shadow[one.places - low] = one.shadow
             self._complete(barrier, one.count)
+
+    def _word(self, barrier: int) -> int | None:
+        """Return the bits of an ``mbarrier`` object, None if there is no memory for one."""
+        if barrier % 8 or not self._arena.contains(barrier, 8):
+            return None
+        return int(self._arena.data(barrier, 8).view(np.uint64)[0])
 
     def _complete(self, barrier: int, count: int) -> None:
         word = self._arena.data(barrier, 8).view(np.uint64)

@@ -13,9 +13,11 @@ from dataclasses import replace
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.permutation import FRAGMENTS, ROWS, TRANSPOSE
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
-from gpuemu_lsp.engine.emulator.matrix.warpgroup import lower_group
+from gpuemu_lsp.engine.emulator.matrix.warpgroup import ends_with_barrier, group_barrier, lower_group
 from gpuemu_lsp.engine.emulator.matrix.wmma import Fragment, FragmentElement, fragment_of, tiles_of
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
+
+__all__ = ["EVERY_LANE", "OPCODES", "ends_with_barrier", "group_barrier", "lower", "warp_barrier"]
 
 OPCODES = frozenset({"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"})
 

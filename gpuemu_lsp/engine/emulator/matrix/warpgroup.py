@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import ASYNC_PROXY
+from gpuemu_lsp.engine.emulator.ir.opcodes import ASYNC_PROXY, GROUP_BARRIER
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.product import product_of, sizes
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Vector
@@ -168,6 +168,31 @@ def lower_group(out: InstructionWriter, instruction: Instruction) -> bool:
         addend = _addend(out, product.scale, elements(one.operands[0]))
         out.put(".".join(("mma", *product.words)), *one.operands[:3], Vector(addend))
     return True
+
+
+def ends_with_barrier(instruction: Instruction) -> bool:
+    """Return whether the four warps of a group wait for each other after an instruction: ``wgmma.wait_group``.
+
+    By the manual each warp waits for itself. Yet kernels refill a tile, or hand it to a producer, as soon as one warp
+    of the group has waited: on hardware the product is then complete for all of them.
+    """
+    return instruction.opcode == "wgmma" and instruction.modifiers[:1] == ("wait_group",)
+
+
+def group_barrier(instruction: Instruction, registers: dict[str, str]) -> tuple[Instruction, ...]:
+    """Return the instructions of such a barrier, the last of which is a barrier of the 128 threads."""
+    number = Register(f"%m{len(registers)}")
+    registers[number.name] = "b32"
+
+    def one(opcode: str, modifier: str, *operands: Operand) -> Instruction:
+        return replace(instruction, opcode=opcode, modifiers=(modifier,), operands=operands, guard=None)
+
+    return (
+        one("mov", "u32", number, Register("%warpid")),
+        one("shr", "u32", number, number, _int(2)),
+        one("add", "u32", number, number, _int(GROUP_BARRIER)),
+        one("bar", "sync", number, _int(128)),
+    )
 
 
 def _addend(out: InstructionWriter, scale: Operand, d: tuple[Operand, ...]) -> tuple[Operand, ...]:

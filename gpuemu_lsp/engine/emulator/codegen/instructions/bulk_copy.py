@@ -29,7 +29,8 @@ class BulkOperation(IntEnum):
     TENSOR_STORE = 17
     LOAD = 18
     STORE = 19
-    DELIVER = 20
+    DELIVER_STATE = 20
+    DELIVER_PARITY = 21
 
 
 RANK_SHIFT: Final = 8
@@ -121,10 +122,13 @@ def emit_bulk_copy(e: Emitter, instruction: Instruction) -> None:
     call_back(e, operation | rank << RANK_SHIFT)
 
 
-def emit_delivery(e: Emitter) -> None:
-    """Write the delivery of copies before the tests of ``mbarrier`` objects, whose addresses are in scratch space."""
+def emit_delivery(e: Emitter, *, by_parity: bool) -> None:
+    """Write the delivery of copies before the tests of ``mbarrier`` objects.
+
+    Their addresses, and the states or parities tested for, are in scratch space.
+    """
     if e.unit.program.has_bulk_copies:
-        call_back(e, BulkOperation.DELIVER)
+        call_back(e, BulkOperation.DELIVER_PARITY if by_parity else BulkOperation.DELIVER_STATE)
 
 
 def call_back(e: Emitter, operation: int) -> None:

@@ -94,7 +94,7 @@ def _call(
     if kind not in ("test", "parity"):
         emit_release(e)
     if kind in ("test", "parity"):
-        emit_delivery(e)
+        emit_delivery(e, by_parity=kind == "parity")
     t.call_address(b, DEVICE_LIBRARY.address("mbarrier"), t.VOID, arguments)
     if kind in ("test", "parity"):
         emit_acquire(e)
