@@ -154,6 +154,10 @@ class ReadLaunch:
     """The launch is one of CUDA host code."""
     open_lengths: bool = False
     """The program does not show how large some buffers are."""
+    program_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Constants of the program by the dim that replaces them: smaller sizes are faster to check."""
+    refuted: bool = False
+    """An assertion of the program does not hold where it reaches the launch."""
 
 
 @dataclass(frozen=True, slots=True)

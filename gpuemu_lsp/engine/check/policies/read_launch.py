@@ -72,6 +72,8 @@ def claim_on_read_launch(
         # Sizes that depend on each other in a way that the lengths would show are drawn independently here.
         message = f"{finding.message}; the program does not show how large its buffers are"
         return replace(finding, severity=Severity.INFORMATION, message=message)
+    if finding.severity is Severity.ERROR and (unlike := _unlike_the_program(event, plan, case, launch)):
+        return replace(finding, severity=Severity.INFORMATION, message=f"{finding.message}; {unlike}")
     hidden = _hidden(event, plan, launch)
     open_sizes = {
         name: value for name, value in case.dims.items() if name in hidden or not _is_allowed(name, value, plan, launch)
@@ -86,6 +88,25 @@ def claim_on_read_launch(
     known = "the program is not known to launch it with" if launch.host else "no call in the program is known to have"
     message = f"{finding.message}; {known} {sizes}"
     return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: ReadLaunch) -> str:
+    """Return what sets the sizes of a case apart from all that the program can have; empty if nothing does.
+
+    Smaller sizes than the program's constants stand for them only if they are ordered and divide each other alike.
+    """
+    if launch.refuted:
+        return "an assertion of the program does not hold where it reaches this launch"
+    deciding = _deciding(event, plan) if event is not None else frozenset(case.dims)
+    sizes = [
+        (value, case.dims[name]) for name, value in launch.program_sizes.items() if name in deciding & {*case.dims}
+    ]
+    for own, drawn in sizes:
+        for other, other_drawn in sizes:
+            if own >= other and (drawn < other_drawn or (own % other == 0 and drawn % other_drawn)):
+                known = ", ".join(f"{name} = {value}" for name, value in launch.program_sizes.items())
+                return f"the program launches it with {known} only"
+    return ""
 
 
 def _is_given(case: Case, plan: Plan, launch: ReadLaunch) -> bool:

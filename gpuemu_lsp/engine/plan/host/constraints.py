@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.symbolic import (
@@ -19,20 +19,24 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     symbol,
     symbols,
 )
-from gpuemu_lsp.engine.plan.host.values import Truth
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth
 from gpuemu_lsp.engine.project.model import DimSpec
 
 _MAX_STEP = 2048
 _LARGEST = 4096
 _COMPLETE = 1 << 20
 _MAX_FEWER, _LEAST_BLOCK = 2, 32
+_SMALL_TILE = 64
 
 
 class Constraints:
     """What is known of the symbols of a launch: values that the program gives them, and conditions on the path."""
 
-    def __init__(self, found: ReadHostLaunch) -> None:
+    def __init__(self, found: ReadHostLaunch, tiles: Collection[int] = ()) -> None:
         self._found = found
+        self._tiles = tiles
+        self._smaller: dict[str, frozenset[int]] = {}
+        self._named = frozenset(_names(found.launch))
         self.equal: dict[str, Polynomial] = {}
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
@@ -96,21 +100,71 @@ class Constraints:
     def values(self, name: str) -> frozenset[int]:
         """Return the sizes that the program gives a symbol, scaled down if they are large."""
         known = self._found.run.symbols[name]
-        return frozenset(self._scaled(known.values)) if known.origin == "constant" else known.values
+        if known.origin != "constant":
+            return known.values
+        if not self._smaller:
+            self._smaller = self._scaled_constants()
+        return self._smaller[name]
 
-    def _scaled(self, values: Iterable[int]) -> Iterator[int]:
+    def _scaled_constants(self) -> dict[str, frozenset[int]]:
+        """Return smaller sizes for the constants: the smallest are in the same order as those of the program."""
+        known = self._found.run.symbols
+        constants = [one for one in known.values() if one.origin == "constant"]
+        constants.sort(key=lambda one: (max(one.values), one.name))
+        found: dict[str, frozenset[int]] = {}
+        floor = 1
+        for one in constants:
+            found[one.name] = frozenset(self._scaled(one.name, one.values, floor))
+            if one.name in self._named and found[one.name]:
+                floor = max(floor, min(found[one.name]))
+        return found
+
+    def _scaled(self, name: str, values: Collection[int], floor: int) -> Iterator[int]:
         for value in values:
-            step = max(32, math.lcm(*self._block) if self._block else 1)
-            step = min(step, _MAX_STEP)
-            if value <= 1024 and len(values) > 1:  # type: ignore[arg-type]
-                yield value
-            elif value & (value - 1) == 0:
-                yield from (one for one in (step, 2 * step, 4 * step) if one & (one - 1) == 0 and one <= value)
-                if step & (step - 1):
-                    yield min(value, 1024)
-            else:
-                rest = value % step
-                yield from (rest + times * step for times in (1, 2, 4) if rest + times * step <= value)
+            step = self._period(name, value)
+            power = value & (value - 1) == 0
+            rest = 0 if power else value % step
+            first = step
+            while first + rest < floor:
+                first += first if power else step
+            several = [first, 2 * first, 4 * first] if step <= _SMALL_TILE else [first, 2 * first]
+            found = [rest + one for one in several if rest + one <= value and not (power and one & (one - 1))]
+            if value <= 1024 and len(values) > 1:
+                found = [value]
+            elif power and step & (step - 1):
+                found.append(min(value, 1024))
+            yield from found or [value]
+
+    def _period(self, name: str, value: int) -> int:
+        """Return a number of which a smaller size must differ by multiples from that of the program.
+
+        The block and what the host code divides the size by decide which threads have work. A tile of the kernel may be
+        one of which the program's size is a multiple.
+        """
+        period = min(max(32, math.lcm(*self._block) if self._block else 1), _MAX_STEP)
+        for divisor in (*self._divisors(name), *(tile for tile in self._tiles if tile > 1 and value % tile == 0)):
+            common = math.lcm(period, divisor)
+            period = common if common <= min(_MAX_STEP, value) else period
+        return period
+
+    def _divisors(self, name: str) -> list[int]:
+        """Return the constants by which the launch divides a size."""
+        launch = self._found.launch
+        written = [one for one in (*launch.grid, *launch.arguments, launch.shared) if isinstance(one, Polynomial)]
+        return sorted(
+            divisor
+            for atom in {atom for one in written for atom in atoms(one)}
+            if isinstance(atom, SizeOperation) and atom.operator in ("//", "%", "ceil_div")
+            if name in symbols(atom.left) and (divisor := atom.right.constant or 0) > 1
+        )
+
+    def program_sizes(self) -> dict[str, int]:
+        """Return the constants of the program that are replaced by smaller ones, where they have one value."""
+        return {
+            name: next(iter(known.values))
+            for name, known in self._found.run.symbols.items()
+            if known.origin == "constant" and len(known.values) == 1
+        }
 
     def is_free(self, name: str) -> bool:
         """Return whether the value of a symbol may depend on others in a way that is not known."""
@@ -135,6 +189,16 @@ class Constraints:
             include=include,
             multiple_of=self._step.get(name, 1),
         )
+
+
+def _names(launch: HostLaunch) -> Iterator[str]:
+    """Yield the symbols that decide how a launch runs: those of its extents, its arguments and their memory."""
+    for value in (*launch.grid, *launch.block, launch.shared, *launch.arguments):
+        if isinstance(value, Polynomial):
+            yield from symbols(value)
+        elif isinstance(value, Pointer) and value.allocation is not None:
+            size = launch.memory[value.allocation].size
+            yield from symbols(size) if size is not None else ()
 
 
 def _single(value: Polynomial) -> str | None:

@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     substitute,
     symbols,
 )
+from gpuemu_lsp.engine.plan.host.tiles import tile_sizes
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     FloatValue,
@@ -91,7 +92,7 @@ def host_plan(context: KernelContext) -> HostPlan | None:
     complete = [one for one in found if is_complete(one.launch)]
     suited = [one for one in complete if _is_instance(context, _template_of(context, one.launch))]
     opened: HostPlan | None = None
-    for one in sorted(suited, key=_open_symbols):
+    for one in sorted(suited, key=lambda one: (_is_refuted(one), _open_symbols(one))):
         try:
             made = _built(context, one)
         except (TooComplexError, ValueError):
@@ -128,6 +129,10 @@ def _open_symbols(one: ReadHostLaunch) -> int:
     return sum(one.run.symbols[name].origin == "computed" for name in names)
 
 
+def _is_refuted(one: ReadHostLaunch) -> bool:
+    return any(condition.value is False for condition in one.launch.conditions)
+
+
 def _is_instance(context: KernelContext, template: tuple[str, ...]) -> bool:
     """Return whether a launch is one of this instance of the template."""
     if any(parameter.default is None for parameter in context.declaration.template[len(template) :]):
@@ -147,7 +152,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     pointers = [value for value in values if isinstance(value, Pointer)]
     if pointers and all(value.allocation is None for value in pointers):
         return None
-    constraints = Constraints(one)
+    constraints = Constraints(one, tile_sizes(context, one.launch))
     building = _Building(context, one, constraints.equal)
     args: list[PlanArg] = []
     for index, param in enumerate(params):
@@ -186,6 +191,8 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         hidden=frozenset(hidden),
         host=True,
         open_lengths=building.open,
+        refuted=_is_refuted(one),
+        program_sizes={name: size for name, size in constraints.program_sizes().items() if name in building.used},
     )
     file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)

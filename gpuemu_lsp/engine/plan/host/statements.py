@@ -154,6 +154,7 @@ def _switch(machine: Machine, node: Node) -> str | None:
     cases = [one for one in (body.named_children if body is not None else ()) if one.type == "case_statement"]
     wanted = value.constant if isinstance(value, Polynomial) else None
     before, joined = machine.snapshot(), None
+    assumed = len(machine.conditions)
     matched = False
     for index, case in enumerate(cases):
         label = case.child_by_field_name("value")
@@ -165,6 +166,9 @@ def _switch(machine: Machine, node: Node) -> str | None:
             continue
         matched = True
         machine.restore(before)
+        if wanted is None:
+            # What one case demands says nothing about the others.
+            del machine.conditions[assumed:]
         ended = None
         with machine.scope():
             for later in cases[index:]:
@@ -207,7 +211,9 @@ def _loop(machine: Machine, node: Node, update: Node | None, first: bool = False
     trips = _trips(machine, counter)
     if trips is not None and trips <= _MAX_ITERATIONS:
         for _ in range(trips):
+            assumed = len(machine.conditions)
             ended = _body(machine, body)
+            machine.conditions[assumed:] = [one for one in machine.conditions[assumed:] if one.value is not False]
             if ended in (*_ENDS, "break"):
                 break
             machine.evaluate(machine, update)
