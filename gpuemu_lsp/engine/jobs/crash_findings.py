@@ -31,6 +31,8 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
         case TimedOut(stage=stage) if stage == _REFERENCE:
             message = f"The reference did not return within the time limit of {ending.seconds:.0f} s."
             return _reference(request, message, ending.traceback)
+        case WorkerDied() if request.spec.op is not None:
+            return _op(request, ending)
         case TimedOut() if not request.registered:
             compiling = ending.stage == "compile"
             why = "the compiler ran" if compiling else "with the assumed sizes it ran"
@@ -59,16 +61,34 @@ def _finding(request: CheckRequest, rule: str, message: str, stage: str | None =
 
 def _reference(request: CheckRequest, message: str, trace: str) -> Finding:
     """Return a finding on the reference's line that ran last, if the trace contains it."""
+    registered = Related(request.spec.places.get("reference") or _kernel_place(request), "this reference")
+    return _on_last_line(request, "reference/error", message, trace, request.spec.reference, registered)
+
+
+def _op(request: CheckRequest, ending: WorkerDied) -> Finding:
+    """Return the finding of an op in whose process something ended it."""
     spec = request.spec
-    registered = spec.places.get("reference") or _kernel_place(request)
-    line = _innermost(trace, spec.reference)
-    if line is None or spec.reference is None:
-        return make("reference/error", message, registered, kernel=spec.name)
-    text = line_text(spec.reference, line)
+    # Outputs that are not declared are found before the first case, by calls of the reference and of the op.
+    either = ending.stage == "compile" and _innermost(ending.output, spec.source) is None
+    if either and _innermost(ending.output, spec.reference) is not None:
+        return _reference(request, f"The reference ended its worker process: {ending.reason}", ending.output)
+    what = "The op, or its reference," if either else "The op"
+    message = f"{what} ended the process that runs it: {ending.reason}"
+    entry = Related(_kernel_place(request), "the entry of the op")
+    return _on_last_line(request, "op/error", message, ending.output, spec.source, entry)
+
+
+def _on_last_line(
+    request: CheckRequest, rule: str, message: str, trace: str, path: str | None, registered: Related
+) -> Finding:
+    """Return a finding on the line of ``path`` that ran last, on its entry in gpuemu.toml if the trace has none."""
+    name, line = request.spec.name, _innermost(trace, path)
+    if line is None or path is None:
+        return make(rule, message, registered.place, kernel=name)
+    text = line_text(path, line)
     indent = len(text) - len(text.lstrip())
-    place = Place(spec.reference, Range.of(line, indent, line, max(len(text.encode()), indent + 1)))
-    related = (Related(registered, "this reference"),)
-    return make("reference/error", message, place, kernel=spec.name, related=related)
+    place = Place(path, Range.of(line, indent, line, max(len(text.encode()), indent + 1)))
+    return make(rule, message, place, kernel=name, related=(registered,))
 
 
 def _innermost(trace: str, path: str | None) -> int | None:

@@ -68,7 +68,7 @@ def check_names(
     for node in walk(expression):
         if isinstance(node, Name) and dims is not None and node.name not in dims:
             known = f"Known: {join([f'`{dim}`' for dim in dims], 'and')}" if dims else "There are no dims"
-            hint = suggest(node.name, dims) or f" {known}; add it to `[kernels.dims]`."
+            hint = suggest(node.name, dims) or f" {known}; add it to `[{path[0]}.dims]`."
             reporter.bad_part(
                 path, text, node.column, len(node.name), f"Unknown dimension `{shorten(node.name)}`.{hint}"
             )
@@ -80,7 +80,7 @@ def _check_attribute(
     path: Path, text: str, node: Attribute, tensors: Mapping[str, PointerSpec | None], reporter: Reporter
 ) -> None:
     if node.tensor not in tensors:
-        hint = suggest(node.tensor, tensors) or " Add it to `[kernels.args]` with its shape."
+        hint = suggest(node.tensor, tensors) or f" Add it to `[{path[0]}.args]` with its shape."
         message = f"`{shorten(node.tensor)}` is not a pointer argument.{hint}"
         reporter.bad_part(path, text, node.column, len(node.tensor), message)
         return

@@ -98,15 +98,15 @@ def _with_outputs(
 ) -> tuple[tuple[Plan, ...], tuple[Finding, ...]]:
     """Return the plans with outputs that gpuemu.toml does not declare, or the finding that says what to add."""
     from gpuemu_lsp.engine.oracle import ReferenceFailure, load
-    from gpuemu_lsp.engine.subjects.ops.outputs import UndeterminedError, with_outputs
+    from gpuemu_lsp.engine.subjects.ops.outputs import RESULT, UndeterminedError, with_outputs
 
     assert spec.reference is not None
     plans = []
     try:
         with deadline(10 * seconds):
             reference = load(spec.reference, spec.reference_function)
-            for plan in planned.plans:
-                plans.append(with_outputs(plan, reference, subject.results, set(planned.open_dtypes)))
+        for plan in planned.plans:
+            plans.append(with_outputs(plan, reference, subject.results, set(planned.open_dtypes), 10 * seconds))
     except (ReferenceFailure, DeadlineError):
         # The check calls the reference too, and says on which line it fails.
         return planned.plans, ()
@@ -115,6 +115,8 @@ def _with_outputs(
             f"'{spec.name}' was not run: {error}. Declare its outputs in `[ops.args]`: y = {{ out = [\"rows\"] }}."
         )
         return (), (make("config/ambiguous-signature", message, spec.places.get("args", name), kernel=spec.name),)
+    declared = {arg.param for arg in planned.plans[0].args}
+    subject.unnamed = any(arg.param not in declared and arg.param.startswith(RESULT) for arg in plans[0].args)
     return tuple(plans), ()
 
 

@@ -198,6 +198,9 @@ def described(value: Any, blobs: list[bytes]) -> dict[str, Any]:
     if value is None or isinstance(value, (bool, int, float)):
         return {"value": value}
     if isinstance(value, list):
+        kinds = (numpy.ndarray,) if torch is None else (numpy.ndarray, torch.Tensor)
+        if value and all(isinstance(item, kinds) for item in value):
+            return {"list": [described(item, blobs) for item in value]}
         try:
             return array_record(numpy.asarray(value), numpy.asarray(value).dtype.name, blobs)
         except Exception:

@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.oracle.stdin_scripts import ScriptError, StdinScript, is_
 from gpuemu_lsp.engine.oracle.torch_reference import may_use_torch, uses_torch
 from gpuemu_lsp.engine.project.model import OpSpec
 from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError, RemoteError, RemoteFunction
-from gpuemu_lsp.engine.subjects.ops.tensors import to_array, to_tensor
+from gpuemu_lsp.engine.subjects.ops.tensors import is_list_of_arrays, to_array, to_tensor
 from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module, import_name
 
 _DICT = "inputs"
@@ -253,6 +253,8 @@ def _as_arrays(value: Any) -> Any:
         return {str(key): _as_arrays(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return tuple(_as_arrays(item) for item in value)
+    if is_list_of_arrays(value):
+        return [_as_arrays(item) for item in value]
     return _own(to_array(value))
 
 

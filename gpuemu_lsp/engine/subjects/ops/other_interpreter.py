@@ -200,6 +200,8 @@ def _result(record: Mapping[str, Any], blobs: Any) -> Any:
         return {name: _result(item, blobs) for name, item in record["mapping"].items()}
     if "tuple" in record:
         return tuple(_result(item, blobs) for item in record["tuple"])
+    if "list" in record:
+        return [_result(item, blobs) for item in record["list"]]
     if "other" in record:
         # An object that is no array, of a type with the same name.
         return type(record["other"], (), {})()

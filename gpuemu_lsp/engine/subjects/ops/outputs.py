@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS, is_float
 from gpuemu_lsp.engine.fuzz.model import Case, CaseKey, PlanError
@@ -46,15 +47,20 @@ class SampledCases:
     results: tuple[Mapping[str, np.ndarray[Any, Any]], ...]
 
 
-def with_outputs(plan: Plan, reference: Reference, run: Callable[[Plan, Case], Any], open_dtypes: set[str]) -> Plan:
+def with_outputs(
+    plan: Plan, reference: Reference, run: Callable[[Plan, Case], Any], open_dtypes: set[str], seconds: float
+) -> Plan:
     """Return the plan with its outputs, and with the dtypes of those in ``open_dtypes`` that it declares without one.
 
-    ``run`` calls the op on a case and returns its results; it may raise anything.
+    ``run`` calls the op on a case and returns its results; it may raise anything, and limits its own time. ``seconds``
+    limits the calls of the reference.
 
     Raises
     ------
     ReferenceFailure
         If the reference fails.
+    DeadlineError
+        If it does not return in time.
     UndeterminedError
         If a shape does not follow from the dims.
     """
@@ -64,10 +70,18 @@ def with_outputs(plan: Plan, reference: Reference, run: Callable[[Plan, Case], A
     cases = tuple(_sampled(plan))
     if not cases:
         return plan
-    results = tuple(_named(_returned(reference, plan, case), declared) for case in cases[: 1 if declared else None])
+    with deadline(seconds):
+        returned = [_returned(reference, plan, case) for case in cases[: 1 if declared else None]]
+    value: Any = None
+    # An op that fails or does not return: its check says so.
+    with contextlib.suppress(Exception, DeadlineError):
+        value = run(plan, cases[0])
+    # A list of arrays is several results, or the rows of the one that the op returns.
+    whole = isinstance(value, np.ndarray) or len(declared) == 1
+    results = tuple(_named(one, declared, whole) for one in returned)
     op_results: Mapping[str, np.ndarray[Any, Any]] = {}
     with contextlib.suppress(Exception):
-        op_results = _named(run(plan, cases[0]), declared)
+        op_results = _named(value, declared, whole)
     if declared:
         args = [
             replace(arg, dtype=_dtype(plan.dtype, results[0].get(arg.param), op_results.get(arg.param)))
@@ -103,11 +117,14 @@ def _returned(reference: Reference, plan: Plan, case: Case) -> Any:
     return kept[-1]
 
 
-def _named(result: Any, declared: Sequence[TensorArg]) -> dict[str, np.ndarray[Any, Any]]:
+def _named(result: Any, declared: Sequence[TensorArg], whole: bool) -> dict[str, np.ndarray[Any, Any]]:
+    from gpuemu_lsp.engine.subjects.ops.tensors import is_list_of_arrays
+
     if isinstance(result, Mapping):
         params = {arg.key: arg.param for arg in declared}
         return {params.get(str(key), str(key)): _array(value) for key, value in result.items()}
-    values = list(result) if isinstance(result, tuple) else [result]
+    several = isinstance(result, tuple) or (is_list_of_arrays(result) and not whole)
+    values = list(result) if several else [result]
     names = [arg.param for arg in declared] if declared else [RESULT]
     if not declared and len(values) > 1:
         names = [f"{RESULT}_{number}" for number in range(len(values))]

@@ -41,6 +41,8 @@ class OpSubject:
     seconds: float
     single: bool = False
     exact: set[str] = field(default_factory=set)
+    unnamed: bool = False
+    """The outputs are those of a reference that returns no dict."""
 
     def first(self, plan: Plan, seed: int) -> CaseCode:
         """Return the code of the plan, which all its cases have."""
@@ -137,8 +139,12 @@ class OpSubject:
                 else:
                     have = ", ".join(returned) or "nothing"
                     message = f"The op returned a dict with {have}; missing: {arg.param}"
+                    if self.unnamed:
+                        message += ". The reference returns no dict, so its results have no names"
                     events.append(self._event("op/wrong-result", message))
-        elif isinstance(returned, tuple) and (len(outputs) > 1 or len(returned) == 1):
+        elif (isinstance(returned, tuple) and (len(outputs) > 1 or len(returned) == 1)) or (
+            isinstance(returned, list) and len(outputs) > 1
+        ):
             if len(returned) != len(outputs):
                 results = "1 result" if len(returned) == 1 else f"{len(returned)} results"
                 message = f"The op returned {results}; declared: {declared}"

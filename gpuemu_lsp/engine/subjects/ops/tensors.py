@@ -47,3 +47,10 @@ def is_tensor(value: Any) -> bool:
     """Return whether a value is a tensor of PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_list_of_arrays(value: Any) -> bool:
+    """Return whether a value is a list of arrays or tensors: several results, as those of ``numpy.split``."""
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(one, np.ndarray) or is_tensor(one) for one in value)
+    )

@@ -1,0 +1,78 @@
+"""Ops that end their process, do not return, or return lists, with outputs that gpuemu.toml does not declare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.jobs.run import run_requests
+from gpuemu_lsp.engine.jobs.table import FUNCTIONS
+from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.workers.model import Limits
+from gpuemu_lsp.engine.workers.pool import Pool
+from tests.unit.subjects.test_op_outputs import OPEN, op_files
+from tests.unit.subjects.test_ops import checked
+
+OPTIONS = CheckOptions(cases=3, case_seconds=0.5)
+
+
+def test_an_op_that_does_not_return_is_not_a_mistake_of_its_reference(tmp_path):
+    op_files(tmp_path, "exec('while True: pass')", "2 * x")
+    report, findings = checked(tmp_path, OPTIONS)
+    assert report.status == "failed"
+    assert [finding.rule for finding in findings] == ["op/error"]
+    assert "did not return within 0.5 s" in findings[0].message
+
+
+CRASHES = {
+    "op": ("__import__('ctypes').string_at(0)", "2 * x", "op/error", "mylib.py"),
+    "op exits": ("__import__('os')._exit(0)", "2 * x", "op/error", "gpuemu.toml"),
+    "reference": ("2 * x", "__import__('ctypes').string_at(0)", "reference/error", "ref.py"),
+    "declared": ("__import__('os')._exit(0)", "2 * x", "op/error", "gpuemu.toml"),
+}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_what_ended_the_process_is_named(tmp_path, name):
+    op, reference, rule, file = CRASHES[name]
+    op_files(tmp_path, op, reference, OPEN + 'y = { out = ["rows", "cols"] }\n' if name == "declared" else OPEN)
+    project = load(tmp_path / "gpuemu.toml")
+    requests = [CheckRequest(project.kernels[0], OPTIONS, project.validation, root=project.root)]
+    with Pool(FUNCTIONS, size=1, limits=Limits()) as pool:
+        run = run_requests(requests, [], str(tmp_path), pool)
+    assert run.kernels[0].status in ("error", "failed")
+    (finding,) = (one for one in run.findings if one.severity == "error")
+    assert (finding.rule, Path(finding.place.path).name) == (rule, file), finding
+    assert "ended" in finding.message
+
+
+@pytest.mark.parametrize("reference", ["[x.sum(axis=1), x * 2]", "(x.sum(axis=1), x * 2)"])
+def test_a_list_of_arrays_is_several_results(tmp_path, reference):
+    op_files(tmp_path, "[x.sum(axis=1), x * 2]", reference)
+    report, findings = checked(tmp_path, OPTIONS)
+    assert (report.status, findings) == ("passed", [])
+    op_files(tmp_path, "[x.sum(axis=1), x * 3]", reference)
+    assert checked(tmp_path, OPTIONS)[0].status == "failed"
+
+
+def test_a_list_of_rows_is_one_result_where_the_op_returns_one_array(tmp_path):
+    op_files(tmp_path, "np.stack([x.sum(axis=0), x[0]])", "[x.sum(axis=0), x[0]]")
+    report, findings = checked(tmp_path, OPTIONS)
+    assert (report.status, findings) == ("passed", [])
+
+
+def test_results_without_names_are_explained(tmp_path):
+    op_files(tmp_path, "{'total': x.sum(axis=1), 'twice': x * 2}", "(x.sum(axis=1), x * 2)")
+    report, findings = checked(tmp_path, OPTIONS)
+    assert report.status == "failed"
+    assert "The reference returns no dict, so its results have no names" in findings[0].message
+
+
+@pytest.mark.parametrize(("wrong", "words"), [('["row"]', "`[ops.dims]`"), ('["z.size"]', "`[ops.args]`")])
+def test_unknown_names_refer_to_the_tables_of_ops(tmp_path, wrong, words):
+    op_files(tmp_path, "2 * x", entry=OPEN.replace('["rows", "cols"]', wrong).replace("rows = ", "lines = "))
+    (finding,) = load(tmp_path / "gpuemu.toml").findings
+    assert words in finding.message
+    assert "kernels" not in finding.message
