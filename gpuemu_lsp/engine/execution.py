@@ -30,7 +30,9 @@ class Buffer:
     aligned to 256 bytes, to test other alignments. ``alias_of`` names an earlier buffer whose memory this one shares.
     The kernel gets the address of the byte ``pointer_offset`` of ``data``: a view need not begin where its allocation
     does. ``host_address`` is the address of ``data`` by which the memory of the launch refers to it, in buffers that
-    ``holds_addresses``; the executor replaces it by its own address there, and back in the results.
+    ``holds_addresses``; the executor replaces it by its own address there, and back in the results. ``variable`` is the
+    name of the module variable whose memory this is: ``data`` then takes the place of its initialiser. Of a ``freed``
+    buffer no byte may be accessed, and there is no result.
     """
 
     name: str
@@ -43,6 +45,8 @@ class Buffer:
     initialized_bytes: npt.NDArray[np.bool_] | None = None
     host_address: int | None = None
     holds_addresses: bool = False
+    variable: str | None = None
+    freed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

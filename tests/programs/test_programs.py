@@ -42,21 +42,50 @@ def test_a_correct_program_keeps_its_output_and_exit_code(name: str, printed: st
     assert (done.stdout, done.returncode) == (printed, status), done.stderr
 
 
+PASSING = sorted(path for path in (HERE / "clean").glob("*.cu") if "PASS(" in path.read_text())
+
+
+@pytest.mark.parametrize("source", PASSING, ids=lambda path: path.stem)
+def test_a_correct_program_passes_its_own_check_and_is_clean(source: Path) -> None:
+    done = gpuemu("run", str(source))
+    assert (done.stdout.splitlines()[-1:], done.returncode) == (["PASS"], 0), done.stdout + done.stderr
+
+
+def marked(lines: list[str], mark: str) -> int | None:
+    """Return the number of the line with a comment, 0-based."""
+    return next((number for number, line in enumerate(lines) if f"// {mark}" in line), None)
+
+
 @pytest.mark.parametrize("source", sorted((HERE / "planted").glob("*.cu")), ids=lambda path: path.stem)
 def test_a_planted_bug_is_found_on_its_line(source: Path, tmp_path: Path) -> None:
     lines = source.read_text().splitlines()
-    line, rule = next((i, text.rpartition("bug: ")[2]) for i, text in enumerate(lines) if "bug: " in text)
-    launch = next(i for i, text in enumerate(lines) if "<<<" in text)
-    allocation = next(i for i, text in enumerate(lines) if "cudaMalloc" in text)
+    line = marked(lines, "bug")
+    assert line is not None
+    rule = lines[line].rpartition("bug: ")[2]
     output = tmp_path / "result.json"
     done = gpuemu("run", str(source), "--format", "json", "--output", str(output))
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == (2 if rule == "api/unsupported" else 1), done.stderr
     found = json.loads(output.read_text())["findings"]
     assert {(one["rule"], one["range"]["start"]["line"]) for one in found} == {(rule, line)}
     related = {one["range"]["start"]["line"]: one["message"] for one in found[0]["related"]}
-    assert "bytes, allocated at" in related[allocation]
-    if line < launch:
+    allocation, launch = marked(lines, "allocated"), marked(lines, "launched")
+    if allocation is not None:
+        assert "bytes, allocated at" in related[allocation]
+    if launch is not None:
         assert "launched here as" in related[launch]
+
+
+def test_a_leak_is_reported_on_request(tmp_path: Path) -> None:
+    output = tmp_path / "result.json"
+    done = gpuemu("run", "--leaks", str(HERE / "planted" / "race.cu"), "--format", "json", "--output", str(output))
+    assert done.returncode == 1, done.stderr
+    found = {one["rule"]: one["range"]["start"]["line"] for one in json.loads(output.read_text())["findings"]}
+    assert found["api/leak"] == 8
+
+
+def test_repeated_launches_are_not_run_again() -> None:
+    done = gpuemu("run", str(HERE / "clean" / "fixpoint.cu"))
+    assert "checked 2001 of 2,001 launches (1,998 proved repeats)" in done.stderr
 
 
 def test_a_program_built_with_a_makefile_s_options_runs_with_arguments(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ UNTESTED = {
     "numeric/shape-mismatch": "an executor that loses bytes",
     "numeric/regression": "a stored baseline",
     "artifact/regression": "a stored baseline",
+    "memory/use-after-free": "a whole program",
+    **{rule: "a whole program" for rule in RULES if rule.startswith("api/")},
     "engine/timeout": "a long time",
     "engine/worker-crashed": "a process that ends",
     "engine/not-stored": "a read-only folder",

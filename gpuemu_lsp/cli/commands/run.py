@@ -27,7 +27,7 @@ def nvcc(arguments: Sequence[str]) -> int:
         return EXIT_USAGE
 
 
-def run(words: Sequence[str], seconds: float, form: str, output: Path | None) -> int:
+def run(words: Sequence[str], seconds: float, form: str, output: Path | None, *, leaks: bool = False) -> int:
     """Run a program and check its launches; return its exit status, or the code of the first problem.
 
     ``words`` are sources and arguments, or a program and its arguments. Standard output is the program's: the result
@@ -44,7 +44,9 @@ def run(words: Sequence[str], seconds: float, form: str, output: Path | None) ->
                 print("gpuemu: the program was not built.", file=sys.stderr)
                 return EXIT_USAGE
         try:
-            result = run_program([str(program.absolute()), *words[max(len(sources), 1) :]], RunLimits(seconds))
+            result = run_program(
+                [str(program.absolute()), *words[max(len(sources), 1) :]], RunLimits(seconds), leaks=leaks
+            )
         except OSError as error:
             print(f"gpuemu: {program}: {error.strerror}", file=sys.stderr)
             return EXIT_USAGE
@@ -69,16 +71,20 @@ def _text(result: ProgramRun, form: str) -> str:
             "exit_status": result.exit_status,
             "launches": result.launches,
             "checked": result.completed,
+            "repeated": result.repeated,
             "seconds": result.seconds,
             "problem": result.problem,
+            "notes": list(result.notes),
             "findings": [finding_record(finding, root) for finding in findings],
         }
         return json.dumps(document, indent=2) + "\n"
     blocks = [render_finding(finding, root, TextStyle()) for finding in findings]
     noun = "launch" if result.launches == 1 else "launches"
     closing = f"gpuemu: checked {result.completed} of {result.launches:,} {noun}"
+    if result.repeated:
+        closing += f" ({result.repeated:,} proved repeats)"
     if result.launches == 0:
         closing = "gpuemu: the program made no launch (was it built by `gpuemu nvcc`?): nothing was checked"
-    if result.problem is not None:
-        closing += f"; {result.problem}"
+    for remark in (*result.notes, result.problem):
+        closing += f"; {remark}" if remark is not None else ""
     return "\n".join([*blocks, f"{closing}; exit status {result.exit_status}; {result.seconds:.1f} s\n"])

@@ -24,6 +24,7 @@ def add(verbs: Verbs) -> None:
     run.add_argument(
         "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"
     )
+    run.add_argument("--leaks", action="store_true", help="report memory that the program does not free")
     run.add_argument("--format", choices=("text", "json"), default="text", help="format of the result")
     run.add_argument("--output", type=Path, metavar="FILE", help="write the result to FILE instead of standard error")
     run.set_defaults(run=_run)
@@ -38,7 +39,7 @@ def add(verbs: Verbs) -> None:
 def _run(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.run import run
 
-    return run(options.program, options.timeout, options.format, options.output)
+    return run(options.program, options.timeout, options.format, options.output, leaks=options.leaks)
 
 
 def _nvcc(options: argparse.Namespace) -> int:

@@ -153,6 +153,8 @@ def _outcome(
     written: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
     translate_to_host(request, arena, prepared.buffers)
     for buffer in request.buffers:
+        if buffer.freed:
+            continue
         region = prepared.buffers[buffer.name]
         after = arena.data(region.address, region.size)
         if request.in_place:

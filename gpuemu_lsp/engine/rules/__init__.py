@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.rules import (
+    api_rules,
     artifact_rules,
     compile_rules,
     config_rules,
@@ -36,6 +37,7 @@ _GROUPS = (
     reference_rules,
     op_rules,
     perf_rules,
+    api_rules,
     engine_rules,
 )
 

@@ -53,6 +53,17 @@ __global__ void sums(const float* x, float* y, int n) {
         ),
     ),
     Rule(
+        "memory/use-after-free",
+        Severity.ERROR,
+        "access to freed memory",
+        "The kernel accessed memory that the program had freed before the launch. On a GPU the bytes may belong to "
+        "another allocation by then. Found by `gpuemu run`, which knows the allocations.",
+        Example(
+            bad="cudaFree(x);\nscale<<<grid, block>>>(x, y, n);\n",
+            good="scale<<<grid, block>>>(x, y, n);\ncudaFree(x);\n",
+        ),
+    ),
+    Rule(
         "memory/uninitialized-read",
         Severity.ERROR,
         "uninitialized read",

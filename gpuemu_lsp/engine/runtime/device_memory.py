@@ -10,12 +10,15 @@ import mmap
 import os
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.execution import Bytes
+from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation
 
 BASE = 0x5E3D_0000_0000
 """Address of device memory in the program. As a pair of 32-bit numbers its upper half is unlikely: an integer of
@@ -27,13 +30,35 @@ SIZE = 64 << 30
 _ALIGNMENT = 256
 _GAP = 4096
 _FIRST = 16 << 20
+_MAX_FREED = 64 << 20
+
+
+class MemoryKind(IntEnum):
+    """Kinds of memory, as in the library's source; variables are allocated by us."""
+
+    DEVICE = 0
+    MANAGED = 1
+    PINNED = 2
+    VARIABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """Bytes that an operation wrote, for which the host has not waited; ``text`` describes it."""
+
+    operation: StreamOperation
+    mask: npt.NDArray[np.bool_] = field(repr=False)
+    text: str
+    site: CallSite | None
 
 
 @dataclass(slots=True)
 class DeviceAllocation:
-    """Memory from one ``cudaMalloc``: its address in the program, size in bytes, and the call.
+    """Memory of one allocation: its address in the program, size in bytes, and the call.
 
-    ``initialised`` has a bool per byte; ``freed`` is the call that freed it, None while it is live.
+    ``initialised`` has a bool per byte; ``freed`` is the call that freed it, None while it is live. ``variable`` is the
+    mangled name of a module variable. ``pending`` has the writes for which the host has not waited, if the program has
+    streams.
     """
 
     address: int
@@ -42,10 +67,20 @@ class DeviceAllocation:
     initialised: npt.NDArray[np.bool_] = field(repr=False)
     freed: CallSite | None = None
     live: bool = True
+    kind: MemoryKind = MemoryKind.DEVICE
+    variable: str | None = None
+    pending: list[PendingWrite] = field(default_factory=list, repr=False)
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the host can access it without a call."""
+        return self.kind in (MemoryKind.MANAGED, MemoryKind.PINNED)
 
     @property
     def description(self) -> str:
         """Size and place, for messages."""
+        if self.variable is not None:
+            return f"{self.size} bytes, the variable `{demangled_name(self.variable)}`"
         place = f", allocated at {self.site}" if self.site else ""
         return f"{self.size} bytes{place}"
 
@@ -61,13 +96,26 @@ class DeviceMemory:
         self._next = BASE + _FIRST
         self._addresses: list[int] = []
         self._allocations: list[DeviceAllocation] = []
+        self.used = 0
+        self.generation = 0
+        """A number that changes whenever memory may have other contents than before."""
 
-    def allocate(self, size: int, site: CallSite | None, limit: int) -> DeviceAllocation | None:
+    @property
+    def live(self) -> tuple[DeviceAllocation, ...]:
+        """The allocations that have not been freed."""
+        return tuple(one for one in self._allocations if one.live)
+
+    def allocate(
+        self, size: int, site: CallSite | None, limit: int, kind: MemoryKind = MemoryKind.DEVICE
+    ) -> DeviceAllocation | None:
         """Allocate ``size`` bytes; None if live allocations would exceed ``limit`` bytes or addresses run out."""
-        used = sum(one.size for one in self._allocations if one.live)
-        if used + size > limit or self._next + size + _GAP > BASE + SIZE:
+        if self.used + size > limit or self._next + size + _GAP > BASE + SIZE:
             return None
-        allocation = DeviceAllocation(self._next, size, site, np.zeros(size, np.bool_))
+        # What the host writes to memory that it shares with the device is not seen: all of that is initialised.
+        known = np.zeros(size, np.bool_) if kind is MemoryKind.DEVICE else np.ones(size, np.bool_)
+        allocation = DeviceAllocation(self._next, size, site, known, kind=kind)
+        self.used += size
+        self.generation += 1
         self._addresses.append(allocation.address)
         self._allocations.append(allocation)
         self._next = -(-(self._next + size + _GAP) // _ALIGNMENT) * _ALIGNMENT
@@ -76,6 +124,9 @@ class DeviceMemory:
     def free(self, allocation: DeviceAllocation, site: CallSite | None) -> None:
         """Free an allocation and give its whole pages back to the system."""
         allocation.live, allocation.freed = False, site
+        allocation.pending.clear()
+        self.used -= allocation.size
+        self.generation += 1
         allocation.initialised = np.zeros(0, np.bool_)
         page = mmap.PAGESIZE
         low = -(-(allocation.address - BASE) // page) * page
@@ -102,8 +153,11 @@ class DeviceMemory:
         return self._bytes[low : low + allocation.size]
 
     def addresses_in(self, allocation: DeviceAllocation) -> list[DeviceAllocation]:
-        """Return the live allocations whose addresses are in an allocation's memory, in aligned words."""
+        """Return the allocations whose addresses are in an allocation's memory, in aligned words.
+
+        Those that were freed are among them, if they are small.
+        """
         words = self.view(allocation)[: allocation.size // 8 * 8].view(np.uint64)
         found = np.unique(words[(words >= np.uint64(BASE)) & (words < np.uint64(self._next))])
-        targets = {id(one): one for one in map(self.find, found.tolist()) if one is not None and one.live}
-        return list(targets.values())
+        targets = {one.address: one for one in map(self.find, found.tolist()) if one is not None}
+        return [one for one in targets.values() if one.live or one.size <= _MAX_FREED]

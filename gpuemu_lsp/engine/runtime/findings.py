@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gpuemu_lsp.engine.execution import Event, Outcome
@@ -11,8 +11,8 @@ from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation
-from gpuemu_lsp.engine.runtime.launches import ProgramLaunch
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, PendingWrite
+from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
 _VENDOR = "/nvidia/cu13/"
 
@@ -29,15 +29,33 @@ class RunFindings:
         """The findings so far."""
         return tuple(self._found.values())
 
-    def event(self, event: Event, launch: ProgramLaunch, accessed: Sequence[DeviceAllocation]) -> None:
-        """Add the report of a checker. ``accessed`` has the allocations that the access may belong to."""
+    def event(self, event: Event, launch: ProgramLaunch, built: BuiltRequest) -> None:
+        """Add the report of a checker."""
         place = self._location(event.location, launch)
-        related = [Related(self.place(launch.site), f"launched here as {_launch_text(launch)}")]
-        for allocation in accessed:
-            freed = f", freed at {allocation.freed}" if allocation.freed else ""
-            related.append(Related(self.place(allocation.site), f"{allocation.description}{freed}"))
+        related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
+        name = event.buffer or ""
+        accessed = built.allocations.get(name)
+        rule, message = event.rule, event.message
+        if accessed is not None:
+            freed = f", freed at {accessed.freed}" if accessed.freed else ""
+            related.append(Related(self.place(accessed.site), f"{accessed.description}{freed}"))
+            verb = message.partition(" ")[0]
+            if not accessed.live:
+                rule, message = (
+                    "memory/use-after-free",
+                    f"{verb} of {event.size} bytes at byte {event.offset} of {name}",
+                )
+                message += f", which was freed{f' at {accessed.freed}' if accessed.freed else ''}"
+            elif rule == "memory/uninitialized-read":
+                write = _writer(built.unordered.get(name, ()), event)
+                if write is not None:
+                    rule = "api/stream-race"
+                    message = (
+                        f"{_read_of(event, name)}, which {write.text} writes on another stream: no event orders them"
+                    )
+                    related.append(Related(self.place(write.site), "the write"))
         data = {"thread": list(event.thread or ()), "block": list(event.block or ()), "count": event.count}
-        finding = make(event.rule, event.message, place, kernel=_kernel_name(launch), data=data)
+        finding = make(rule, message, place, kernel=_kernel_name(launch), data=data)
         if event.severity is not None:
             finding = replace(finding, severity=event.severity)
         self._add(replace(finding, related=tuple(related)))
@@ -45,21 +63,18 @@ class RunFindings:
     def not_run(self, outcome: Outcome, launch: ProgramLaunch) -> None:
         """Add the reason for which a launch did not run to its end, unless an event has it."""
         if not any(event.severity is None for event in outcome.events):
-            message = f"{_launch_text(launch)} did not run to its end: {outcome.status}"
+            message = f"{launch_text(launch)} did not run to its end: {outcome.status}"
             self._add(make("engine/not-executed", message, self.place(launch.site), kernel=_kernel_name(launch)))
 
-    def not_kept(self, launch: ProgramLaunch, variables: tuple[str, ...]) -> None:
-        """Add that module variables begin every launch with their initialiser: later launches are not as on a GPU."""
-        names = ", ".join(f"`{demangled_name(name)}`" for name in variables)
-        message = f"{_launch_text(launch)} changes {names}, which `gpuemu run` does not keep for later launches yet"
-        self._add(make("engine/not-executed", message, self.place(launch.site), kernel=_kernel_name(launch)))
-
-    def host(self, message: str, site: CallSite | None, allocation: DeviceAllocation | None) -> None:
-        """Add an invalid access by a call of the host, such as a copy past the end."""
-        related: tuple[Related, ...] = ()
+    def host(
+        self, rule: str, message: str, site: CallSite | None, allocation: DeviceAllocation | None, *others: PendingWrite
+    ) -> None:
+        """Add what a call of the host does wrong; ``others`` are the writes that it conflicts with."""
+        related: list[Related] = []
         if allocation is not None:
-            related = (Related(self.place(allocation.site), allocation.description),)
-        self._add(make("memory/out-of-bounds", message, self.place(site), related=related))
+            related.append(Related(self.place(allocation.site), allocation.description))
+        related += [Related(self.place(write.site), f"the write: {write.text}") for write in others]
+        self._add(make(rule, message, self.place(site), related=tuple(related)))
 
     def place(self, site: CallSite | None) -> Place:
         """Return the place of a call; the program itself if its line is not known."""
@@ -98,10 +113,23 @@ def _kernel_name(launch: ProgramLaunch) -> str:
     return demangled_name(launch.kernel.function.name)
 
 
-def _launch_text(launch: ProgramLaunch) -> str:
+def launch_text(launch: ProgramLaunch) -> str:
+    """Return a launch as its source has it, with the numbers of blocks and threads."""
     return f"{_kernel_name(launch)}<<<{_dim3(launch.grid)}, {_dim3(launch.block)}>>>"
 
 
 def _dim3(size: tuple[int, int, int]) -> str:
     x, y, z = size
     return str(x) if y == z == 1 else f"({x}, {y}, {z})"
+
+
+def _writer(pending: Iterable[PendingWrite], event: Event) -> PendingWrite | None:
+    """Return the write that the bytes of a read may belong to."""
+    if event.offset is None or event.size is None:
+        return None
+    span = slice(event.offset, event.offset + event.size)
+    return next((write for write in pending if write.mask[span].any()), None)
+
+
+def _read_of(event: Event, name: str) -> str:
+    return f"read of {event.size} bytes at byte {event.offset} of {name}"

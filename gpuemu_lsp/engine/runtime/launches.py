@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Outcome, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind, PendingWrite
+from gpuemu_lsp.engine.runtime.messages import MessageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,57 @@ def loaded_kernel(module: Module, name: str) -> LoadedKernel | None:
     return LoadedKernel(module, function, tuple(parameters))
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleVariables:
+    """The allocations of a module's variables, by mangled name."""
+
+    by_name: dict[str, DeviceAllocation]
+
+
+def place_variables(module: Module, memory: DeviceMemory) -> ModuleVariables:
+    """Allocate the variables of a module, with their initial contents. Addresses of functions in these are left 0."""
+    placed: dict[str, DeviceAllocation] = {}
+    for variable in module.variables:
+        if variable.space not in ("global", "const") or not variable.size:
+            continue
+        allocation = memory.allocate(variable.size, None, 1 << 60, MemoryKind.VARIABLE)
+        if allocation is None:
+            raise MessageError("there are no addresses for its variables")
+        allocation.variable = variable.name
+        if variable.init is not None:
+            memory.view(allocation)[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
+        placed[variable.name] = allocation
+    for variable in module.variables:
+        for offset, name, addend in variable.relocations:
+            if variable.name in placed and name in placed:
+                word = (placed[name].address + addend).to_bytes(8, "little")
+                memory.view(placed[variable.name])[offset : offset + 8] = np.frombuffer(word, np.uint8)
+    return ModuleVariables(placed)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltRequest:
+    """A request, the allocations by the names of their buffers, and the bytes of them that other streams may write."""
+
+    request: Request
+    allocations: dict[str, DeviceAllocation]
+    unordered: dict[str, list[PendingWrite]]
+
+
 def request_of(
-    launch: ProgramLaunch, memory: DeviceMemory, seconds: float
-) -> tuple[Request, dict[str, DeviceAllocation]]:
-    """Return the request for a launch, and the allocations by the names of their buffers.
+    launch: ProgramLaunch,
+    memory: DeviceMemory,
+    seconds: float,
+    variables: ModuleVariables,
+    unordered: Callable[[DeviceAllocation], list[PendingWrite]],
+) -> BuiltRequest:
+    """Return the request for a launch.
 
     Pointers become buffers by their addresses: those among the arguments, those in structs, and those in the memory
-    that the launch can reach through others.
+    that the launch can reach through others. Bytes that are written without an order between that and this launch, as
+    ``unordered`` says, are not initialised for it.
     """
-    buffers = _Buffers(memory)
+    buffers = _Buffers(memory, unordered)
     arguments = tuple(_argument(parameter, launch.parameters, buffers) for parameter in launch.kernel.parameters)
     module = launch.kernel.module
     artifact = Artifact("", module.target, module.text, b"", {}, {}, "nvcc")
@@ -84,52 +129,55 @@ def request_of(
         arguments=arguments,
         max_steps=1 << 40,
         max_seconds=seconds,
-        reachable=buffers.reachable(),
+        reachable=buffers.reachable(variables),
     )
-    return request, buffers.allocations
+    return BuiltRequest(request, buffers.allocations, buffers.unordered)
 
 
-def freed_arguments(launch: ProgramLaunch, memory: DeviceMemory) -> tuple[DeviceAllocation, ...]:
-    """Return the freed allocations that pointer arguments of a launch are in."""
-    words = (launch.parameters[one.offset : one.offset + 8] for one in launch.kernel.parameters if one.size == 8)
-    found = (memory.find(int.from_bytes(word, "little")) for word in words)
-    return tuple(one for one in found if one is not None and not one.live)
-
-
-def apply_results(outcome: Outcome, memory: DeviceMemory, allocations: dict[str, DeviceAllocation]) -> None:
-    """Write what a launch stored to device memory; the stored bytes are initialised from then on."""
-    for name, allocation in allocations.items():
-        if name in outcome.buffers:
-            memory.view(allocation)[:] = outcome.buffers[name]
-        if outcome.written is not None and name in outcome.written:
-            allocation.initialised |= outcome.written[name]
+def apply_results(
+    outcome: Outcome, memory: DeviceMemory, allocations: dict[str, DeviceAllocation]
+) -> dict[str, npt.NDArray[np.bool_]]:
+    """Write what a launch stored to device memory; return the stored bytes, which are initialised from then on."""
+    stored: dict[str, npt.NDArray[np.bool_]] = {}
+    for name, mask in (outcome.written or {}).items():
+        allocation = allocations.get(name)
+        if allocation is None or not mask.any():
+            continue
+        view, after = memory.view(allocation), outcome.buffers[name]
+        if not np.array_equal(view, after) or not allocation.initialised[mask].all():
+            memory.generation += 1
+            view[:] = after
+            allocation.initialised |= mask
+        stored[name] = mask
+    return stored
 
 
 class _Buffers:
     """The buffers of one launch: one per allocation, and aliases of it for further pointers to the same."""
 
-    def __init__(self, memory: DeviceMemory) -> None:
+    def __init__(self, memory: DeviceMemory, unordered: Callable[[DeviceAllocation], list[PendingWrite]]) -> None:
         self._memory = memory
+        self._unordered = unordered
         self._first: dict[int, str] = {}
         self._count = 0
         self.allocations: dict[str, DeviceAllocation] = {}
+        self.unordered: dict[str, list[PendingWrite]] = {}
 
     def at(self, address: int) -> Buffer | None:
-        """Return a buffer for a pointer, None if no live allocation is there."""
+        """Return a buffer for a pointer, None if no allocation is or was there."""
         allocation = self._memory.find(address)
-        if allocation is None or not allocation.live:
-            return None
-        return self._buffer(allocation, address - allocation.address)
+        return None if allocation is None else self._buffer(allocation, address - allocation.address)
 
-    def reachable(self) -> tuple[Buffer, ...]:
-        """Return buffers for the allocations whose addresses are in the memory of those that are already used."""
-        found: list[Buffer] = []
-        waiting = list(self.allocations.values())
+    def reachable(self, variables: ModuleVariables) -> tuple[Buffer, ...]:
+        """Return buffers for variables, and for allocations whose addresses are in the memory of those in use."""
+        found = [self._buffer(one, 0) for one in variables.by_name.values() if one.address not in self._first]
+        waiting = [one for one in self.allocations.values() if one.live]
         while waiting:
             for target in self._memory.addresses_in(waiting.pop()):
                 if target.address not in self._first:
                     found.append(self._buffer(target, 0))
-                    waiting.append(target)
+                    if target.live:
+                        waiting.append(target)
         return tuple(found)
 
     def _buffer(self, allocation: DeviceAllocation, offset: int) -> Buffer:
@@ -137,20 +185,29 @@ class _Buffers:
         place = f" at {allocation.site}" if allocation.site else ""
         name = f"allocation {self._count}{place}"
         first = self._first.setdefault(allocation.address, name)
+        initialised = allocation.initialised
         if first == name:
             self.allocations[name] = allocation
-        whole = bool(allocation.initialised.all())
+            pending = self._unordered(allocation) if allocation.live else []
+            if pending:
+                self.unordered[name] = pending
+                initialised = initialised.copy()
+                for write in pending:
+                    initialised &= ~write.mask
+        whole = allocation.live and bool(initialised.all())
         return Buffer(
             name=name,
             data=self._memory.view(allocation),
             initialized=whole,
-            initialized_bytes=None if whole else allocation.initialised,
+            initialized_bytes=None if whole else initialised,
             element_size=1,
             alias_of=None if first == name else first,
             pointer_offset=offset,
             host_address=allocation.address,
             # Which allocations hold addresses is not known: a kernel may store some for a later launch.
-            holds_addresses=allocation.size >= 8 and first == name,
+            holds_addresses=allocation.live and allocation.size >= 8 and first == name,
+            variable=allocation.variable,
+            freed=not allocation.live,
         )
 
 
@@ -167,18 +224,3 @@ def _argument(parameter: KernelParameter, block: bytes, buffers: _Buffers) -> Ar
         if pointers:
             return StructArgument(parameter.name, raw, tuple(pointers))
     return Scalar(parameter.name, raw)
-
-
-def changed_variables(outcome: Outcome, module: Module) -> tuple[str, ...]:
-    """Return the module variables that a launch left with another value than their initialiser."""
-    changed = []
-    for variable in module.variables:
-        after = outcome.variables.get(variable.name)
-        if after is None or variable.relocations:
-            continue
-        before = np.zeros(after.size, np.uint8)
-        if variable.init is not None:
-            before[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
-        if not np.array_equal(before, after):
-            changed.append(variable.name)
-    return tuple(changed)

@@ -23,6 +23,14 @@ class RuntimeCall(IntEnum):
     FREE = 4
     TRANSFER = 5
     LAUNCH = 6
+    VARIABLE = 7
+    UNSUPPORTED = 8
+    FAILED_LAUNCH = 9
+    CHECKED = 10
+    STREAM = 11
+    EVENT = 12
+    WAIT = 13
+    SYNCHRONIZE = 14
 
 
 class MessageError(Exception):

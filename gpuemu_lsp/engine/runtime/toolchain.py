@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.cache_folder import cache_root
 
 LIBRARY = "gpuemu_runtime"
-_SOURCE = Path(__file__).with_name("shim") / "gpuemu_runtime.cpp"
+_SOURCES = Path(__file__).with_name("shim")
 
 _VALUE_OPTIONS = frozenset(
     ("-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code", "-cudart", "--cudart")
@@ -81,8 +82,11 @@ def runtime_library() -> Path:
     ProgramBuildError
         If there is no C++ compiler, or it fails.
     """
-    source = _SOURCE.read_bytes()
-    folder = cache_root() / "runtime" / hashlib.blake2b(source, digest_size=12).hexdigest()
+    include = nvcc_folder() / "include"
+    parts = {path.name: path.read_text() for path in sorted(_SOURCES.iterdir()) if path.suffix in (".h", ".cpp")}
+    parts |= _generated("".join(parts.values()), include)
+    digest = hashlib.blake2b(repr(sorted(parts.items())).encode(), digest_size=12).hexdigest()
+    folder = cache_root() / "runtime" / digest
     library = folder / f"lib{LIBRARY}.so"
     if library.exists():
         return library
@@ -91,11 +95,32 @@ def runtime_library() -> Path:
         raise ProgramBuildError("there is no C++ compiler: install g++, which nvcc needs too")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        for name, text in parts.items():
+            Path(temporary, name).write_text(text)
         built = Path(temporary) / library.name
-        options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{nvcc_folder() / 'include'}"]
-        command = [compiler, *options, str(_SOURCE), "-o", str(built), "-ldl"]
+        options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{include}"]
+        sources = [str(Path(temporary, name)) for name in parts if name.endswith(".cpp")]
+        command = [compiler, *options, *sources, "-o", str(built), "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ProgramBuildError(f"the runtime library does not compile with {compiler}:\n{done.stderr.strip()}")
         built.replace(library)
     return library
+
+
+def _generated(sources: str, include: Path) -> dict[str, str]:
+    """Return the sources that follow from CUDA's headers, by file name.
+
+    They are the names of all errors, and a function for each one of the runtime that ``sources`` does not define:
+    it reports its name when it is called.
+    """
+    declared = re.findall(r"\bcudaError_t CUDARTAPI (cuda\w+)\(", (include / "cuda_runtime_api.h").read_text())
+    defined = set(re.findall(r"^API [\w *]*?\b(\w+)\(", sources, re.MULTILINE))
+    missing = sorted({name for name in declared if not name.endswith("_ptsz")} - defined)
+    # Their parameters do not matter: the caller removes what it has passed.
+    functions = "".join(f'STUB int {name}() {{ return gpuemu_missing("{name}"); }}\n' for name in missing)
+    stub = '#define STUB extern "C" __attribute__((visibility("default")))\nint gpuemu_missing(const char* name);\n'
+    bridge = '#include "core.h"\nint gpuemu_missing(const char* name) { return int(gpuemu::unsupported(name)); }\n'
+    errors = re.findall(r"^ *(cudaError\w+|cudaSuccess) *= *(\d+)", (include / "driver_types.h").read_text(), re.M)
+    names = "".join(f'{{{number}, "{name}"}},\n' for name, number in errors)
+    return {"missing.cpp": stub + functions, "bridge.cpp": bridge, "error_names.inc": names}

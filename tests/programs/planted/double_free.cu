@@ -4,10 +4,10 @@ __global__ void twice(float* x) { x[threadIdx.x] *= 2; }
 
 int main() {
     float *x, host[64] = {};
-    cudaMalloc(&x, 64 * sizeof(float));
+    cudaMalloc(&x, 64 * sizeof(float));  // allocated
     cudaMemset(x, 0, 64 * sizeof(float));
     twice<<<1, 64>>>(x);
     cudaFree(x);
-    cudaFree(x);  // bug: memory/out-of-bounds
+    cudaFree(x);  // bug: api/invalid-free
     return 0;
 }

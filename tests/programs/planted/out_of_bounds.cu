@@ -12,11 +12,11 @@ int main(int argc, char** argv) {
     float* host = (float*)malloc(n * sizeof(float));
     for (int i = 0; i < n; i++) host[i] = i;
     float *x, *y;
-    cudaMalloc(&x, n * sizeof(float));
+    cudaMalloc(&x, n * sizeof(float));  // allocated
     cudaMalloc(&y, n * sizeof(float));
     cudaMemcpy(x, host, n * sizeof(float), cudaMemcpyHostToDevice);
     cudaMemset(y, 0, n * sizeof(float));
-    for (int step = 0; step < 3; step++) saxpy<<<(n + 255) / 256, 256>>>(n, 2.0f, x, y);
+    for (int step = 0; step < 3; step++) saxpy<<<(n + 255) / 256, 256>>>(n, 2.0f, x, y);  // launched
     if (cudaDeviceSynchronize() != cudaSuccess) return 4;
     cudaMemcpy(host, y, n * sizeof(float), cudaMemcpyDeviceToHost);
     printf("y[10] = %g\n", host[10]);

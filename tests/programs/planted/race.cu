@@ -8,6 +8,6 @@ int main() {
     float *x, host[64] = {};
     cudaMalloc(&x, 64 * sizeof(float));
     cudaMemset(x, 0, 64 * sizeof(float));
-    shift<<<1, 64>>>(x);
+    shift<<<1, 64>>>(x);  // launched
     return 0;
 }

@@ -6,8 +6,8 @@ __global__ void twice(float* x) {
 
 int main() {
     float *x, host[64] = {};
-    cudaMalloc(&x, 64 * sizeof(float));
+    cudaMalloc(&x, 64 * sizeof(float));  // allocated
     cudaMemcpy(x, host, 32 * sizeof(float), cudaMemcpyHostToDevice);
-    twice<<<1, 64>>>(x);
+    twice<<<1, 64>>>(x);  // launched
     return 0;
 }

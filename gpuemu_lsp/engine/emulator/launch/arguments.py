@@ -18,10 +18,16 @@ _NO_BUFFER = 1 << 62
 """Address of the empty entry in the table of readable buffers, which no access is near."""
 
 
-def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
-    """Allocate and fill the buffers; return the region of each, shared by those that alias."""
+def place_buffers(request: Request, arena: Arena, variables: dict[str, Region]) -> dict[str, Region]:
+    """Allocate and fill the buffers; return the region of each, shared by those that alias.
+
+    ``variables`` has the regions of module variables, whose buffers have been filled.
+    """
     regions: dict[str, Region] = {}
     for argument in request.buffers:
+        if argument.variable in variables:
+            regions[argument.name] = variables[argument.variable]
+            continue
         if argument.alias_of is not None and argument.alias_of in regions:
             regions[argument.name] = regions[argument.alias_of]
             continue
@@ -30,6 +36,9 @@ def place_buffers(request: Request, arena: Arena) -> dict[str, Region]:
         region = arena.allocate(
             argument.name, "buffer", size, guard=guard, offset=argument.offset, element=argument.element_size
         )
+        if argument.freed:
+            regions[argument.name] = region
+            continue
         known = argument.initialized or not request.checks.uninitialized
         arena.fill(region, argument.data, initialised=known)
         if not known and argument.initialized_bytes is not None:
@@ -83,15 +92,20 @@ def readable_buffers(request: Request, arena: Arena, buffers: dict[str, Region])
     return table
 
 
-def place_variables(kernel: CompiledKernel, arena: Arena, symbols: Record, launch: Record) -> dict[str, Region]:
+def place_variables(
+    request: Request, kernel: CompiledKernel, arena: Arena, symbols: Record, launch: Record
+) -> dict[str, Region]:
     """Allocate and fill module variables; constants first, so that ``isspacep.const`` is one range comparison."""
+    given = {buffer.variable: buffer.data for buffer in request.buffers if buffer.variable is not None}
     regions: dict[str, Region] = {}
     variables = sorted(kernel.program.variables.values(), key=lambda v: v.space != "const")
     for variable in variables:
         size = max(variable.size, 1)
         region = arena.allocate(variable.name, "variable", size, alignment=max(variable.alignment, 256))
         content = np.zeros(size, dtype=np.uint8)
-        if variable.init is not None:
+        if variable.name in given:
+            content = given[variable.name]
+        elif variable.init is not None:
             content[: len(variable.init)] = np.frombuffer(variable.init, dtype=np.uint8)
         arena.fill(region, content, read_only=variable.space == "const")
         regions[variable.name] = region
@@ -104,7 +118,8 @@ def place_variables(kernel: CompiledKernel, arena: Arena, symbols: Record, launc
         for offset, name, addend in variable.relocations:
             target = regions.get(name)
             address = target.address if target is not None else kernel.program.function_address(name)
-            if address is not None:
-                place = arena.data(regions[variable.name].address + offset, 8)
+            place = arena.data(regions[variable.name].address + offset, 8)
+            # What a caller gives has the addresses of variables, but not those of functions, which only we know.
+            if address is not None and not (variable.name in given and place.any()):
                 place[:] = np.frombuffer((address + addend).to_bytes(8, "little"), dtype=np.uint8)
     return regions

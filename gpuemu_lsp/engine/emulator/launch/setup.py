@@ -95,8 +95,8 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     program = kernel.program
     symbols = arena.record("symbols", max(8 * len(kernel.symbol_indices), 8))
     launch = arena.record("launch", LaunchRecord.SIZE)
-    variables = place_variables(kernel, arena, symbols, launch)
-    buffers = place_buffers(request, arena)
+    variables = place_variables(request, kernel, arena, symbols, launch)
+    buffers = place_buffers(request, arena, variables)
     translate_to_arena(request, arena, buffers)
     params = place_parameters(request, kernel, arena, buffers)
     readable = readable_buffers(request, arena, buffers)

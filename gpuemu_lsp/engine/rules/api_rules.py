@@ -1,0 +1,81 @@
+"""Rules of the group ``api``: calls of CUDA's runtime by whole programs, which ``gpuemu run`` checks."""
+
+from __future__ import annotations
+
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.rules.model import Example, Rule
+
+RULES = (
+    Rule(
+        "api/invalid-copy",
+        Severity.ERROR,
+        "copy or fill outside an allocation",
+        "The range of a copy or fill is not inside one live allocation: it passes its end, or the memory was freed. On "
+        "a GPU the call fails only where the neighbouring memory is not mapped, and overwrites another allocation "
+        "otherwise.",
+        Example(
+            bad="cudaMalloc(&x, n * sizeof(float));\ncudaMemcpy(x, host, (n + 1) * sizeof(float), "
+            "cudaMemcpyHostToDevice);\n",
+            good="cudaMalloc(&x, n * sizeof(float));\ncudaMemcpy(x, host, n * sizeof(float), "
+            "cudaMemcpyHostToDevice);\n",
+        ),
+    ),
+    Rule(
+        "api/invalid-free",
+        Severity.ERROR,
+        "free of something that is not allocated",
+        "The pointer was freed before, does not begin an allocation, or belongs to memory of another kind.",
+        Example(bad="cudaFree(x);\ncudaFree(x);\n", good="cudaFree(x);\n"),
+    ),
+    Rule(
+        "api/uninitialized-copy",
+        Severity.ERROR,
+        "copy of a result that was never written",
+        "The program copies memory to the host of which neither a kernel nor a call has written any byte: the kernel "
+        "that should have written it did not run, or wrote elsewhere.",
+        Example(
+            bad="cudaMalloc(&y, bytes);\ncudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);\n",
+            good="cudaMalloc(&y, bytes);\nscale<<<grid, block>>>(x, y, n);\n"
+            "cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);\n",
+        ),
+    ),
+    Rule(
+        "api/failed-launch",
+        Severity.ERROR,
+        "failed launch that is not noticed",
+        "The launch is rejected, so that the kernel does not run, and the program never asks with `cudaGetLastError` "
+        "or `cudaPeekAtLastError`. The results of the program are those of the memory as it was.",
+        Example(
+            bad="scale<<<grid, 2048>>>(x, y, n);\ncudaDeviceSynchronize();\n",
+            good="scale<<<grid, 1024>>>(x, y, n);\nif (cudaGetLastError() != cudaSuccess) return 1;\n",
+        ),
+    ),
+    Rule(
+        "api/stream-race",
+        Severity.ERROR,
+        "work on two streams without an order",
+        "A copy, fill or kernel accesses bytes that work on another stream writes, and no event, synchronisation or "
+        "default stream orders the two. On a GPU they may run at the same time.",
+        Example(
+            bad="fill<<<grid, block, 0, first>>>(x, n);\n"
+            "cudaMemcpyAsync(host, x, bytes, cudaMemcpyDeviceToHost, second);\n",
+            good="fill<<<grid, block, 0, first>>>(x, n);\ncudaEventRecord(done, first);\n"
+            "cudaStreamWaitEvent(second, done);\ncudaMemcpyAsync(host, x, bytes, cudaMemcpyDeviceToHost, second);\n",
+        ),
+    ),
+    Rule(
+        "api/leak",
+        Severity.ERROR,
+        "memory that is never freed",
+        "The program has ended without freeing this allocation. Reported with `gpuemu run --leaks` only.",
+        Example(bad="cudaMalloc(&x, bytes);\nreturn 0;\n", good="cudaMalloc(&x, bytes);\ncudaFree(x);\nreturn 0;\n"),
+    ),
+    Rule(
+        "api/unsupported",
+        Severity.WARNING,
+        "function that is not implemented",
+        "The program calls a function of CUDA's runtime that `gpuemu run` does not have. The call returns "
+        "`cudaErrorNotSupported`; what follows from it is not as on a GPU.",
+        Example(bad="cudaGraphCreate(&graph, 0);\n", good="scale<<<grid, block, 0, stream>>>(x, y, n);\n"),
+    ),
+)

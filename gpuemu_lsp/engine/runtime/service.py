@@ -1,0 +1,332 @@
+"""The answers to a program's CUDA calls: allocations, copies and launches, in the order in which they arrive."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.executor import Emulator
+from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.ptx.parser import parse
+from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind, PendingWrite
+from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
+from gpuemu_lsp.engine.runtime.launches import (
+    LoadedKernel,
+    ModuleVariables,
+    ProgramLaunch,
+    apply_results,
+    loaded_kernel,
+    place_variables,
+    request_of,
+)
+from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
+from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, StreamOperation, StreamOrder, WaitScope
+
+_INVALID_VALUE = 1
+_LAUNCH_FAILURE = 719
+"""Values of ``cudaError_t``."""
+
+_ASKS_FOR_KIND = 2
+"""Instead of whether a freed pointer is of host memory: the call only asks what memory is there."""
+
+_NO_KIND = 3
+
+
+class RuntimeService:
+    """The device of one run: its memory, streams and loaded modules, and what was found."""
+
+    def __init__(self, program: str, launch_seconds: float, device_bytes: int) -> None:
+        self._launch_seconds = launch_seconds
+        self._device_bytes = device_bytes
+        self.memory = DeviceMemory()
+        self.findings = RunFindings(program)
+        self.launches = self.completed = self.repeated = 0
+        self._order = StreamOrder()
+        self._emulator = Emulator()
+        self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
+        self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
+        self._without_effect: dict[tuple[object, ...], int] = {}
+        self._unchecked: list[tuple[str, CallSite | None]] = []
+        self._refused = 0
+        self._answers: dict[RuntimeCall, Callable[[Message], list[int]]] = {
+            RuntimeCall.MODULE: self._module,
+            RuntimeCall.FUNCTION: self._function,
+            RuntimeCall.ALLOCATE: self._allocate,
+            RuntimeCall.FREE: self._free,
+            RuntimeCall.TRANSFER: self._transfer,
+            RuntimeCall.LAUNCH: self._launch,
+            RuntimeCall.VARIABLE: self._variable,
+            RuntimeCall.UNSUPPORTED: self._unsupported,
+            RuntimeCall.FAILED_LAUNCH: self._failed_launch,
+            RuntimeCall.CHECKED: self._checked,
+            RuntimeCall.STREAM: self._stream,
+            RuntimeCall.EVENT: self._event,
+            RuntimeCall.WAIT: self._wait,
+            RuntimeCall.SYNCHRONIZE: self._synchronize,
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the program met that is no error of its own."""
+        if not self._refused:
+            return ()
+        limit = self._device_bytes >> 30
+        return (f"an allocation of {self._refused:,} bytes failed: the emulated device has {limit} GiB",)
+
+    def answer(self, message: Message) -> list[int]:
+        """Carry out a call; return the words of the answer."""
+        return self._answers[message.operation](message)
+
+    def end(self, *, leaks: bool) -> None:
+        """Add what is known only when the program has ended."""
+        for message, site in self._unchecked:
+            self.findings.host("api/failed-launch", message, site, None)
+        if leaks:
+            for allocation in self.memory.live:
+                if allocation.kind is not MemoryKind.VARIABLE:
+                    message = f"{allocation.size} bytes are never freed"
+                    self.findings.host("api/leak", message, allocation.site, None)
+
+    def _module(self, message: Message) -> list[int]:
+        number, module = message.word(), parse(message.text())
+        self._modules[number] = module, place_variables(module, self.memory)
+        return []
+
+    def _function(self, message: Message) -> list[int]:
+        module, variables = self._modules[message.word()]
+        kernel = loaded_kernel(module, message.text())
+        if kernel is None:
+            return [0, 0, 0, 0, 0]
+        self._kernels.append((kernel, variables))
+        shared = sum(one.size for one in kernel.function.variables if one.space == "shared")
+        local = sum(one.size for one in kernel.function.variables if one.space == "local")
+        bound = kernel.function.directives.get("maxntid") or kernel.function.directives.get("reqntid") or (1024,)
+        most = min(int(np.prod(bound)), 1024)
+        layout = [number for one in kernel.parameters for number in (one.offset, one.size)]
+        return [len(self._kernels), kernel.parameter_bytes, shared, local, most, *layout]
+
+    def _variable(self, message: Message) -> list[int]:
+        _, variables = self._modules[message.word()]
+        allocation = variables.by_name.get(message.text())
+        return [allocation.address if allocation is not None else 0]
+
+    def _allocate(self, message: Message) -> list[int]:
+        size, kind, site = message.word(), MemoryKind(message.word()), call_site(message.frames())
+        allocation = self.memory.allocate(size, site, self._device_bytes, kind) if size else None
+        if allocation is None and size:
+            self._refused = max(self._refused, size)
+        address = allocation.address if allocation is not None else 0
+        return [address, self._device_bytes - self.memory.used, self._device_bytes]
+
+    def _free(self, message: Message) -> list[int]:
+        address, of_host, site = message.word(), message.word(), call_site(message.frames())
+        allocation = self.memory.find(address)
+        if of_host == _ASKS_FOR_KIND:
+            return [allocation.kind if allocation is not None and allocation.live else _NO_KIND]
+        call = "cudaFreeHost" if of_host else "cudaFree"
+        if allocation is not None and allocation.address == address and allocation.live:
+            if (allocation.kind is MemoryKind.PINNED) != bool(of_host) or allocation.kind is MemoryKind.VARIABLE:
+                reason = "memory of another kind"
+            else:
+                self._order.synchronize(WaitScope.DEVICE, 0)
+                self.memory.free(allocation, site)
+                return [0]
+        elif allocation is None:
+            reason = "an address that is not of device memory"
+        elif allocation.live:
+            reason = f"byte {address - allocation.address} of an allocation"
+        else:
+            reason = f"memory that was freed at {allocation.freed}"
+        self.findings.host("api/invalid-free", f"{call} of {reason}", site, allocation)
+        return [_INVALID_VALUE]
+
+    def _transfer(self, message: Message) -> list[int]:
+        target, target_pitch, source, source_pitch = (message.word() for _ in range(4))
+        width, rows, stream, asynchronous = (message.word() for _ in range(4))
+        site = call_site(message.frames())
+        operation = self._order.begin(stream)
+        ends: list[tuple[DeviceAllocation, slice | npt.NDArray[np.int64]] | None] = []
+        for address, pitch, verb in ((target, target_pitch, "writes"), (source, source_pitch, "reads")):
+            if not address:
+                ends.append(None)
+                continue
+            extent = (rows - 1) * pitch + width
+            allocation = self.memory.nearest(address)
+            problem = _range_problem(allocation, address, extent)
+            if problem is not None or allocation is None:
+                text = f"the call {verb} {extent} bytes {problem}"
+                self.findings.host("api/invalid-copy", text, site, allocation)
+                return [_INVALID_VALUE]
+            ends.append((allocation, _bytes_of(address - allocation.address, width, pitch, rows)))
+        to, origin = ends
+        if origin is not None:
+            self._read_by_copy(operation, *origin, site, of_host=to is None)
+        if to is not None:
+            allocation, span = to
+            self._write_by_copy(operation, allocation, span, site)
+            known = origin[0].initialised[origin[1]].copy() if origin is not None else True
+            allocation.initialised[span] = known
+            self.memory.generation += 1
+        if not asynchronous:
+            self._order.synchronize(WaitScope.STREAM, DEFAULT_STREAM)
+        return [0]
+
+    def _read_by_copy(
+        self,
+        operation: StreamOperation,
+        allocation: DeviceAllocation,
+        span: slice | npt.NDArray[np.int64],
+        site: CallSite | None,
+        *,
+        of_host: bool,
+    ) -> None:
+        for write in self._unordered(operation, allocation):
+            if write.mask[span].any():
+                message = f"the call reads bytes that {write.text} writes on another stream: no event orders them"
+                self.findings.host("api/stream-race", message, site, allocation, write)
+                return
+        if of_host and not allocation.initialised[span].any():
+            message = "the call copies bytes of which none was ever written to the host"
+            self.findings.host("api/uninitialized-copy", message, site, allocation)
+
+    def _write_by_copy(
+        self,
+        operation: StreamOperation,
+        allocation: DeviceAllocation,
+        span: slice | npt.NDArray[np.int64],
+        site: CallSite | None,
+    ) -> None:
+        for write in self._unordered(operation, allocation):
+            if write.mask[span].any():
+                message = f"the call overwrites bytes that {write.text} writes on another stream: no event orders them"
+                self.findings.host("api/stream-race", message, site, allocation, write)
+                return
+        if not self._order.single:
+            mask = np.zeros(allocation.size, np.bool_)
+            mask[span] = True
+            allocation.pending.append(PendingWrite(operation, mask, f"the call at {site}", site))
+
+    def _unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingWrite]:
+        """Return the writes to an allocation that may not have ended when an operation begins."""
+        allocation.pending = [one for one in allocation.pending if not self._order.known(one.operation)]
+        return [one for one in allocation.pending if not self._order.precedes(one.operation, operation)]
+
+    def _launch(self, message: Message) -> list[int]:
+        kernel, variables = self._kernels[message.word() - 1]
+        grid = (message.word(), message.word(), message.word())
+        block = (message.word(), message.word(), message.word())
+        shared, stream, _cooperative, parameters = message.word(), message.word(), message.word(), message.data()
+        frames = message.frames()
+        self.launches += 1
+        operation = self._order.begin(stream)
+        key = (id(kernel), grid, block, shared, parameters)
+        if self._order.single and self._without_effect.get(key) == self.memory.generation:
+            self.completed += 1
+            self.repeated += 1
+            return [0]
+        site = call_site(frames, kernel.function.name)
+        launch = ProgramLaunch(kernel, grid, block, shared, parameters, site)
+        before = self.memory.generation
+        built = request_of(
+            launch, self.memory, self._launch_seconds, variables, lambda one: self._unordered(operation, one)
+        )
+        outcome = self._emulator.run(built.request)
+        stored = apply_results(outcome, self.memory, built.allocations)
+        for name, mask in stored.items():
+            allocation = built.allocations[name]
+            for write in built.unordered.get(name, ()):
+                if (write.mask & mask).any():
+                    text = f"{launch_text(launch)} overwrites bytes that {write.text} writes on another stream"
+                    self.findings.host("api/stream-race", f"{text}: no event orders them", site, allocation, write)
+            if not self._order.single:
+                text = f"{launch_text(launch)} at {site}"
+                allocation.pending.append(PendingWrite(operation, mask, text, site))
+        if outcome.printed:
+            sys.stdout.write(outcome.printed)
+            sys.stdout.flush()
+        raced = {event.location for event in outcome.events if event.rule.endswith("-race")}
+        for event in outcome.events:
+            # Whether a racing read finds a value is a matter of the order: the race is the cause.
+            if event.rule == "memory/uninitialized-read" and event.location in raced:
+                continue
+            self.findings.event(event, launch, built)
+        if outcome.status in ("completed", "trapped"):
+            self.completed += 1
+        else:
+            self.findings.not_run(outcome, launch)
+        # The same launch does the same again, unless it or the host sees something that is not device memory.
+        repeats = outcome.status == "completed" and not outcome.events and not outcome.printed
+        closed = not any(one.of_host for one in built.allocations.values()) and not _reads_clock(kernel.module)
+        if repeats and closed and before == self.memory.generation:
+            self._without_effect[key] = before
+        return [0 if outcome.status == "completed" else _LAUNCH_FAILURE]
+
+    def _failed_launch(self, message: Message) -> list[int]:
+        number = message.word()
+        grid = (message.word(), message.word(), message.word())
+        block = (message.word(), message.word(), message.word())
+        reason, frames = message.text(), message.frames()
+        self.launches += 1
+        self.completed += 1
+        what, name = "a launch", None
+        if number:
+            kernel, _ = self._kernels[number - 1]
+            name = kernel.function.name
+            what = launch_text(ProgramLaunch(kernel, grid, block, 0, b"", None))
+        site = call_site(frames, name)
+        self._unchecked.append((f"{what} fails and the program does not check for it: {reason}", site))
+        return [0]
+
+    def _checked(self, message: Message) -> list[int]:
+        del message
+        self._unchecked.clear()
+        return [0]
+
+    def _unsupported(self, message: Message) -> list[int]:
+        name, site = message.text(), call_site(message.frames())
+        self.findings.host("api/unsupported", f"{name} is not implemented: the call fails", site, None)
+        return [0]
+
+    def _stream(self, message: Message) -> list[int]:
+        self._order.create(message.word(), message.word())
+        return [0]
+
+    def _event(self, message: Message) -> list[int]:
+        self._order.record(message.word(), message.word())
+        return [0]
+
+    def _wait(self, message: Message) -> list[int]:
+        self._order.wait(message.word(), message.word())
+        return [0]
+
+    def _synchronize(self, message: Message) -> list[int]:
+        self._order.synchronize(WaitScope(message.word()), message.word())
+        return [0]
+
+
+def _reads_clock(module: Module) -> bool:
+    return "%clock" in module.text or "%globaltimer" in module.text
+
+
+def _bytes_of(offset: int, width: int, pitch: int, rows: int) -> slice | npt.NDArray[np.int64]:
+    """Return the bytes of rows as an index."""
+    if rows == 1 or width == pitch:
+        return slice(offset, offset + width * rows)
+    places: npt.NDArray[np.int64] = offset + pitch * np.arange(rows)[:, None] + np.arange(width)
+    return places.reshape(-1)
+
+
+def _range_problem(allocation: DeviceAllocation | None, address: int, size: int) -> str | None:
+    """Return what is wrong with a range of device memory, None if it is inside a live allocation."""
+    if allocation is None:
+        return "outside every allocation"
+    offset = address - allocation.address
+    if not allocation.live:
+        return f"from byte {offset} of memory that was freed at {allocation.freed}"
+    if offset + size > allocation.size:
+        return f"from byte {offset} of an allocation of {allocation.size} bytes, past its end"
+    return None

@@ -1,0 +1,165 @@
+// CUDA's runtime API (version 13) for programs that `gpuemu run` starts.
+//
+// Device memory is a file that this process and gpuemu both map; this process maps it at one fixed address, so that a
+// device pointer is an address of its own. Every allocation, copy and launch is a message to gpuemu, which answers
+// with 64-bit words. A message is an operation (u32), the number of its bytes (u32), and these bytes.
+#include "core.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace gpuemu {
+namespace {
+
+constexpr int UNAVAILABLE = 98;  // exit status: gpuemu is gone, or did not start this program
+
+int connection = -1;
+pid_t owner = 0;
+char* device_memory = nullptr;
+uint64_t device_bytes = 0;
+std::recursive_mutex mutex;
+thread_local cudaError_t last_error = cudaSuccess;
+cudaError_t launch_error = cudaSuccess;  // of a launch since the last synchronisation
+bool unchecked_launch = false;           // gpuemu knows of a failed launch for which the program has not checked
+
+[[noreturn]] void give_up(const char* reason) {
+    fprintf(stderr, "gpuemu: %s\n", reason);
+    _exit(UNAVAILABLE);
+}
+
+// A program must not outlive the command that started it.
+__attribute__((constructor)) void end_with_parent() {
+    if (getenv("GPUEMU_RUNTIME")) prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+void receive(void* target, size_t size) {
+    for (char* at = static_cast<char*>(target); size;) {
+        ssize_t count = read(connection, at, size);
+        if (count <= 0) give_up("the connection to `gpuemu run` has ended");
+        at += count;
+        size -= count;
+    }
+}
+
+void transmit(const char* at, size_t size) {
+    while (size) {
+        ssize_t count = send(connection, at, size, MSG_NOSIGNAL);
+        if (count <= 0) give_up("the connection to `gpuemu run` has ended");
+        at += count;
+        size -= count;
+    }
+}
+
+void checked() {
+    if (unchecked_launch) Message(CHECKED).call();
+    unchecked_launch = false;
+}
+
+}  // namespace
+
+void connect_once() {
+    if (connection >= 0) {
+        // CUDA does not work in a process that was forked after its first call either.
+        if (getpid() != owner) give_up("CUDA calls in a forked process are not supported, as on a GPU");
+        return;
+    }
+    const char* settings = getenv("GPUEMU_RUNTIME");
+    if (!settings) give_up("this program was built by `gpuemu nvcc`: start it with `gpuemu run`");
+    int file;
+    unsigned long long base, size;
+    if (sscanf(settings, "%d:%d:%llx:%llx", &connection, &file, &base, &size) != 4) give_up("GPUEMU_RUNTIME is wrong");
+    void* wanted = reinterpret_cast<void*>(base);
+    void* mapped = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
+    if (mapped != wanted) give_up("device memory cannot be mapped");
+    device_memory = static_cast<char*>(mapped);
+    device_bytes = size;
+    owner = getpid();
+}
+
+Message::Message(Operation operation) : bytes_(8) { memcpy(&bytes_[0], &operation, 4); }
+
+Message& Message::text(const char* value) { return data(value, strlen(value)); }
+
+Message& Message::call_stack() {
+    void* frames[16];
+    int count = backtrace(frames, 16);
+    word(uint64_t(count));
+    for (int i = 0; i < count; i++) {
+        Dl_info info{};
+        dladdr(frames[i], &info);
+        word(reinterpret_cast<uint64_t>(frames[i]) - reinterpret_cast<uint64_t>(info.dli_fbase) - 1);
+        text(info.dli_fname ? info.dli_fname : "");
+    }
+    return *this;
+}
+
+std::vector<uint64_t> Message::call() {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    connect_once();
+    uint32_t size = bytes_.size() - 8, count;
+    memcpy(&bytes_[4], &size, 4);
+    transmit(bytes_.data(), bytes_.size());
+    receive(&count, 4);
+    std::vector<uint64_t> words(count);
+    if (count) receive(words.data(), 8 * count);
+    return words;
+}
+
+Message& Message::raw(const void* from, size_t size) {
+    bytes_.insert(bytes_.end(), static_cast<const char*>(from), static_cast<const char*>(from) + size);
+    return *this;
+}
+
+bool on_device(const void* address) {
+    const char* at = static_cast<const char*>(address);
+    return device_memory && at >= device_memory && at < device_memory + device_bytes;
+}
+
+cudaError_t result(cudaError_t error) {
+    if (error != cudaSuccess) last_error = error;
+    return error;
+}
+
+cudaError_t result(uint64_t error) { return result(static_cast<cudaError_t>(error)); }
+
+cudaError_t unsupported(const char* what) {
+    Message(UNSUPPORTED).text(what).call_stack().call();
+    return result(cudaErrorNotSupported);
+}
+
+void launch_failed(cudaError_t error) {
+    last_error = error;
+    if (error == cudaErrorLaunchFailure) launch_error = error;
+    else unchecked_launch = true;
+}
+
+cudaError_t synchronize(Scope scope, uint64_t which) {
+    Message(SYNCHRONIZE).word(uint64_t(scope)).word(which).call();
+    cudaError_t error = launch_error;
+    launch_error = cudaSuccess;
+    return error;
+}
+
+}  // namespace gpuemu
+
+API cudaError_t cudaGetLastError() {
+    cudaError_t error = gpuemu::last_error;
+    gpuemu::last_error = cudaSuccess;
+    gpuemu::checked();
+    return error;
+}
+API cudaError_t cudaPeekAtLastError() {
+    gpuemu::checked();
+    return gpuemu::last_error;
+}

@@ -1,0 +1,71 @@
+// Shared by the sources of the runtime library: the connection to gpuemu, errors, and device memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#define API extern "C" __attribute__((visibility("default")))
+
+namespace gpuemu {
+
+enum Operation : uint32_t {
+    MODULE = 1,
+    FUNCTION,
+    ALLOCATE,
+    FREE,
+    TRANSFER,
+    LAUNCH,
+    VARIABLE,
+    UNSUPPORTED,
+    FAILED_LAUNCH,
+    CHECKED,
+    STREAM,
+    EVENT,
+    WAIT,
+    SYNCHRONIZE,
+};
+
+// Kinds of memory, as in the Python part.
+enum Kind : uint64_t { DEVICE, MANAGED, PINNED };
+
+// What has ended when a call of SYNCHRONIZE returns.
+enum Scope : uint64_t { WHOLE_DEVICE, ONE_STREAM, ONE_EVENT };
+
+// A request: an operation, words and byte strings. The answer has words only.
+class Message {
+   public:
+    explicit Message(Operation operation);
+    Message& word(uint64_t value) { return raw(&value, 8); }
+    Message& word(const void* address) { return word(reinterpret_cast<uint64_t>(address)); }
+    Message& data(const void* from, size_t size) { return word(size).raw(from, size); }
+    Message& text(const char* value);
+    // The return addresses on the stack, each as a file and an offset in it: a position-independent program is
+    // loaded anywhere.
+    Message& call_stack();
+    std::vector<uint64_t> call();
+
+   private:
+    Message& raw(const void* from, size_t size);
+    std::vector<char> bytes_;
+};
+
+void connect_once();
+bool on_device(const void* address);
+// Make an error the last one of this thread; pass it on.
+cudaError_t result(cudaError_t error);
+cudaError_t result(uint64_t error);
+// Report a function, or a use of one, that is not implemented.
+cudaError_t unsupported(const char* what);
+// Errors of launches that have happened since the last synchronisation.
+void launch_failed(cudaError_t error);
+cudaError_t synchronize(Scope scope, uint64_t which);
+cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous);
+// The address and size of a module variable, by its address on the host.
+bool variable_of(const void* host, char** address, size_t* size);
+bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads);
+uint64_t stream_number(cudaStream_t stream);
+
+}  // namespace gpuemu

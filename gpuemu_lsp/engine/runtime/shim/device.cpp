@@ -1,0 +1,330 @@
+// Devices, streams, events, errors and kernels' attributes: one device, on which calls run in their order.
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "core.h"
+
+using namespace gpuemu;
+
+namespace {
+
+// Properties of an A100 (compute capability 8.0), for which programs are compiled.
+constexpr int MULTIPROCESSORS = 108, THREADS_PER_MULTIPROCESSOR = 2048, BLOCKS_PER_MULTIPROCESSOR = 32;
+constexpr size_t SHARED_PER_MULTIPROCESSOR = 164 << 10;
+
+struct Handle {
+    uint64_t number;
+    bool recorded = false;
+    double time = 0;
+    uint64_t flags = 0;
+};
+std::atomic<uint64_t> next_number{1};
+
+double milliseconds() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+}
+
+Handle* handle(cudaStream_t stream) { return reinterpret_cast<Handle*>(stream); }
+Handle* handle(cudaEvent_t event) { return reinterpret_cast<Handle*>(event); }
+
+cudaError_t create_stream(cudaStream_t* stream, unsigned flags) {
+    Handle* made = new Handle{next_number++};
+    made->flags = flags;
+    Message(STREAM).word(made->number).word(uint64_t(flags)).call();
+    *stream = reinterpret_cast<cudaStream_t>(made);
+    return cudaSuccess;
+}
+
+cudaError_t one_device(int device) { return device ? result(cudaErrorInvalidDevice) : cudaSuccess; }
+
+struct NamedError {
+    int value;
+    const char* name;
+};
+const NamedError ERROR_NAMES[] = {
+#include "error_names.inc"
+};
+
+}  // namespace
+
+namespace gpuemu {
+
+// 1 and 2 as handles are names of the default stream.
+uint64_t stream_number(cudaStream_t stream) {
+    return reinterpret_cast<uint64_t>(stream) <= 2 ? 0 : handle(stream)->number;
+}
+
+}  // namespace gpuemu
+
+// ---- Synchronisation
+
+API cudaError_t cudaDeviceSynchronize() { return result(synchronize(WHOLE_DEVICE, 0)); }
+API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    return result(synchronize(ONE_STREAM, stream_number(stream)));
+}
+API cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    return result(synchronize(ONE_EVENT, handle(event)->number));
+}
+API cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+API cudaError_t cudaDeviceReset() { return result(synchronize(WHOLE_DEVICE, 0)); }
+
+// ---- Streams and events
+
+API cudaError_t cudaStreamCreate(cudaStream_t* stream) { return create_stream(stream, cudaStreamDefault); }
+API cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return create_stream(stream, flags); }
+API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+    return create_stream(stream, flags);
+}
+API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    if (reinterpret_cast<uint64_t>(stream) <= 2) return result(cudaErrorInvalidResourceHandle);
+    delete handle(stream);
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    Message(WAIT).word(stream_number(stream)).word(handle(event)->number).call();
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+    *flags = reinterpret_cast<uint64_t>(stream) <= 2 ? 0 : unsigned(handle(stream)->flags);
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
+    *priority = 0;
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+    *status = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0;
+    *greatest = 0;
+    return cudaSuccess;
+}
+// A host function runs when everything before it in its stream has ended: here, at once.
+API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+    synchronize(ONE_STREAM, stream_number(stream));
+    function(data);
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
+    cudaError_t error = synchronize(ONE_STREAM, stream_number(stream));
+    callback(stream, error, data);
+    return cudaSuccess;
+}
+API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    *event = reinterpret_cast<cudaEvent_t>(new Handle{next_number++});
+    return cudaSuccess;
+}
+API cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+API cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    if (!event) return result(cudaErrorInvalidResourceHandle);
+    delete handle(event);
+    return cudaSuccess;
+}
+API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    handle(event)->recorded = true;
+    handle(event)->time = milliseconds();
+    Message(EVENT).word(handle(event)->number).word(stream_number(stream)).call();
+    return cudaSuccess;
+}
+API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+    return cudaEventRecord(event, stream);
+}
+API cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t start, cudaEvent_t end) {
+    if (!handle(start)->recorded || !handle(end)->recorded) return result(cudaErrorInvalidResourceHandle);
+    *time = float(handle(end)->time - handle(start)->time);
+    return cudaSuccess;
+}
+
+// ---- Devices
+
+API cudaError_t cudaSetDevice(int device) { return one_device(device); }
+API cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return one_device(device); }
+API cudaError_t cudaGetDevice(int* device) {
+    *device = 0;
+    return cudaSuccess;
+}
+API cudaError_t cudaGetDeviceCount(int* count) {
+    *count = 1;
+    return cudaSuccess;
+}
+API cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return cudaGetDevice(device); }
+API cudaError_t cudaSetValidDevices(int*, int) { return cudaSuccess; }
+API cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+API cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+    *flags = cudaDeviceScheduleAuto;
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) {
+    *possible = 0;
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return result(cudaErrorInvalidDevice); }
+API cudaError_t cudaDeviceDisablePeerAccess(int) { return result(cudaErrorInvalidDevice); }
+API cudaError_t cudaDeviceGetByPCIBusId(int* device, const char*) { return cudaGetDevice(device); }
+API cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
+    snprintf(text, size, "0000:00:00.0");
+    return one_device(device);
+}
+API cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
+    *value = limit == cudaLimitStackSize ? 1024 : limit == cudaLimitPrintfFifoSize ? 1 << 20 : 8 << 20;
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
+API cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+API cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
+    *config = cudaFuncCachePreferNone;
+    return cudaSuccess;
+}
+API cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
+API cudaError_t cudaDriverGetVersion(int* version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+API cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+API cudaError_t cudaProfilerStart() { return cudaSuccess; }
+API cudaError_t cudaProfilerStop() { return cudaSuccess; }
+
+API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
+    if (device) return result(cudaErrorInvalidDevice);
+    memset(p, 0, sizeof *p);
+    snprintf(p->name, sizeof p->name, "gpuemu (emulated sm_80)");
+    size_t free_bytes;
+    cudaMemGetInfo(&free_bytes, &p->totalGlobalMem);
+    p->sharedMemPerBlock = 48 << 10;
+    p->sharedMemPerBlockOptin = 163 << 10;
+    p->sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
+    p->reservedSharedMemPerBlock = 1 << 10;
+    p->regsPerBlock = p->regsPerMultiprocessor = 64 << 10;
+    p->warpSize = 32;
+    p->maxThreadsPerBlock = 1024;
+    p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
+    p->maxThreadsDim[2] = 64;
+    p->maxGridSize[0] = 0x7fffffff;
+    p->maxGridSize[1] = p->maxGridSize[2] = 65535;
+    p->totalConstMem = 64 << 10;
+    p->major = 8;
+    p->multiProcessorCount = MULTIPROCESSORS;
+    p->maxThreadsPerMultiProcessor = THREADS_PER_MULTIPROCESSOR;
+    p->maxBlocksPerMultiProcessor = BLOCKS_PER_MULTIPROCESSOR;
+    p->l2CacheSize = 40 << 20;
+    p->memoryBusWidth = 5120;
+    p->memPitch = 0x7fffffff;
+    p->textureAlignment = 512;
+    p->concurrentKernels = p->asyncEngineCount = 1;
+    p->canMapHostMemory = p->unifiedAddressing = p->managedMemory = p->concurrentManagedAccess = 1;
+    p->cooperativeLaunch = p->streamPrioritiesSupported = p->memoryPoolsSupported = 1;
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    cudaDeviceProp p;
+    if (cudaGetDeviceProperties(&p, device)) return cudaErrorInvalidDevice;
+    switch (attribute) {
+        case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
+        case cudaDevAttrMaxBlockDimX: *value = p.maxThreadsDim[0]; break;
+        case cudaDevAttrMaxBlockDimY: *value = p.maxThreadsDim[1]; break;
+        case cudaDevAttrMaxBlockDimZ: *value = p.maxThreadsDim[2]; break;
+        case cudaDevAttrMaxGridDimX: *value = p.maxGridSize[0]; break;
+        case cudaDevAttrMaxGridDimY: *value = p.maxGridSize[1]; break;
+        case cudaDevAttrMaxGridDimZ: *value = p.maxGridSize[2]; break;
+        case cudaDevAttrMaxSharedMemoryPerBlock: *value = int(p.sharedMemPerBlock); break;
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = int(p.sharedMemPerBlockOptin); break;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = int(p.sharedMemPerMultiprocessor); break;
+        case cudaDevAttrReservedSharedMemoryPerBlock: *value = int(p.reservedSharedMemPerBlock); break;
+        case cudaDevAttrTotalConstantMemory: *value = int(p.totalConstMem); break;
+        case cudaDevAttrWarpSize: *value = p.warpSize; break;
+        case cudaDevAttrMaxRegistersPerBlock: *value = p.regsPerBlock; break;
+        case cudaDevAttrMaxRegistersPerMultiprocessor: *value = p.regsPerMultiprocessor; break;
+        case cudaDevAttrClockRate: *value = 1410000; break;
+        case cudaDevAttrMemoryClockRate: *value = 1215000; break;
+        case cudaDevAttrGlobalMemoryBusWidth: *value = p.memoryBusWidth; break;
+        case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
+        case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
+        case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
+        case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
+        case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
+        case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
+        case cudaDevAttrTextureAlignment: *value = int(p.textureAlignment); break;
+        case cudaDevAttrConcurrentKernels:
+        case cudaDevAttrAsyncEngineCount:
+        case cudaDevAttrCanMapHostMemory:
+        case cudaDevAttrUnifiedAddressing:
+        case cudaDevAttrManagedMemory:
+        case cudaDevAttrConcurrentManagedAccess:
+        case cudaDevAttrCooperativeLaunch:
+        case cudaDevAttrStreamPrioritiesSupported:
+        case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
+        default: *value = 0;
+    }
+    return cudaSuccess;
+}
+
+// ---- Attributes of kernels. Registers are not allocated: occupancy is that of threads, blocks and shared memory.
+
+API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* host) {
+    size_t shared, local, most;
+    if (!known_kernel(host, &shared, &local, &most)) return result(cudaErrorInvalidDeviceFunction);
+    memset(attributes, 0, sizeof *attributes);
+    attributes->sharedSizeBytes = shared;
+    attributes->localSizeBytes = local;
+    attributes->maxThreadsPerBlock = int(most);
+    attributes->numRegs = 32;
+    attributes->ptxVersion = attributes->binaryVersion = 80;
+    attributes->maxDynamicSharedSizeBytes = int((48 << 10) - shared);
+    return cudaSuccess;
+}
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* host, int threads,
+                                                                       size_t dynamic, unsigned) {
+    size_t shared, local, most;
+    if (!known_kernel(host, &shared, &local, &most)) return result(cudaErrorInvalidDeviceFunction);
+    if (threads <= 0) return result(cudaErrorInvalidValue);
+    int fit = size_t(threads) > most ? 0 : THREADS_PER_MULTIPROCESSOR / ((threads + 31) / 32 * 32);
+    size_t used = shared + dynamic + (1 << 10);
+    if (size_t(fit) > SHARED_PER_MULTIPROCESSOR / used) fit = int(SHARED_PER_MULTIPROCESSOR / used);
+    *blocks = fit > BLOCKS_PER_MULTIPROCESSOR ? BLOCKS_PER_MULTIPROCESSOR : fit;
+    return cudaSuccess;
+}
+API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* host, int threads,
+                                                              size_t dynamic) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, threads, dynamic, 0);
+}
+API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*, int blocks, int) {
+    *bytes = blocks > 0 ? SHARED_PER_MULTIPROCESSOR / blocks - (1 << 10) : 0;
+    return cudaSuccess;
+}
+
+// ---- Texts of errors
+
+API const char* cudaGetErrorName(cudaError_t error) {
+    for (const NamedError& one : ERROR_NAMES)
+        if (one.value == int(error)) return one.name;
+    return "unrecognized error code";
+}
+API const char* cudaGetErrorString(cudaError_t error) {
+    switch (error) {
+        case cudaSuccess: return "no error";
+        case cudaErrorInvalidValue: return "invalid argument";
+        case cudaErrorMemoryAllocation: return "out of memory";
+        case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+        case cudaErrorInvalidSymbol: return "invalid device symbol";
+        case cudaErrorInvalidDevicePointer: return "invalid device pointer";
+        case cudaErrorInvalidMemcpyDirection: return "invalid copy direction for memcpy";
+        case cudaErrorInvalidDeviceFunction: return "invalid device function";
+        case cudaErrorInvalidDevice: return "invalid device ordinal";
+        case cudaErrorInvalidResourceHandle: return "invalid resource handle";
+        case cudaErrorNotReady: return "device not ready";
+        case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
+        case cudaErrorLaunchFailure: return "unspecified launch failure";
+        case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
+        case cudaErrorNotSupported: return "operation not supported";
+        case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+        case cudaErrorAssert: return "device-side assert triggered";
+        default: return cudaGetErrorName(error);
+    }
+}

@@ -1,0 +1,248 @@
+// Registration, which nvcc writes into every program, and launches.
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "core.h"
+
+using namespace gpuemu;
+
+namespace {
+
+struct Module {
+    std::string ptx;
+    bool loaded = false;
+};
+struct Function {
+    uint64_t module;
+    std::string name;
+    bool known = false;
+    uint64_t id = 0, bytes = 0, shared = 0, local = 0, most_threads = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> parameters;  // offset, size
+    int most_shared = 48 << 10;                             // bytes of dynamic shared memory
+};
+struct Variable {
+    uint64_t module;
+    std::string name;
+    size_t size;
+    char* address = nullptr;
+};
+struct Configuration {
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+};
+
+constexpr size_t MOST_SHARED = 163 << 10;  // bytes per block, with cudaFuncSetAttribute: sm_80
+
+// Registration runs in static constructors, maybe before those of this library: hence functions.
+std::vector<Module>& modules() {
+    static auto& all = *new std::vector<Module>;
+    return all;
+}
+std::map<const void*, Function>& functions() {
+    static auto& all = *new std::map<const void*, Function>;
+    return all;
+}
+std::map<const void*, Variable>& variables() {
+    static auto& all = *new std::map<const void*, Variable>;
+    return all;
+}
+thread_local std::vector<Configuration> configurations;
+std::recursive_mutex loading;
+
+void load(uint64_t number) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    Module& module = modules()[number];
+    if (!module.loaded) Message(MODULE).word(number).text(module.ptx.c_str()).call();
+    module.loaded = true;
+}
+
+uint64_t module_of(void** handle) { return *reinterpret_cast<uint64_t*>(handle); }
+
+Function* function_of(const void* host) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    auto found = functions().find(host);
+    if (found == functions().end()) return nullptr;
+    Function& function = found->second;
+    if (!function.known) {
+        load(function.module);
+        auto words = Message(FUNCTION).word(function.module).text(function.name.c_str()).call();
+        function.known = true;
+        function.id = words[0];
+        function.bytes = words[1];
+        function.shared = words[2];
+        function.local = words[3];
+        function.most_threads = words[4];
+        for (size_t i = 5; i + 1 < words.size(); i += 2) function.parameters.push_back({words[i], words[i + 1]});
+    }
+    return function.id ? &function : nullptr;
+}
+
+char* address_of(Variable& variable) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    if (!variable.address) {
+        load(variable.module);
+        auto words = Message(VARIABLE).word(variable.module).text(variable.name.c_str()).call();
+        variable.address = reinterpret_cast<char*>(words[0]);
+    }
+    return variable.address;
+}
+
+// The reason for which a GPU rejects a launch, null if it does not.
+const char* rejection(const Function& function, dim3 grid, dim3 block, size_t shared) {
+    uint64_t threads = uint64_t(block.x) * block.y * block.z;
+    if (!grid.x || !grid.y || !grid.z || !threads) return "the grid or the block is empty";
+    if (threads > function.most_threads || block.x > 1024 || block.y > 1024 || block.z > 64)
+        return "the block has more threads than the kernel or a GPU allows";
+    if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) return "the grid has more blocks than a GPU allows";
+    if (function.shared + shared > size_t(function.most_shared) || function.shared + shared > MOST_SHARED)
+        return "it asks for more shared memory than was set with cudaFuncSetAttribute";
+    return nullptr;
+}
+
+cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream,
+                   bool cooperative) {
+    Function* function = function_of(host);
+    const char* reason = function ? rejection(*function, grid, block, shared) : "the kernel is in no loaded module";
+    if (reason) {
+        cudaError_t error = function ? cudaErrorInvalidConfiguration : cudaErrorInvalidDeviceFunction;
+        Message message(FAILED_LAUNCH);
+        message.word(function ? function->id : 0).word(uint64_t(grid.x)).word(uint64_t(grid.y)).word(uint64_t(grid.z));
+        message.word(uint64_t(block.x)).word(uint64_t(block.y)).word(uint64_t(block.z));
+        message.text(reason).call_stack().call();
+        launch_failed(error);
+        return error;
+    }
+    std::vector<char> parameters(function->bytes ? function->bytes : 1);
+    for (size_t i = 0; i < function->parameters.size(); i++)
+        memcpy(&parameters[function->parameters[i].first], arguments[i], function->parameters[i].second);
+    Message message(LAUNCH);
+    for (uint64_t value : {function->id, uint64_t(grid.x), uint64_t(grid.y), uint64_t(grid.z), uint64_t(block.x),
+                           uint64_t(block.y), uint64_t(block.z), uint64_t(shared), stream_number(stream),
+                           uint64_t(cooperative)})
+        message.word(value);
+    // A launch returns before the kernel has run: its failure is that of a later call.
+    uint64_t failure = message.data(parameters.data(), function->bytes).call_stack().call()[0];
+    if (failure) launch_failed(static_cast<cudaError_t>(failure));
+    return cudaSuccess;
+}
+
+}  // namespace
+
+namespace gpuemu {
+
+bool variable_of(const void* host, char** address, size_t* size) {
+    auto found = variables().find(host);
+    if (found == variables().end()) return false;
+    *address = address_of(found->second);
+    *size = found->second.size;
+    return *address != nullptr;
+}
+
+bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads) {
+    Function* function = function_of(host);
+    if (!function) return false;
+    *shared_bytes = function->shared;
+    *local_bytes = function->local;
+    *most_threads = function->most_threads;
+    return true;
+}
+
+}  // namespace gpuemu
+
+API void** __cudaRegisterFatBinary(void* wrapper) {
+    struct Wrapper {
+        int magic, version;
+        const char* data;
+        void* file;
+    };
+    const char* binary = static_cast<Wrapper*>(wrapper)->data;
+    uint16_t header;
+    uint64_t total;
+    memcpy(&header, binary + 6, 2);
+    memcpy(&total, binary + 8, 8);
+    Module module;
+    for (const char *at = binary + header, *end = at + total; at < end;) {
+        uint16_t kind;
+        uint32_t entry;
+        uint64_t size;
+        memcpy(&kind, at, 2);
+        memcpy(&entry, at + 4, 4);
+        memcpy(&size, at + 8, 8);
+        if (kind == 1) module.ptx.assign(at + entry, strnlen(at + entry, size));
+        at += entry + size;
+    }
+    modules().push_back(module);
+    return reinterpret_cast<void**>(new uint64_t(modules().size() - 1));
+}
+API void __cudaRegisterFatBinaryEnd(void**) {}
+API void __cudaUnregisterFatBinary(void**) {}
+API char __cudaInitModule(void**) { return 1; }
+API void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*,
+                                dim3*, int*) {
+    Function function;
+    function.module = module_of(module);
+    function.name = name;
+    functions()[host] = function;
+}
+API void __cudaRegisterVar(void** module, char* host, char*, const char* name, int, size_t size, int, int) {
+    variables()[host] = Variable{module_of(module), name, size};
+}
+API void __cudaRegisterManagedVar(void** module, void** host, char*, const char* name, int, size_t size, int, int) {
+    Variable& variable = variables()[host] = Variable{module_of(module), name, size};
+    if (getenv("GPUEMU_RUNTIME")) *host = address_of(variable);
+}
+
+API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
+    configurations.push_back({grid, block, shared, static_cast<cudaStream_t>(stream)});
+    return 0;
+}
+API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+    Configuration last = configurations.back();
+    configurations.pop_back();
+    *grid = last.grid;
+    *block = last.block;
+    *shared = last.shared;
+    *static_cast<cudaStream_t*>(stream) = last.stream;
+    return cudaSuccess;
+}
+API cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
+    *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(host));
+    return cudaSuccess;
+}
+API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                   cudaStream_t stream) {
+    return launch(kernel, grid, block, arguments, shared, stream, false);
+}
+API cudaError_t cudaLaunchKernel(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                 cudaStream_t stream) {
+    return launch(host, grid, block, arguments, shared, stream, false);
+}
+API cudaError_t cudaLaunchCooperativeKernel(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                            cudaStream_t stream) {
+    return launch(host, grid, block, arguments, shared, stream, true);
+}
+API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* host, void** arguments) {
+    bool cooperative = false;
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const cudaLaunchAttribute& attribute = config->attrs[i];
+        if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative != 0;
+        if (attribute.id == cudaLaunchAttributeClusterDimension) return unsupported("launches in clusters");
+    }
+    return launch(host, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream,
+                  cooperative);
+}
+API cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
+    Function* function = function_of(host);
+    if (!function) return result(cudaErrorInvalidDeviceFunction);
+    if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+        if (value < 0 || function->shared + size_t(value) > MOST_SHARED) return result(cudaErrorInvalidValue);
+        function->most_shared = value + int(function->shared);
+        if (function->most_shared < (48 << 10)) function->most_shared = 48 << 10;
+    }
+    return cudaSuccess;
+}

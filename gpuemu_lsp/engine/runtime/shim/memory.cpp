@@ -1,0 +1,253 @@
+// Memory of every kind, copies, fills and symbols.
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "core.h"
+
+using namespace gpuemu;
+
+namespace {
+
+constexpr size_t PITCH = 512;
+
+cudaError_t allocate(void** pointer, size_t size, Kind kind) {
+    if (!pointer) return result(cudaErrorInvalidValue);
+    *pointer = nullptr;
+    if (!size) return cudaSuccess;
+    uint64_t address = Message(ALLOCATE).word(size).word(uint64_t(kind)).call_stack().call()[0];
+    *pointer = reinterpret_cast<void*>(address);
+    return address ? cudaSuccess : result(cudaErrorMemoryAllocation);
+}
+
+cudaError_t release(void* pointer, bool of_host) {
+    if (!pointer) return cudaSuccess;
+    return result(Message(FREE).word(pointer).word(uint64_t(of_host)).call_stack().call()[0]);
+}
+
+// One message for rows of bytes, which gpuemu tests and marks.
+cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
+                     cudaStream_t stream, bool asynchronous) {
+    connect_once();
+    bool target = to && on_device(to), source = from && on_device(from);
+    if (!target && !source && asynchronous) return cudaSuccess;
+    Message message(TRANSFER);
+    message.word(target ? to : nullptr).word(uint64_t(to_pitch)).word(source ? from : nullptr);
+    message.word(uint64_t(from_pitch)).word(uint64_t(width)).word(uint64_t(rows));
+    message.word(stream_number(stream)).word(uint64_t(asynchronous));
+    return result(message.call_stack().call()[0]);
+}
+
+cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
+                      cudaStream_t stream, bool asynchronous) {
+    if (!width || !rows) return cudaSuccess;
+    if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidPitchValue);
+    cudaError_t error = transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous);
+    if (error != cudaSuccess) return error;
+    for (size_t row = 0; row < rows; row++)
+        memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
+    return cudaSuccess;
+}
+
+cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows, cudaStream_t stream,
+                      bool asynchronous) {
+    if (!width || !rows) return cudaSuccess;
+    connect_once();
+    if (!on_device(to)) return result(cudaErrorInvalidValue);
+    cudaError_t error = transfer(to, pitch, nullptr, 0, width, rows, stream, asynchronous);
+    if (error != cudaSuccess) return error;
+    for (size_t row = 0; row < rows; row++) memset(static_cast<char*>(to) + row * pitch, value, width);
+    return cudaSuccess;
+}
+
+cudaError_t copy_volume(const cudaMemcpy3DParms* p, cudaStream_t stream, bool asynchronous) {
+    if (p->srcArray || p->dstArray) return unsupported("cudaMemcpy3D with an array");
+    for (size_t z = 0; z < p->extent.depth; z++) {
+        char* to = static_cast<char*>(p->dstPtr.ptr) + p->dstPos.x + p->dstPtr.pitch * p->dstPos.y;
+        const char* from = static_cast<const char*>(p->srcPtr.ptr) + p->srcPos.x + p->srcPtr.pitch * p->srcPos.y;
+        to += (p->dstPos.z + z) * p->dstPtr.pitch * p->dstPtr.ysize;
+        from += (p->srcPos.z + z) * p->srcPtr.pitch * p->srcPtr.ysize;
+        cudaError_t error = copy_rows(to, p->dstPtr.pitch, from, p->srcPtr.pitch, p->extent.width, p->extent.height,
+                                      stream, asynchronous);
+        if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+}
+
+// A part of a module variable, null if there is no such variable or it is smaller.
+char* part_of(const void* symbol, size_t offset, size_t size) {
+    char* address;
+    size_t whole;
+    if (!variable_of(symbol, &address, &whole) || offset > whole || size > whole - offset) return nullptr;
+    return address + offset;
+}
+
+}  // namespace
+
+namespace gpuemu {
+
+cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous) {
+    return copy_rows(to, size, from, size, size, 1, stream, asynchronous);
+}
+
+}  // namespace gpuemu
+
+// ---- Allocation
+
+API cudaError_t cudaMalloc(void** pointer, size_t size) { return allocate(pointer, size, DEVICE); }
+API cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) { return allocate(pointer, size, MANAGED); }
+API cudaError_t cudaMallocHost(void** pointer, size_t size) { return allocate(pointer, size, PINNED); }
+API cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) { return allocate(pointer, size, PINNED); }
+API cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) { return allocate(pointer, size, DEVICE); }
+API cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool_t, cudaStream_t) {
+    return allocate(pointer, size, DEVICE);
+}
+API cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
+    *pitch = (width + PITCH - 1) / PITCH * PITCH;
+    return allocate(pointer, *pitch * height, DEVICE);
+}
+API cudaError_t cudaMalloc3D(cudaPitchedPtr* pointer, cudaExtent extent) {
+    pointer->xsize = extent.width;
+    pointer->ysize = extent.height;
+    return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width, extent.height * extent.depth);
+}
+API cudaError_t cudaFree(void* pointer) { return release(pointer, false); }
+API cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return release(pointer, false); }
+API cudaError_t cudaFreeHost(void* pointer) { return release(pointer, true); }
+API cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+    *device = host;
+    return on_device(host) ? cudaSuccess : unsupported("cudaHostGetDevicePointer of memory that was registered");
+}
+API cudaError_t cudaHostGetFlags(unsigned* flags, void*) {
+    *flags = cudaHostAllocMapped;
+    return cudaSuccess;
+}
+// Copies from and to registered memory are those of any other; kernels have no access to it.
+API cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
+API cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
+API cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
+    auto words = Message(ALLOCATE).word(uint64_t(0)).word(uint64_t(DEVICE)).call_stack().call();
+    *free_bytes = words[1];
+    *total = words[2];
+    return cudaSuccess;
+}
+API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+    connect_once();
+    memset(attributes, 0, sizeof *attributes);
+    attributes->type = cudaMemoryTypeUnregistered;
+    attributes->hostPointer = const_cast<void*>(pointer);
+    if (!on_device(pointer)) return cudaSuccess;
+    // A free of kind 2 asks for the kind of memory at an address, and changes nothing.
+    uint64_t kind = Message(FREE).word(pointer).word(uint64_t(2)).call_stack().call()[0];
+    const cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeManaged, cudaMemoryTypeHost};
+    if (kind > PINNED) return cudaSuccess;
+    attributes->type = types[kind];
+    attributes->devicePointer = const_cast<void*>(pointer);
+    if (kind == DEVICE) attributes->hostPointer = nullptr;
+    return cudaSuccess;
+}
+API cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) {
+    return cudaSuccess;
+}
+API cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, cudaMemLocation) { return cudaSuccess; }
+API cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) { return cudaSuccess; }
+
+// ---- Pools: every one of them is device memory
+
+API cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+    static char only;
+    *pool = reinterpret_cast<cudaMemPool_t>(&only);
+    return device ? result(cudaErrorInvalidDevice) : cudaSuccess;
+}
+API cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+    return cudaDeviceGetDefaultMemPool(pool, device);
+}
+API cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t) {
+    return device ? result(cudaErrorInvalidDevice) : cudaSuccess;
+}
+API cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+    return cudaDeviceGetDefaultMemPool(pool, 0);
+}
+API cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
+API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
+API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+
+// ---- Copies and fills
+
+API cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind) {
+    return copy(to, from, size, nullptr, false);
+}
+API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
+    return copy(to, from, size, stream, true);
+}
+API cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t size) {
+    return copy(to, from, size, nullptr, false);
+}
+API cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, cudaStream_t stream) {
+    return copy(to, from, size, stream, true);
+}
+API cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                             size_t height, cudaMemcpyKind) {
+    return copy_rows(to, to_pitch, from, from_pitch, width, height, nullptr, false);
+}
+API cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                                  size_t height, cudaMemcpyKind, cudaStream_t stream) {
+    return copy_rows(to, to_pitch, from, from_pitch, width, height, stream, true);
+}
+API cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) { return copy_volume(p, nullptr, false); }
+API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
+    return copy_volume(p, stream, true);
+}
+API cudaError_t cudaMemset(void* to, int value, size_t size) {
+    return fill_rows(to, size, value, size, 1, nullptr, false);
+}
+API cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t stream) {
+    return fill_rows(to, size, value, size, 1, stream, true);
+}
+API cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
+    return fill_rows(to, pitch, value, width, height, nullptr, false);
+}
+API cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
+                                  cudaStream_t stream) {
+    return fill_rows(to, pitch, value, width, height, stream, true);
+}
+API cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, cudaStream_t stream) {
+    for (size_t z = 0; z < extent.depth; z++) {
+        char* slice = static_cast<char*>(to.ptr) + z * to.pitch * to.ysize;
+        cudaError_t error = fill_rows(slice, to.pitch, value, extent.width, extent.height, stream, true);
+        if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+}
+API cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
+    return cudaMemset3DAsync(to, value, extent, nullptr);
+}
+
+// ---- Symbols
+
+API cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t size, size_t offset,
+                                        cudaMemcpyKind, cudaStream_t stream) {
+    char* to = part_of(symbol, offset, size);
+    return to ? copy(to, from, size, stream, true) : result(cudaErrorInvalidSymbol);
+}
+API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t size, size_t offset, cudaMemcpyKind) {
+    char* to = part_of(symbol, offset, size);
+    return to ? copy(to, from, size, nullptr, false) : result(cudaErrorInvalidSymbol);
+}
+API cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind,
+                                          cudaStream_t stream) {
+    char* from = part_of(symbol, offset, size);
+    return from ? copy(to, from, size, stream, true) : result(cudaErrorInvalidSymbol);
+}
+API cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind) {
+    char* from = part_of(symbol, offset, size);
+    return from ? copy(to, from, size, nullptr, false) : result(cudaErrorInvalidSymbol);
+}
+API cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
+    *pointer = part_of(symbol, 0, 0);
+    return *pointer ? cudaSuccess : result(cudaErrorInvalidSymbol);
+}
+API cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
+    char* address;
+    return variable_of(symbol, &address, size) ? cudaSuccess : result(cudaErrorInvalidSymbol);
+}

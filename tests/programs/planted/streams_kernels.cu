@@ -1,0 +1,19 @@
+#include <cuda_runtime.h>
+
+__global__ void fill(int* x) { x[threadIdx.x] = 1; }
+__global__ void add(const int* x, int* y) {
+    y[threadIdx.x] = x[threadIdx.x] + 1;  // bug: api/stream-race
+}
+
+int main() {
+    int *x, *y;
+    cudaStream_t a, b;
+    cudaStreamCreate(&a);
+    cudaStreamCreate(&b);
+    cudaMalloc(&x, 128);  // allocated
+    cudaMalloc(&y, 128);
+    fill<<<1, 32, 0, a>>>(x);
+    add<<<1, 32, 0, b>>>(x, y);  // launched
+    cudaDeviceSynchronize();
+    return 0;
+}
