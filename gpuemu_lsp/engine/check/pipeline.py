@@ -29,6 +29,7 @@ from gpuemu_lsp.engine.check.model import (
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
+from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict, store_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
@@ -59,9 +60,12 @@ class _Totals:
     found: list[Finding] = field(default_factory=list)
     cut_short: bool = False
     """A time limit ended the check before all cases had run."""
+    registered: bool = True
 
     def add(self, finding: Finding) -> Finding:
-        """Count a finding and return it."""
+        """Count a finding and return it, as a hint if it is about a configuration that the kernel does not have."""
+        if not self.registered and finding.rule == "config/bad-value":
+            finding = softened(finding)
         collect(self.found, finding)
         if finding.severity is Severity.ERROR:
             self.errors += 1
@@ -85,7 +89,7 @@ def check_kernel(
     started = time.perf_counter()
     if not request.registered:
         request = replace(request, options=_limited(request.options))
-    name, totals = request.spec.name, _Totals()
+    name, totals = request.spec.name, _Totals(registered=request.registered)
     stored = find_python_verdict(request)
     if stored is not None:
         yield from stored.findings

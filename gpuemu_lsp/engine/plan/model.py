@@ -130,6 +130,20 @@ class TritonOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchValues:
+    """Constants that the two sides of a branch of the program give to dims: those of one side belong together.
+
+    ``holds`` are those where the condition is true. ``operator`` is empty where the condition is not known.
+    """
+
+    holds: Mapping[str, int]
+    fails: Mapping[str, int]
+    operator: str = ""
+    left: Expression | None = None
+    right: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReadLaunch:
     """What a plan that follows from a launch in the program leaves open.
 
@@ -156,6 +170,7 @@ class ReadLaunch:
     """The program does not show how large some buffers are."""
     program_sizes: Mapping[str, int] = field(default_factory=dict)
     """Constants of the program by the dim that replaces them: smaller sizes are faster to check."""
+    branches: tuple[BranchValues, ...] = ()
     refuted: bool = False
     """An assertion of the program does not hold where it reaches the launch."""
 

@@ -76,7 +76,10 @@ class _Search:
         return outcome
 
     def plan(self, plan: Plan) -> Plan:
-        return _with_shapes(plan, {param: self.candidates[index].shape for param, index in self.chosen.items()})
+        last = len(self.candidates) - 1
+        # No candidate may have been large enough.
+        shapes = {param: self.candidates[min(index, last)].shape for param, index in self.chosen.items()}
+        return _with_shapes(plan, shapes)
 
     def candidate(self, param: str) -> LengthCandidate:
         return self.candidates[self.chosen[param]]

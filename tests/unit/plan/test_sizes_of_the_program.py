@@ -108,3 +108,54 @@ def test_an_access_that_the_program_itself_makes_is_an_error(tmp_path: Path, tex
     assert right in text
     found = _errors(tmp_path, text.replace(right, wrong))
     assert "memory/out-of-bounds" in {one.rule for one in found}
+
+
+CHOSEN_TOGETHER = """
+__global__ void halves(float* x, int n) {
+  __shared__ float part[64];
+  part[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x];
+  __syncthreads();
+  if (gridDim.x > 1) x[blockIdx.x * blockDim.x + threadIdx.x] = part[threadIdx.x ^ 32];
+}
+int main() {
+  cudaDeviceProp device;
+  int blocks, threads, n = atoi("100");
+  if (n < 64) { blocks = 1; threads = 1; } else { blocks = 8; threads = 64; }
+  float* x;
+  cudaMalloc(&x, blocks * threads * sizeof(float));
+  cudaMemset(x, 0, blocks * threads * sizeof(float));
+  halves<<<blocks, threads>>>(x, n);
+  cudaDeviceSynchronize();
+}
+"""
+OCCUPANCY = """
+__global__ void fill(float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f; }
+int main() {
+  int blocks = 0, threads = 0;
+  cudaOccupancyMaxPotentialBlockSize(&blocks, &threads, fill, 0, 0);
+  float* x;
+  cudaMalloc(&x, blocks * threads * sizeof(float));
+  fill<<<blocks, threads>>>(x);
+  cudaDeviceSynchronize();
+}
+"""
+NARROW = """
+__global__ void clear(char* x, char size) { x[blockIdx.x * blockDim.x + threadIdx.x] = size; }
+int main() {
+  const int width = 64, height = 64;
+  char* x;
+  cudaMalloc(&x, width * height);
+  clear<<<width * height / 256, 256>>>(x, width * height);
+  cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize("text", [CHOSEN_TOGETHER, OCCUPANCY, NARROW])
+def test_values_that_belong_together_have_no_error(tmp_path: Path, text: str) -> None:
+    assert _errors(tmp_path, text) == []
+
+
+def test_a_wrong_index_is_an_error_on_values_that_belong_together(tmp_path: Path) -> None:
+    found = _errors(tmp_path, CHOSEN_TOGETHER.replace("threadIdx.x ^ 32", "threadIdx.x + 32"))
+    assert "memory/out-of-bounds" in {one.rule for one in found}

@@ -25,6 +25,10 @@ _PARTIAL_BLOCK_RULES = frozenset({"sync/barrier-divergence", "sync/missing-warp-
 _LARGER_BLOCK_RULES = _PARTIAL_BLOCK_RULES | {"memory/shared-race"}
 """Rules that more threads than a kernel is written for can break."""
 _VECTOR = re.compile(r"\.v[248]\b")
+_FAR = 1 << 24
+"""Bytes from an array at which an access is not one of its."""
+_MAX_INDEPENDENT = 2
+"""Sizes, one of them unknown, that are likely not to depend on each other."""
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
 """Instructions by which a warp loads or stores a whole tile."""
 
@@ -58,7 +62,11 @@ def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Ca
     if event.buffer in plan.uncertain_lengths:
         return not_checked(finding)
     own = event.buffer == LOCAL_MEMORY
-    if len(plan.unknown_sizes) > 1 or (plan.unknown_sizes and known is None and event.rule == "memory/out-of-bounds"):
+    if own and _is_far(event):
+        # The address is no array's: the kernel read it from memory, or computed it from sizes that do not fit together.
+        return not_checked(finding)
+    outside = known is None and event.rule == "memory/out-of-bounds"
+    if len(plan.unknown_sizes) > 1 or (plan.unknown_sizes and (outside or len(plan.dims) > _MAX_INDEPENDENT)):
         # They may depend on the arguments: the program need not launch it with these together.
         return _as_information(finding, _UNKNOWN_SIZES.format(", ".join(sorted(plan.unknown_sizes))))
     if known is None and not own and _is_of_another_block(plan, case):
@@ -109,6 +117,11 @@ def _is_vector(event: Event, arg: TensorArg) -> bool:
     if arg.lanes == 1 and _VECTOR.search(event.instruction):
         return True
     return event.size is not None and event.size > dtype_size(arg.dtype) * arg.lanes
+
+
+def _is_far(event: Event) -> bool:
+    """Return whether an access is nowhere near the memory that it is attributed to."""
+    return event.offset is not None and not -_FAR <= event.offset <= _FAR
 
 
 def _is_capacity(event: Event, case: Case) -> bool:

@@ -7,6 +7,7 @@ size is an error only if the launch allows every size: it rounds the size up, or
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch, ScalarArg, TensorArg, parameters
-from gpuemu_lsp.engine.project.expressions import Expression, names
+from gpuemu_lsp.engine.project.expressions import Expression, evaluate, names
 from gpuemu_lsp.engine.ptx.model import Location
 
 _INDEPENDENT = re.compile(
@@ -30,6 +31,14 @@ _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signatur
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
 _VALUE_RULES = frozenset({"sync/hang", "sync/trap", "sync/deadlock"})
 _NO_PARAMETER = -1
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _ACCESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 
 
@@ -97,6 +106,15 @@ def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: Rea
     """
     if launch.refuted:
         return "an assertion of the program does not hold where it reaches this launch"
+    for branch in launch.branches:
+        sides = [branch.holds, branch.fails]
+        compare = _COMPARISONS.get(branch.operator)
+        if compare is not None and branch.left is not None and branch.right is not None:
+            holds = compare(evaluate(branch.left, case.dims), evaluate(branch.right, case.dims))
+            sides = [branch.holds if holds else branch.fails]
+        if not any(all(case.dims.get(name) == value for name, value in side.items()) for side in sides):
+            known = " or ".join(", ".join(f"{name} = {value}" for name, value in side.items()) for side in sides)
+            return f"the program launches it with {known} only for these sizes"
     deciding = _deciding(event, plan) if event is not None else frozenset(case.dims)
     sizes = [
         (value, case.dims[name]) for name, value in launch.program_sizes.items() if name in deciding & {*case.dims}

@@ -26,10 +26,18 @@ def softened(finding: Finding) -> Finding:
     """Return a finding with the severity it has for an unregistered kernel."""
     if finding.rule in _ENVIRONMENT_RULES:
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
+    if finding.rule == "config/bad-value":
+        return _without_configuration(finding)
     if finding.rule != "compile/missing-entry":
         return finding
     message = "This kernel is not compiled: an #if excludes it."
     return make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
+
+
+def _without_configuration(finding: Finding) -> Finding:
+    """Return a finding about values of gpuemu.toml as a hint: for this kernel they were read from the program."""
+    message = f"'{finding.kernel}' was compiled but not run: {finding.message.rstrip('.')}. Register it in gpuemu.toml."
+    return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=message)
 
 
 def without_guessed_instance(compiled: CompileResult, entry: str) -> CompileResult:

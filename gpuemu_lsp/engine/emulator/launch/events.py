@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -309,7 +310,13 @@ def _demangled(name: str) -> str:
     """Return the identifier in the mangled name of a function-scope variable: ``As`` for ``_ZZ2mmE2As``."""
     if not name.startswith("_Z"):
         return name
-    # Identifiers are preceded by their length (Itanium C++ ABI, 5.1.2); the last one is the variable.
+    # A local name ends in the variable's: `E`, its length, and a discriminator where there are several (5.1.2).
+    for found in re.finditer(r"(?<=E)(\d+)(?=[A-Za-z_])", name):
+        variable, rest = name[found.end() :][: int(found[1])], name[found.end() + int(found[1]) :]
+        if len(variable) == int(found[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", rest):
+            return variable
+    # Other identifiers are preceded by their length too; numbers of template arguments (`Li16E`) are none.
+    name = re.sub(r"L[a-z]n?\d+E", "", name)
     best = name
     index = 0
     while index < len(name):

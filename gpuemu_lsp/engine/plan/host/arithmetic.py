@@ -150,3 +150,13 @@ def _ranged(operator: str, left: Value, right: Value) -> Value:
     if isinstance(left, Ranged) and isinstance(right, Ranged) and operator == "+":
         return Ranged(add(left.low, right.low), add(add(left.high, right.high), ONE, -1))
     return Unknown("int")
+
+
+def low_bits(value: Polynomial, dtype: str) -> Polynomial:
+    """Return an integer as the value of a narrow parameter, which takes the low bits."""
+    bits = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16}.get(dtype)
+    known = value.constant
+    if bits is None or (known is not None and 0 <= known < 1 << (bits - 1)):
+        return value
+    half = number(0 if dtype.startswith("u") else 1 << (bits - 1))
+    return add(remainder(add(value, half), number(1 << bits)), half, -1)

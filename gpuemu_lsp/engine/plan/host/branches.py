@@ -31,6 +31,7 @@ def join(machine: Machine, condition: Truth, other: tuple[dict[int, Value], dict
     """Join the current state, in which a condition is true, with another one."""
     names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
     cells, heap = other
+    machine.branches += 1
     for cell, value in cells.items():
         mine = machine.cells.get(cell, value)
         if mine != value:
@@ -113,9 +114,11 @@ def _chosen(machine: Machine, condition: Truth, yes: Polynomial, no: Polynomial,
                 known = machine.known[name]
                 machine.known[name] = replace(known, values=known.values | {value})
                 return one
-    given = yes.constant, no.constant
-    if None not in given:
-        return machine.unknown(hint, "constant", frozenset(value for value in given if value is not None))
+    first, second = yes.constant, no.constant
+    if first is not None and second is not None:
+        made = machine.unknown(hint, "constant", frozenset((first, second)))
+        machine.sides[next(iter(symbols(made)))] = machine.branches, condition, first, second
+        return made
     return machine.unknown(hint, "computed")
 
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterator
 
+from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
@@ -27,6 +28,9 @@ _LARGEST = 4096
 _COMPLETE = 1 << 20
 _MAX_FEWER, _LEAST_BLOCK = 2, 32
 _SMALL_TILE = 64
+_LEAST_TILE, _LARGEST_TILE = 3, 1024
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_WORD = re.compile(r"(?<![\w.])(?:\d+|[A-Za-z_]\w*)(?![\w.])")
 
 
 class Constraints:
@@ -189,6 +193,20 @@ class Constraints:
             include=include,
             multiple_of=self._step.get(name, 1),
         )
+
+
+def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:
+    """Return the numbers that a kernel has as literals, constants and arguments, the largest first.
+
+    A scalar argument may divide a size: the number of heads, of the channels.
+    """
+    found = {value.constant or 0 for value in launch.arguments if isinstance(value, Polynomial)}
+    written = " ".join((_COMMENT.sub(" ", context.text), *context.bindings.values()))
+    for word in set(_WORD.findall(written)):
+        text = context.definitions.get(word, word).strip("() uUlL")
+        if text.isdigit():
+            found.add(int(text))
+    return sorted((one for one in found if _LEAST_TILE <= one <= _LARGEST_TILE), reverse=True)
 
 
 def _names(launch: HostLaunch) -> Iterator[str]:

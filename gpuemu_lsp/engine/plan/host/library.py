@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.plan.host.device_functions import DEVICE_FUNCTIONS
 from gpuemu_lsp.engine.plan.host.machine import Machine, pointee
 from gpuemu_lsp.engine.plan.host.objects import make_vector
 from gpuemu_lsp.engine.plan.host.symbolic import (
@@ -38,7 +39,7 @@ _Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | 
 HARMLESS = frozenset({
     "free", "cudaFree", "cudaFreeHost", "cudaFreeAsync", "srand", "time", "fprintf", "puts", "fflush",
     "cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaSetDevice", "cudaGetDevice", "delete",
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "fwrite", "memcmp", "strcmp", "fclose",
+"fwrite", "memcmp", "strcmp", "fclose",
 })  # fmt: skip
 _RAND = Ranged(ZERO, number((1 << 31) - 1))
 
@@ -203,26 +204,6 @@ def _first(machine: Machine, values: list[Value], template: tuple[str, ...], nam
     return values[0] if values else Unknown()
 
 
-def _properties(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    if values and isinstance(values[0], Lvalue):
-        fields: dict[str, Value] = {
-            "maxThreadsPerBlock": number(1024), "warpSize": number(32), "multiProcessorCount": number(108),
-            "major": number(8), "minor": ZERO, "sharedMemPerBlock": number(49152), "maxGridSize": RecordValue("array"),
-            "sharedMemPerBlockOptin": number(166912), "sharedMemPerMultiprocessor": number(167936),
-            "maxThreadsPerMultiProcessor": number(2048), "regsPerBlock": number(65536),
-            "cooperativeLaunch": ONE, "managedMemory": ONE, "canMapHostMemory": ONE, "integrated": ZERO,
-            "unifiedAddressing": ONE, "concurrentManagedAccess": ONE, "asyncEngineCount": number(3),
-        }  # fmt: skip
-        machine.assign(values[0], RecordValue("cudaDeviceProp", fields))
-    return ZERO
-
-
-def _device_count(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    if values and isinstance(values[0], Lvalue):
-        machine.assign(values[0], ONE)
-    return ZERO
-
-
 def _host_pointer(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     if len(values) >= 2 and isinstance(values[0], Lvalue) and isinstance(values[1], Pointer):
         machine.assign(values[0], values[1])
@@ -379,8 +360,7 @@ LIBRARY: dict[str, _Handler] = {
     **dict.fromkeys(("floor", "floorf"), _real_function(math.floor)),
     **dict.fromkeys(("rand", "random", "lrand48"), lambda machine, values, template, name: _RAND),
     **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof", "unique_ptr", "shared_ptr"), _first),
-    "cudaGetDeviceProperties": _properties,
-    "cudaGetDeviceCount": _device_count,
+    **DEVICE_FUNCTIONS,
     "cudaHostGetDevicePointer": _host_pointer,
     **dict.fromkeys(("iota", "fill", "generate", "fill_n", "generate_n"), _fill),
     **dict.fromkeys(

@@ -96,6 +96,10 @@ class Machine:
     numels: dict[str, str] = field(default_factory=dict)
     """Tensors by the symbol of their number of elements."""
     struct_cells: dict[int, int] = field(default_factory=dict)
+    branches: int = 0
+    """Branches whose sides were joined."""
+    sides: dict[str, tuple[int, Truth, int, int]] = field(default_factory=dict)
+    """The branch that gave a symbol one of two constants, its condition, and these."""
     expanding: frozenset[str] = frozenset()
     cells_made: int = 0
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.host.constraints import Constraints, rounds_up
-from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch, host_launches, is_complete
+from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
+from gpuemu_lsp.engine.plan.host.constraints import Constraints, rounds_up, tile_sizes
+from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch, host_launches, is_complete, is_copied_back
 from gpuemu_lsp.engine.plan.host.symbolic import (
     UNKNOWN_OFFSET,
     Polynomial,
@@ -20,7 +21,6 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     substitute,
     symbols,
 )
-from gpuemu_lsp.engine.plan.host.tiles import tile_sizes
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     FloatValue,
@@ -33,7 +33,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Value,
 )
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
-from gpuemu_lsp.engine.plan.model import PlanArg, ReadLaunch, ScalarArg, StructMember, TensorArg
+from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
 from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size, element_type
@@ -192,12 +192,28 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         host=True,
         open_lengths=building.open,
         refuted=_is_refuted(one),
+        branches=tuple(_branch_values(building)),
         program_sizes={name: size for name, size in constraints.program_sizes().items() if name in building.used},
     )
     file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
     return HostPlan(roles, launch, read, building.open)
+
+
+def _branch_values(building: _Building) -> Iterator[BranchValues]:
+    """Yield the constants of each branch that decides several of the plan's dims, or one by a condition on others."""
+    found: dict[int, BranchValues] = {}
+    for name in sorted(building.used & building.found.run.sides.keys()):
+        branch, condition, first, second = building.found.run.sides[name]
+        left, right = condition.left, condition.right
+        if left is None or right is None or not symbols(left) | symbols(right) <= building.used:
+            known = BranchValues({}, {})
+        else:
+            known = BranchValues({}, {}, condition.operator, building.expression(left), building.expression(right))
+        known = found.get(branch, known)
+        found[branch] = replace(known, holds={**known.holds, name: first}, fails={**known.fails, name: second})
+    yield from (one for one in found.values() if len(one.holds) > 1 or one.operator)
 
 
 def _with_multiple(dim: DimSpec) -> DimSpec:
@@ -254,7 +270,7 @@ def _scalar(building: _Building, name: str, dtype: str, value: Value) -> ScalarA
         if isinstance(value, Polynomial):
             if dtype == "bool":
                 return ScalarArg(name, name, dtype, (value.constant or 0) != 0)
-            return ScalarArg(name, name, dtype, building.expression(value))
+            return ScalarArg(name, name, dtype, building.expression(low_bits(value, dtype)))
         if dtype == "bool":
             return ScalarArg(name, name, dtype, True)
         # An integer that the host code does not show may be anything: no claim holds for it.
@@ -294,7 +310,7 @@ def _tensor(
         building.unjudged.add(name)
     written = memory.contents.kind == "none" and memory.space != "parameter" and not memory.shared
     direction = "out" if written else "in" if const else "inout"
-    if direction == "out" and (const or not _is_copied_back(building.found, allocation, memory)):
+    if direction == "out" and (const or not is_copied_back(building.found, allocation, memory)):
         building.unjudged.add(name)
     shape = building.expression(elements)
     if known.dtype in INTEGERS:
@@ -336,26 +352,6 @@ def _range(
     if contents.kind != "none":
         building.unseen.add(name)
     return parse(0), parse(1)
-
-
-def _is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation) -> bool:
-    """Return whether the host copies all of an allocation that this launch alone writes."""
-    launch = found.launch
-    for source, count, after in found.run.reads:
-        if source != allocation or after <= launch.number or count is None or count != memory.size:
-            continue
-        between = found.run.launches[launch.number + 1 : after]
-        if not any(_uses(other.arguments, allocation) for other in between):
-            return True
-    return False
-
-
-def _uses(values: Iterable[Value], allocation: int) -> bool:
-    return any(
-        (isinstance(value, Pointer) and value.allocation == allocation)
-        or (isinstance(value, RecordValue) and _uses(value.fields.values(), allocation))
-        for value in values
-    )
 
 
 def _with_shared_memory(args: list[PlanArg], values: tuple[Value, ...], building: _Building) -> list[PlanArg]:

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
 from gpuemu_lsp.engine.plan.host.statements import execute
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram
-from gpuemu_lsp.engine.plan.host.values import HostLaunch
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Truth
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _MAX_ROOTS = 12
@@ -27,6 +27,8 @@ class HostRun:
     reads: tuple[tuple[int, Polynomial | None, int], ...]
     numels: Mapping[str, str] = field(default_factory=dict)
     """Tensors by the symbol of their number of elements."""
+    sides: Mapping[str, tuple[int, Truth, int, int]] = field(default_factory=dict)
+    """Constants of the two sides of a branch, by symbol."""
 
 
 def interpret(
@@ -52,7 +54,9 @@ def interpret(
             machine.execute(machine, root.body)
     except (LimitError, RecursionError):
         pass
-    return HostRun(tuple(machine.launches), machine.known, tuple(machine.reads), dict(machine.numels))
+    return HostRun(
+        tuple(machine.launches), machine.known, tuple(machine.reads), dict(machine.numels), dict(machine.sides)
+    )
 
 
 def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:

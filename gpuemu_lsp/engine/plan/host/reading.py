@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
 from gpuemu_lsp.engine.plan.host.symbolic import number, substitute, symbols
 from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostFunction, HostProgram, program_of
-from gpuemu_lsp.engine.plan.host.values import HostLaunch
+from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
 from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, sources_near
@@ -120,6 +120,26 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
 def is_complete(launch: HostLaunch) -> bool:
     """Return whether grid, block and shared memory of a launch are known."""
     return launch.shared is not None and None not in (*launch.grid, *launch.block)
+
+
+def is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation) -> bool:
+    """Return whether the host copies all of an allocation that this launch alone writes."""
+    launch = found.launch
+    for source, count, after in found.run.reads:
+        if source != allocation or after <= launch.number or count is None or count != memory.size:
+            continue
+        between = found.run.launches[launch.number + 1 : after]
+        if not any(_uses(other.arguments, allocation) for other in between):
+            return True
+    return False
+
+
+def _uses(values: Iterable[Value], allocation: int) -> bool:
+    return any(
+        (isinstance(value, Pointer) and value.allocation == allocation)
+        or (isinstance(value, RecordValue) and _uses(value.fields.values(), allocation))
+        for value in values
+    )
 
 
 def _is_large(launch: HostLaunch, times: int = 1) -> bool:
