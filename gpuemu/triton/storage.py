@@ -93,4 +93,4 @@ def _numpy_memory(array: npt.NDArray[Any]) -> TensorMemory:
 def _bytes_at(address: int, size: int) -> npt.NDArray[np.uint8]:
     if not size:
         return np.zeros(0, np.uint8)
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)

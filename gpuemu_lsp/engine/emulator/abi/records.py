@@ -80,6 +80,12 @@ class Record(RecordView):
         """Return the record at a byte offset, a multiple of 8."""
         return RecordView(self._i32, self._i64, start)
 
+    def column(self, field: Field, stride: int, count: int) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+        """Return a view of one integer field of ``count`` records, which are ``stride`` bytes apart."""
+        if field.element_size == 8:
+            return self._i64[field >> 3 :: stride >> 3][:count]
+        return self._i32[field >> 2 :: stride >> 2][:count]
+
     def table32(self, count: int) -> npt.NDArray[np.int32]:
         """Return a view of the first ``count`` 32-bit integers."""
         return self._i32[:count]

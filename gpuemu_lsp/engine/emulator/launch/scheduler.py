@@ -263,7 +263,7 @@ class Scheduler:
     def _steps(self) -> int:
         total = self._prepared.launch.get(LaunchRecord.STEPS)
         for resident in self._prepared.residents:
-            total += sum(warp.get(Warp.STEPS) for warp in self._warps(resident))
+            total += int(self._prepared.warp_values(resident, Warp.STEPS).sum())
         return total
 
     def _warps(self, resident: ResidentBlock) -> list[RecordView]:

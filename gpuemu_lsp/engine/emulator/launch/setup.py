@@ -105,7 +105,7 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     coverage = arena.record("coverage", max(len(kernel.sites), 1))
     divergence_counts = arena.record("divergence counts", 4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
-    shadow = _shared_shadow(request, kernel, fresh)
+    shadow = _shared_shadow(request, kernel, arena, fresh)
     prepared = PreparedLaunch(
         request=request,
         kernel=kernel,
@@ -137,6 +137,7 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
     """Fill in the launch record; the rest of its fields start at 0."""
     request, launch, shadow = prepared.request, prepared.launch, prepared.shared_shadow
     x, y, z = request.block
+    shared = prepared.kernel.program.dynamic_shared + request.shared_bytes
     values = (
         request.grid[0],
         request.grid[1],
@@ -145,7 +146,7 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         y,
         z,
         request.shared_bytes,
-        prepared.kernel.program.dynamic_shared + request.shared_bytes,
+        shared,
         QUANTUM,
         YIELDS_PER_CALL,
         BARRIERS_PER_CALL,
@@ -154,9 +155,9 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         fresh,
         params.address,
         params.size,
-        len(shadow),
-        len(shadow) if shadow.any() else 0,
-        shadow.ctypes.data,
+        shadow.bytes.size,
+        shadow.bytes.size if shared else 0,
+        shadow.address,
         request.fill,
         prepared.blocks - 1 if request.descending else 0,
         prepared.symbols.address,
@@ -175,16 +176,16 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
     launch.set_group(_PREPARED, values)
 
 
-def _shared_shadow(request: Request, kernel: CompiledKernel, fresh: int) -> npt.NDArray[np.uint8]:
+def _shared_shadow(request: Request, kernel: CompiledKernel, arena: Arena, fresh: int) -> Record:
     """Return the shadow bytes of shared memory at the start of a block: gaps between variables are not addressable."""
     program = kernel.program
     size = program.dynamic_shared + request.shared_bytes
     if size > _MAX_SHARED:
         raise ArenaFullError(f"{size} bytes of shared memory for a block, and no GPU has more than {_MAX_SHARED}")
-    shadow = np.zeros(-(-max(size, 1) // 16) * 16, dtype=np.uint8)
+    shadow = arena.record("shared shadow", -(-max(size, 1) // 16) * 16)
     for slot in program.shared.values():
-        shadow[slot.offset : slot.offset + slot.size] = fresh
-    shadow[program.dynamic_shared : size] = fresh
+        shadow.bytes[slot.offset : slot.offset + slot.size] = fresh
+    shadow.bytes[program.dynamic_shared : size] = fresh
     return shadow
 
 
@@ -233,9 +234,9 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
     count = prepared.warp_count
     frame = max(kernel.program.local_bytes, 1)
-    shared = arena.allocate("shared memory", "shared", len(prepared.shared_shadow), guard=2 * REDZONE)
+    shared = arena.allocate("shared memory", "shared", prepared.shared_shadow.bytes.size, guard=2 * REDZONE)
     local = arena.allocate("local memory", "local", frame * count * WARP_SIZE)
-    record = Record(BlockRecord.SIZE)
+    record = Record(BlockRecord.SIZE) if prepared.residents else arena.record("block", BlockRecord.SIZE)
     record.set(BlockRecord.SHARED, shared.address)
     size = kernel.context_bytes * count
     warps = Record(size) if prepared.residents else arena.record("warps", size)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.records import Record, RecordView
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -51,7 +52,7 @@ class PreparedLaunch:
     divergence_counts: Record
     readable_buffers: Record
     symbols: Record
-    shared_shadow: npt.NDArray[np.uint8]
+    shared_shadow: Record
     buffers: dict[str, Region]
     module_variables: dict[str, Region]
     heap: Heap | None = None
@@ -79,6 +80,10 @@ class PreparedLaunch:
     def warp(self, resident: ResidentBlock, index: int) -> RecordView:
         """Return the context of one warp."""
         return resident.warps.at(index * self.kernel.context_bytes)
+
+    def warp_values(self, resident: ResidentBlock, field: Field) -> npt.NDArray[np.integer]:
+        """Return a field of the context of each warp; a view of their memory."""
+        return resident.warps.column(field, self.kernel.context_bytes, self.warp_count)
 
     def focus(self, resident: ResidentBlock) -> None:
         """Make the generated block scheduler execute this block."""

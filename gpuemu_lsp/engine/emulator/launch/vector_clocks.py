@@ -114,8 +114,7 @@ class VectorClocks:
         highest = self._prepared.launch.get(LaunchRecord.RACE_HIGHEST_EPOCH)
         # A launch may end in the middle of blocks, by a trap or a time limit.
         for resident in self._prepared.residents:
-            for index in range(self._prepared.warp_count):
-                highest = max(highest, self._prepared.warp(resident, index).get(Warp.EPOCH))
+            highest = max(highest, int(self._prepared.warp_values(resident, Warp.EPOCH).max()))
         shadow_planes().end(highest)
 
     # ---- calls of generated code -------------------------------------------------------------------------------------

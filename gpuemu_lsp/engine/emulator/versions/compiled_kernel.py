@@ -108,6 +108,7 @@ class Instrumentation(Enum):
 
 
 _Dims: TypeAlias = tuple[int, int, int]
+_ShapedVersion: TypeAlias = tuple[ThreadBlockShape, CompiledVersion | None]
 _Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], CheckerMode, Instrumentation, RaceCandidates]
 
 
@@ -250,7 +251,7 @@ class CompiledKernel:
 
     def specialised(
         self, block: _Dims, mode: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
-    ) -> tuple[ThreadBlockShape, CompiledVersion | None]:
+    ) -> _ShapedVersion:
         """Return the specialised or speculative version for a block's shape; None where only the scalar-PC version is.
 
         Raises
@@ -264,9 +265,10 @@ class CompiledKernel:
                 self._specialised[key] = self._specialise(key)
         return key[0], self._specialised[key]
 
-    def has_specialised(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> bool:
-        """Whether :meth:`specialised` translates nothing."""
-        return self._key(block, mode, noting) in self._specialised
+    def translated(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> _ShapedVersion | None:
+        """Return what :meth:`specialised` would; None if that would translate anything."""
+        key = self._key(block, mode, noting)
+        return (key[0], self._specialised[key]) if key in self._specialised else None
 
     def scalar_pc(
         self, block: _Dims, mode: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
@@ -303,11 +305,9 @@ class CompiledKernel:
         return replace(version, fallback=fallback)
 
     def _analyse(self, key: _Key, speculated_uniform: frozenset[int] = frozenset()) -> DivergenceInfo:
-        shape, forced_varying, *_ = key
+        shape, forced, *_ = key
         frame = max(self.program.local_bytes, 1)
-        return analyse_divergence(
-            self.program, self.graph, self.liveness, shape, forced_varying, frame, speculated_uniform
-        )
+        return analyse_divergence(self.program, self.graph, self.liveness, shape, forced, frame, speculated_uniform)
 
     @cached_property
     def _program_texts(self) -> tuple[str, ...]:

@@ -14,7 +14,12 @@ from typing import Final
 
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
-from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CheckerMode, CompiledKernel, Instrumentation
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import (
+    CheckerMode,
+    CompiledKernel,
+    CompiledVersion,
+    Instrumentation,
+)
 from gpuemu_lsp.engine.execution import Request
 
 _HOT: Final = 2.0
@@ -134,8 +139,9 @@ class LaunchVersions:
 
     def _find(self) -> None:
         # A limit sets a timer and a signal handler, which takes longer than to find a version that exists.
-        if self._kernel.has_specialised(self._request.block, self._mode, _instrumentation(self._request)):
-            self._select_specialised()
+        found = self._kernel.translated(self._request.block, self._mode, _instrumentation(self._request))
+        if found is not None:
+            self._select(*found)
         else:
             self._compile(self._select_specialised)
 
@@ -153,7 +159,10 @@ class LaunchVersions:
 
     def _select_specialised(self) -> None:
         kernel, request = self._kernel, self._request
-        self.shape, version = kernel.specialised(request.block, self._mode, _instrumentation(request))
+        self._select(*kernel.specialised(request.block, self._mode, _instrumentation(request)))
+
+    def _select(self, shape: ThreadBlockShape, version: CompiledVersion | None) -> None:
+        self.shape = shape
         self.specialised = version.address if version is not None else None
         self.fallback = version.fallback.address if version is not None and version.fallback is not None else 0
 
