@@ -92,7 +92,7 @@ def called(
     """Return the result of an op, or the judgement of the exception that it raised."""
     try:
         op = import_call(spec, call)
-        returned = call_op(op, inputs, accepted_keywords(op, kwargs))
+        returned = call_op(op, inputs, accepted_keywords(op, {**_own_keywords(spec), **kwargs}))
     except (ModuleError, OSError) as error:
         message = error.message if isinstance(error, ModuleError) else str(error)
         return None, failed_call(f"the op cannot be imported: {message}", "engine/not-executed", "NotExecuted")
@@ -100,6 +100,10 @@ def called(
         return None, failed_call(error.message)
     errors = [one for one in returned.findings if one.severity is Severity.ERROR]
     return returned.value, (failed_call(errors[0].message, errors[0].rule) if errors else None)
+
+
+def _own_keywords(spec: KernelSpec) -> Mapping[str, Any]:
+    return spec.op.kwargs if spec.op is not None else {}
 
 
 def failed_call(message: str, rule: str = "op/error", kind: str = "ExecutionError") -> Judged:

@@ -63,7 +63,7 @@ def judge_op(
         reference = load_reference(spec.reference, spec.reference_function)
     except ReferenceFailure as failure:
         return _failed("ReferenceError", failure.message, failure.rule)
-    extra = {name: value for name, value in kwargs.items() if reference.everything or name in reference.accepted}
+    extra = _keywords(spec, reference, kwargs)
     try:
         expected = _call(reference, {name: widened(one, one.dtype.name) for name, one in inputs.items()}, extra)
     except Exception as error:
@@ -103,11 +103,17 @@ def exact_function(spec: KernelSpec, kwargs: Mapping[str, str]) -> Callable[[Map
         If it cannot be loaded.
     """
     reference = load_reference(spec.reference or "", spec.reference_function)
-    extra = {name: value for name, value in kwargs.items() if reference.everything or name in reference.accepted}
+    extra = _keywords(spec, reference, kwargs)
     return lambda inputs: _call(reference, {name: widened(one, one.dtype.name) for name, one in inputs.items()}, extra)
 
 
-def _call(reference: Reference, inputs: Mapping[str, Any], extra: Mapping[str, str]) -> Any:
+def _keywords(spec: KernelSpec, reference: Reference, kwargs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the keyword arguments that a reference takes: those of gpuemu.toml, and of the call as text."""
+    given = {**(spec.op.kwargs if spec.op is not None else {}), **kwargs}
+    return {name: value for name, value in given.items() if reference.everything or name in reference.accepted}
+
+
+def _call(reference: Reference, inputs: Mapping[str, Any], extra: Mapping[str, Any]) -> Any:
     given = as_tensors(inputs) if reference.torch else dict(inputs)
     with np.errstate(all="ignore"):
         result = reference.function(ReferenceInputs(given, {}, tuple(given)), **extra)
@@ -121,7 +127,7 @@ def _difference(
     output: Any,
     expected: Any,
     given: tuple[float | None, float | None],
-    extra: Mapping[str, str],
+    extra: Mapping[str, Any],
     rounded: frozenset[str],
 ) -> Difference | None:
     dtype = next(as_array(value).dtype.name for value in leaves(output).values())

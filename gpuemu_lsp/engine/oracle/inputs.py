@@ -153,8 +153,8 @@ def _field_names(keys: Iterable[str]) -> dict[str, str]:
 def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, wrap: Wrap = float) -> dict[str, Any]:
     """Return the keyword arguments of a call.
 
-    They are the scalars, dims and constexprs named in ``accepted``, and with ``everything`` (``**kwargs``) all scalars
-    and constexprs.
+    They are the scalars, dims, constexprs and keyword arguments of an op named in ``accepted``, and with ``everything``
+    (``**kwargs``) all but the dims.
     """
     named = set(accepted)
     own = [(arg, scalar_value(arg, case, wrap)) for arg in plan.args if isinstance(arg, ScalarArg)]
@@ -165,6 +165,7 @@ def keywords(plan: Plan, case: Case, accepted: Iterable[str], everything: bool, 
     by_field = {name: scalars[key] for name, key in _field_names(scalars).items()}
     choices = plan.triton.choices if plan.triton is not None else ()
     texts = {choice.param: _python_value(choice.value(case.dims), case) for choice in choices}
+    texts.update(plan.kwargs)
     chosen.update(texts if everything else {})
     for source in (case.dims, by_field, by_param, scalars, texts):
         chosen.update({name: value for name, value in source.items() if name in named})

@@ -139,7 +139,9 @@ def _encoded(array: Array) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, tuple) else str(value)
 
 
 def _decoded_output(output: bytes, name: str) -> Any:

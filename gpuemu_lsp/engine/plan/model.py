@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.project.expressions import Expression
-from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec
+from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec, KeywordValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +209,8 @@ class Plan:
     """For an unregistered kernel whose plan follows from a launch in the program."""
     alternative: Plan | None = None
     """For an inferred plan: that of a launch in the program which leaves lengths of buffers open."""
+    kwargs: Mapping[str, KeywordValue] = field(default_factory=dict)
+    """For an op: keyword arguments of it and of its reference."""
 
 
 @dataclass(frozen=True, slots=True)

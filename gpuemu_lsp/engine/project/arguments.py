@@ -69,6 +69,8 @@ def check_names(
         if isinstance(node, Name) and dims is not None and node.name not in dims:
             known = f"Known: {join([f'`{dim}`' for dim in dims], 'and')}" if dims else "There are no dims"
             hint = suggest(node.name, dims) or f" {known}; add it to `[{path[0]}.dims]`."
+            if path[0] == "ops" and text == node.name and not isinstance(path[-1], int):
+                hint += " A text argument goes in `[ops.kwargs]`."
             reporter.bad_part(
                 path, text, node.column, len(node.name), f"Unknown dimension `{shorten(node.name)}`.{hint}"
             )

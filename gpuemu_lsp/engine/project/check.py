@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.project.value_kinds import (
     Either,
     Formula,
     Integer,
+    Literal,
     Options,
     PathTo,
     Real,
@@ -154,6 +155,8 @@ def _check(kind: ValueKind, value: Any, path: Path, context: ConfigContext, key:
             return values.path_to(kind, value, path, context, key)
         case Formula():
             return values.formula(kind, value, path, context, key)
+        case Literal():
+            return values.literal(kind, value, path, context, key)
         case Constexpr():
             return values.constexpr(value, path, context, key)
         case Options():

@@ -238,6 +238,9 @@ def _op(
     target = checked.get("op")
     if target is not None and not _TARGET.fullmatch(target):
         reporter.bad_value((*path, "op"), f"`op` is {show(target)}; write `module:function`.")
+    _check_input_names(raw.get("input_names"), args, (*path, "input_names"), context)
+    for key in [key for key in checked.get("kwargs", {}) if key in (args or {})]:
+        reporter.bad_key((*path, "kwargs", key), f"`{key}` is in `[ops.args]` too; remove one of them.")
     if "op_schema" in checked and "args" in checked:
         reporter.bad_value((*path, "op_schema"), "`op_schema` and `[ops.args]` both state the inputs; remove one.")
     if "name" not in checked or "reference" not in checked:
@@ -261,6 +264,7 @@ def _op(
         layouts=tuple(dict.fromkeys(checked["layouts"])) if "layouts" in checked else None,
         schema=schema.path if schema else None,
         python=python.path if python else None,
+        kwargs=checked.get("kwargs", {}),
     )
     own = call.run_file or call.op_script or (module_file(folder, target) if target else None)
     return KernelSpec(
@@ -276,3 +280,18 @@ def _op(
         reference_function=reference.function or "reference",
         op=call,
     )
+
+
+def _check_input_names(
+    given: Any, args: Mapping[str, PointerSpec | ScalarSpec] | None, path: Path, context: ConfigContext
+) -> None:
+    names = given if isinstance(given, list) else [given]
+    for index, name in enumerate(names):
+        where: Path = (*path, index) if isinstance(given, list) else path
+        if not isinstance(name, str):
+            continue
+        if name in names[:index]:
+            context.reporter.bad_value(where, f"`{shorten(name)}` is listed twice; remove one of them.")
+        elif args is not None and name not in args:
+            message = f"`{shorten(name)}` is not in `[ops.args]`, which has the inputs; remove it here."
+            context.reporter.bad_value(where, message)

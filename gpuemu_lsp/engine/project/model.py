@@ -55,6 +55,8 @@ class PythonValue:
     text: str
 
 
+KeywordValue: TypeAlias = "bool | int | float | str | tuple[bool | int | float | str, ...]"
+"""A keyword argument of an op, passed on as it is."""
 ConstexprValue: TypeAlias = "Expression | PythonValue | float | bool"
 
 
@@ -123,6 +125,8 @@ class OpSpec:
     layouts: tuple[str, ...] | None = None
     schema: str | None = None
     python: str | None = None
+    kwargs: Mapping[str, KeywordValue] = field(default_factory=dict)
+    """Keyword arguments of the op and of its reference."""
 
     @property
     def runnable(self) -> bool:

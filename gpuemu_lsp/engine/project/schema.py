@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.project.value_kinds import (
     Either,
     Formula,
     Integer,
+    Literal,
     Options,
     PathTo,
     Real,
@@ -131,6 +132,9 @@ def _schema(kind: ValueKind) -> dict[str, Json]:
             return {"type": "string", "pattern": f"^{ARCH_PATTERN}$"}
         case PathTo():
             return {"type": "string", "minLength": 1}
+        case Literal():
+            plain: list[Json] = ["string", "number", "boolean"]
+            return {"anyOf": [{"type": plain}, {"type": "array", "items": {"type": plain}}]}
         case Constexpr():
             return {"type": ["number", "boolean", "string"]}
         case Formula(minimum=low):

@@ -112,6 +112,11 @@ class Constexpr:
 
 
 @dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that is passed on as it is: text, a number, a boolean, or a list of these."""
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Compiler options: a list of strings, or one string that is split as in a shell."""
 
@@ -171,8 +176,8 @@ class Tables:
 
 
 ValueKind: TypeAlias = (
-    "String | Integer | Real | Boolean | Dtype | Arch | PathTo | Formula | Constexpr | Options | Sequence | Either"
-    " | Table | Tables"
+    "String | Integer | Real | Boolean | Dtype | Arch | PathTo | Formula | Constexpr | Literal | Options | Sequence"
+    " | Either | Table | Tables"
 )
 
 
@@ -191,6 +196,8 @@ def accepts(kind: ValueKind) -> frozenset[str]:
             return frozenset({"integer", "string"})
         case Constexpr():
             return frozenset({"integer", "float", "boolean", "string"})
+        case Literal():
+            return frozenset({"integer", "float", "boolean", "string", "array"})
         case Options():
             return frozenset({"array", "string"})
         case Sequence():
@@ -245,6 +252,8 @@ def describe(kind: ValueKind) -> str:
             return "an integer or an expression over dims"
         case Constexpr():
             return "a number, true or false, an expression over dims, or Python text such as `'sum'` or `tl.float16`"
+        case Literal():
+            return "text, a number, true or false, or a list of these"
         case Options():
             return "a list of strings or one string"
         case Sequence():

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, cast
 
 from gpuemu_lsp.engine.project import files
 from gpuemu_lsp.engine.project.expressions import (
@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.project.expressions import (
     parse,
 )
 from gpuemu_lsp.engine.project.message_text import shorten, show, suggest, toml
-from gpuemu_lsp.engine.project.model import PythonValue
+from gpuemu_lsp.engine.project.model import KeywordValue, PythonValue
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import Path
 from gpuemu_lsp.engine.project.value_kinds import (
@@ -29,6 +29,7 @@ from gpuemu_lsp.engine.project.value_kinds import (
     ConfigKey,
     Formula,
     Integer,
+    Literal,
     PathTo,
     Real,
     String,
@@ -65,10 +66,13 @@ class ConfigContext:
 def wrong(kind: ValueKind, value: Any, path: Path, context: ConfigContext, key: ConfigKey) -> Invalid:
     """Report a value of the wrong type or out of range, with the kind expected and an example."""
     item = isinstance(path[-1], int)
-    label = f"Item {int(path[-1]) + 1} of `{path[-2]}`" if item else f"`{path[-1]}`"
     example = "" if key.example is None or item else f", for example `{toml(key.example)}`"
-    context.reporter.bad_value(path, f"{label} is {show(value)}; it must be {describe(kind)}{example}.")
+    context.reporter.bad_value(path, f"{_label(path)} is {show(value)}; it must be {describe(kind)}{example}.")
     return INVALID
+
+
+def _label(path: Path) -> str:
+    return f"Item {int(path[-1]) + 1} of `{path[-2]}`" if isinstance(path[-1], int) else f"`{path[-1]}`"
 
 
 def text(kind: String, value: str, path: Path, context: ConfigContext, key: ConfigKey) -> str | Invalid:
@@ -77,7 +81,7 @@ def text(kind: String, value: str, path: Path, context: ConfigContext, key: Conf
         if value in kind.choices:
             return value
         hint = suggest(value, kind.choices)
-        context.reporter.bad_value(path, f"`{path[-1]}` is {show(value)}; it must be {describe(kind)}.{hint}")
+        context.reporter.bad_value(path, f"{_label(path)} is {show(value)}; it must be {describe(kind)}.{hint}")
         return INVALID
     if not value.strip() or any(ord(character) < 32 for character in value):
         why = "has a control character or a line break" if value.strip() else "is empty"
@@ -143,6 +147,16 @@ def path_to(kind: PathTo, value: str, path: Path, context: ConfigContext, key: C
     hint = f"Did you mean `{close}`?" if close else "Paths are relative to the folder of gpuemu.toml."
     context.reporter.missing_file(path, f"`{shorten(name)}` {why}. {hint}")
     return INVALID
+
+
+def literal(kind: Literal, value: Any, path: Path, context: ConfigContext, key: ConfigKey) -> KeywordValue | Invalid:
+    """Accept a value as it is; a list, which must not contain another, becomes a tuple."""
+    if not isinstance(value, list):
+        return cast("KeywordValue", value)
+    bad = [index for index, item in enumerate(value) if not isinstance(item, str | bool | int | float)]
+    for index in bad:
+        wrong(kind, value[index], (*path, index), context, key)
+    return INVALID if bad else tuple(value)
 
 
 def constexpr(

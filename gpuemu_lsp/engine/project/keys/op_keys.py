@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.project.keys.kernel_keys import ARGUMENT_VALUE, DIM, DTYPE_LIST, INVARIANTS, STRINGS, TOLERANCES
-from gpuemu_lsp.engine.project.value_kinds import ConfigKey, PathTo, Sequence, String, Table
+from gpuemu_lsp.engine.project.value_kinds import ConfigKey, Literal, PathTo, Sequence, String, Table
 
 OP = Table(
     (
@@ -85,6 +85,20 @@ OP = Table(
             Table(free=ARGUMENT_VALUE, names="argument"),
             "The arguments by parameter name, in the order of the function. A tensor that the op returns is `out`; one "
             "that it changes in place is `inout`.",
+        ),
+        ConfigKey(
+            "kwargs",
+            Table(
+                free=ConfigKey(
+                    "causal",
+                    Literal(),
+                    "A keyword argument of the op and of its reference, by name. Text is text here, and no expression "
+                    "over dims. A list is passed as a tuple. A script that reads JSON gets all of them as text.",
+                    example=True,
+                ),
+                names="identifier",
+            ),
+            "Keyword arguments that are the same in every case.",
         ),
         ConfigKey("tolerances", TOLERANCES, "Tolerances per dtype; they take precedence over those of `[validation]`."),
         ConfigKey("invariants", INVARIANTS, "Claims about the output."),

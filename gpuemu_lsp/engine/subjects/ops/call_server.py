@@ -172,6 +172,8 @@ def filled(value: Any, given: list[Any]) -> Any:
     """Return an argument with the arrays in place of their numbers."""
     if isinstance(value, dict) and set(value) == {"array"}:
         return given[value["array"]]
+    if isinstance(value, dict) and set(value) == {"tuple"}:
+        return tuple(value["tuple"])
     if isinstance(value, dict):
         return {name: filled(item, given) for name, item in value["mapping"].items()}
     return value

@@ -147,8 +147,10 @@ def _emulation() -> Callable[[], contextlib.AbstractContextManager[object]]:
     return functools.partial(emulated, on_finding="collect")
 
 
-def call_op(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) -> Returned:
-    """Call an op; arguments are in the order of gpuemu.toml.
+def call_op(
+    op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any], kwargs: Mapping[str, Any] | None = None
+) -> Returned:
+    """Call an op; arguments are in the order of gpuemu.toml, and ``kwargs`` are always passed by name.
 
     Raises
     ------
@@ -156,23 +158,23 @@ def call_op(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) ->
         If it raises an exception or exits.
     """
     try:
-        return _called(op, tensors, scalars)
+        return _called(op, tensors, scalars, kwargs or {})
     except OpFailure as failure:
         if not op.either or not isinstance(failure.__cause__, AttributeError | TypeError | ValueError | RuntimeError):
             raise
         other = replace(op, torch=not op.torch, either=False)
         try:
-            return _called(other, tensors, scalars)
+            return _called(other, tensors, scalars, kwargs or {})
         except OpFailure:
             raise failure from failure.__cause__
 
 
-def _called(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any]) -> Returned:
+def _called(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any], kwargs: Mapping[str, Any]) -> Returned:
     with _quiet(), op.environment() as session:
         try:
             given = {name: to_tensor(array) if op.torch else array for name, array in tensors.items()}
             positional, named = _bound(op, given, scalars)
-            value = _as_arrays(op.function(*positional, **named))
+            value = _as_arrays(op.function(*positional, **named, **kwargs))
             return Returned(value, op, getattr(session, "findings", ()))
         except DeadlineError:
             raise

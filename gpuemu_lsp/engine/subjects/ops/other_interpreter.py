@@ -186,6 +186,8 @@ def _argument(value: Any, arrays: list[Array]) -> Any:
         return {"array": len(arrays) - 1}
     if isinstance(value, Mapping):
         return {"mapping": {str(name): _argument(item, arrays) for name, item in value.items()}}
+    if isinstance(value, tuple):
+        return {"tuple": list(value)}
     return value.item() if isinstance(value, np.generic) else value
 
 

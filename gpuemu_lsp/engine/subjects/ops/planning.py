@@ -45,6 +45,7 @@ def plan_op(spec: KernelSpec, place: Place) -> OpPlans:
                 block=(parse(1),),
                 shared=parse(0),
                 place=place,
+                kwargs=spec.op.kwargs,
             )
         )
     if spec.args is None:

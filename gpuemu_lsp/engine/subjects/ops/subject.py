@@ -119,7 +119,7 @@ class OpSubject:
                 memory[arg.param] = data
                 tensors[arg.param] = _view(data, arg, case)
         with deadline(self.seconds):
-            returned = call_op(self.op, tensors, scalars)
+            returned = call_op(self.op, tensors, scalars, plan.kwargs)
         self.op = returned.op
         return returned
 
