@@ -30,6 +30,8 @@ UNTESTED = {
     "artifact/regression": "a stored baseline",
     "memory/use-after-free": "a whole program",
     **{rule: "a whole program" for rule in RULES if rule.startswith("api/")},
+    "memory/tile-layout": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",
+    "memory/box-outside": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",
     "engine/timeout": "a long time",
     "engine/worker-crashed": "a process that ends",
     "engine/not-stored": "a read-only folder",
@@ -56,7 +58,14 @@ def compared(expression: str, tables: str = TABLES) -> Setup:
     )
 
 
+PRODUCT = Setup(
+    '[kernels.dims]\nn = 512\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
+    "[kernels.launch]\ngrid = 1\nblock = 128\n",
+    arch="sm_90a",
+)
 SETUPS = {
+    "sync/async-order": PRODUCT,
+    "sync/proxy-fence": PRODUCT,
     "numeric/tolerance-exceeded": compared("x / x.size"),
     "numeric/nan": compared("np.sign(x)"),
     "numeric/inf": compared("np.logaddexp(0, x)"),

@@ -12,8 +12,9 @@ from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
+from gpuemu_lsp.engine.emulator.launch.async_proxy.proxy import AsyncProxy
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
-from gpuemu_lsp.engine.emulator.launch.bulk_copies import UNSUPPORTED, BulkCopies
+from gpuemu_lsp.engine.emulator.launch.bulk_copies import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
@@ -95,15 +96,15 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     runtime = DeviceRuntime(arena, request.max_printed)
     prepared = prepare(request, kernel, arena, runtime.address)
     runtime.heap = prepared.heap
-    bulk = BulkCopies(arena, request)
-    runtime.bulk = bulk.execute
+    proxy = AsyncProxy(prepared)
+    runtime.bulk = proxy.execute
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
     scheduler = Scheduler(prepared, clocks, versions)
     ready = time.perf_counter()
     try:
         report = scheduler.run()
-        bulk.report_to(report)
+        proxy.report_to(report)
     except AssumptionError as error:
         kernel.force_varying(versions.shape, error.site)
         raise _Again(milliseconds) from None
@@ -123,7 +124,7 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
         launch_ms=(finished - ready - compiling) * 1e3,
         started=translated + compiling,
         counted=counting.counters() if counting is not None else None,
-        unknown_map=bulk.unknown_map,
+        unknown_map=proxy.copies.unknown_map,
     )
 
 

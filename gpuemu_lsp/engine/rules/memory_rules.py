@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.rules.async_rules import MEMORY_RULES
 from gpuemu_lsp.engine.rules.model import Example, Rule
 
 RULES = (
@@ -189,4 +190,5 @@ __global__ void sum(const float* x, float* total, int n) {
 """,
         ),
     ),
+    *MEMORY_RULES,
 )

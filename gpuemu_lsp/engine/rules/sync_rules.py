@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.rules.async_rules import SYNC_RULES
 from gpuemu_lsp.engine.rules.model import Example, Rule
 
 RULES = (
@@ -126,4 +127,5 @@ __global__ void scale(const float* x, float* y, int n) {
 """,
         ),
     ),
+    *SYNC_RULES,
 )

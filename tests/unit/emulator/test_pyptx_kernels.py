@@ -23,10 +23,11 @@ def _softmax(x):
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
-def _checked(kernel, tensors, output, dtype, shape, wanted, atol, rtol, **more):
+def _checked(kernel, tensors, output, dtype, shape, wanted, atol, rtol, rules=(), **more):
     """Run a kernel; compare with its fp64 reference in pyptx's own tolerances."""
     outcome = run(kernel, {**tensors, output: np.zeros(shape, dtype)}, (output,), max_seconds=60.0, **more)
-    assert outcome.status == "completed" and not outcome.events, (outcome.status, outcome.events)
+    assert outcome.status == "completed", outcome.events
+    assert {event.rule for event in outcome.events} == set(rules), outcome.events
     assert outcome.written is not None and outcome.written[output].all()
     found = _wide(outcome.buffers[output].view(dtype).reshape(shape))
     assert np.allclose(found, wanted, atol=atol, rtol=rtol), np.abs(found - wanted).max()
@@ -107,7 +108,9 @@ def _attention(kernel, queries, keys, width, **more):
     ],
 )
 def test_attention(name, build, arguments, sizes):
-    _attention(traced(f"hopper.experimental.{name}", build, *arguments), *sizes)
+    # All three store P, and multiply it after a barrier but without the fence between the proxies that the manual asks
+    # for: a warning.
+    _attention(traced(f"hopper.experimental.{name}", build, *arguments), *sizes, rules=("sync/proxy-fence",))
 
 
 def test_a_tile_that_nothing_has_written():
@@ -119,8 +122,9 @@ def test_a_tile_that_nothing_has_written():
     output = next(name for name in kernel.tensors if name not in ("Q", "K_t", "V"))
     tensors = {"Q": q, "K_t": np.ascontiguousarray(k.T), "V": v, output: np.zeros((128, 64), np.float32)}
     outcome = run(kernel, tensors, (output,), max_seconds=60.0)
-    assert {event.rule for event in outcome.events} == {"memory/uninitialized-read"}
-    assert min(event.offset for event in outcome.events) == 49152
+    found = [event.message for event in outcome.events if event.rule != "sync/proxy-fence"]
+    assert found and all(event.rule in ("memory/uninitialized-read", "sync/proxy-fence") for event in outcome.events)
+    assert "of the 2048 bytes of operand A in shared memory, from byte 49152 of `dyn_smem` on: nothing has" in found[0]
 
 
 def test_a_cluster_of_two_blocks_is_refused_by_name():

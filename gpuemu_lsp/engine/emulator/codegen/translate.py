@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
     address_conversion,
     arithmetic,
     async_copy,
+    async_proxy,
     atomics,
     barriers,
     bulk_copy,
@@ -44,6 +45,7 @@ _FAMILIES: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruc
     (matrix.supported, matrix.emit_matrix),
     (async_copy.supported, async_copy.emit_copy),
     (bulk_copy.supported, bulk_copy.emit_bulk_copy),
+    (async_proxy.supported, async_proxy.emit_group_event),
     (mbarrier.supported, mbarrier.emit_mbarrier),
 )
 """(supported, emit) of the families that need only the emitter, and no control flow."""

@@ -7,6 +7,7 @@ state that ``arrive`` returns is the object before the operation.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from llvmlite import ir
@@ -42,6 +43,23 @@ def after_transactions(state: int, count: int) -> int:
     if not pending and not missing:
         pending, phase = expected, phase + 1 & 7
     return pending | expected << _EXPECTED | missing << _TRANSACTIONS | phase << _PHASE
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierCounts:
+    """The fields of an object; ``missing`` is its tx-count, negative where copies brought more than was expected."""
+
+    pending: int
+    expected: int
+    missing: int
+    phase: int
+
+
+def counts_of(state: int) -> MbarrierCounts:
+    """Return the fields of an object's 64 bits."""
+    missing = outstanding(state)
+    signed = missing - (missing >> _TX_BITS - 1 << _TX_BITS)
+    return MbarrierCounts(state & _COUNT, state >> _EXPECTED & _COUNT, signed, state >> _PHASE)
 
 
 def is_over(state: int, operand: int, *, by_parity: bool) -> bool:

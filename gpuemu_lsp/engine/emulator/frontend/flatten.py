@@ -7,6 +7,7 @@ import math
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import lay_out_shared, lay_out_variables
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramBuilder
 from gpuemu_lsp.engine.emulator.frontend.call_parameters import resolve_call_parameters
+from gpuemu_lsp.engine.emulator.frontend.group_registers import with_register_faults
 from gpuemu_lsp.engine.emulator.frontend.inline import inline_function
 from gpuemu_lsp.engine.emulator.frontend.sub_word_atomics import with_element_addresses
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BasicBlock, Jump, Program, RecursiveCall, Trap
@@ -44,6 +45,7 @@ def flatten(module: Module, entry: str) -> Program:
     registers, codes, call_slots = resolve_call_parameters(codes, builder.registers)
     codes = with_element_addresses(codes, registers)
     ends = [block.terminator or Jump(EXIT) for block in builder.blocks]
+    codes = with_register_faults(codes, ends)
     shared, dynamic = lay_out_shared(module, builder.shared)
     local, local_bytes = lay_out_variables(builder.local | call_slots, 16, 0)
     params, param_bytes = lay_out_variables({p.name: p for p in function.params}, 8, 0)

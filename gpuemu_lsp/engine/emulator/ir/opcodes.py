@@ -17,6 +17,10 @@ PUSH, POP, COPY = "%push", "%pop", "%copy"
 GROUP_BARRIER = 16
 """Number of the barrier at which the first group of four warps meets, above those that programs can name."""
 
+GROUP_EVENT = "%wgmma"
+"""Pseudo-instruction: what a warp group does, for the checks of the asynchronous proxy. Its first modifier is that of
+the ``wgmma``, ``issued`` behind a product, or ``fault`` before an instruction that breaks a rule."""
+
 ASYNC_PROXY = "async_proxy"
 """Modifier of loads that the asynchronous proxy makes (PTX ISA section 8.6), not the thread itself."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT
 from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Symbol, Variable
 
 _FUNCTION_ADDRESSES = 0x7FFF_0000_0000_0000
@@ -150,6 +151,11 @@ class Program:
     def has_bulk_copies(self) -> bool:
         """Whether the kernel contains ``cp.async.bulk``."""
         return any(i.opcode == "cp" and i.modifiers[1:2] == ("bulk",) for block in self.blocks for i in block.code)
+
+    @cached_property
+    def has_async_proxy(self) -> bool:
+        """Whether the kernel contains ``cp.async.bulk`` or ``wgmma``, whose accesses no thread makes."""
+        return self.has_bulk_copies or any(i.opcode == GROUP_EVENT for block in self.blocks for i in block.code)
 
     @cached_property
     def calls_malloc(self) -> bool:

@@ -56,6 +56,24 @@ class BarrierResolver:
         BarrierAssumptionError
             If the launch must start again with more accesses instrumented.
         """
+        progress, waiting = self._released(resident, warps)
+        if not progress:
+            progress = self._force_collectives(resident, warps)
+        if not progress:
+            self._report_deadlock(resident, waiting)
+
+    def release(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
+        """Release the barriers that are complete, while other warps execute.
+
+        Raises
+        ------
+        BarrierAssumptionError
+            If the launch must start again with more accesses instrumented.
+        """
+        self._released(resident, warps)
+
+    def _released(self, resident: ResidentBlock, warps: list[RecordView]) -> tuple[bool, list[_WaitingLane]]:
+        """Release what can be released; return whether anything was, and the lanes that waited without arriving."""
         waiting = [lane for index, warp in enumerate(warps) for lane in _waiting_lanes(index, warp)]
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
         # Arrivals first: they may complete a barrier at which others wait.
@@ -71,10 +89,7 @@ class BarrierResolver:
         progress = bool(arriving)
         for barrier, lanes in by_barrier.items():
             progress |= self._try_release(resident, barrier, lanes, live)
-        if not progress:
-            progress = self._force_collectives(resident, warps)
-        if not progress:
-            self._report_deadlock(resident, waiting)
+        return progress, waiting
 
     def _try_release(self, resident: ResidentBlock, barrier: int, lanes: list[_WaitingLane], live: int) -> bool:
         arrived = len(lanes) + resident.arrivals.get(barrier, 0)

@@ -10,13 +10,14 @@ The race detector does not see these copies, which no thread makes.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.memory import STORED, Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import READABLE, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT, ROWS, BulkOperation
@@ -37,6 +38,10 @@ _LINE_ALIGNMENT = 16
 
 _TESTS = (BulkOperation.DELIVER_STATE, BulkOperation.DELIVER_PARITY)
 
+CopyObserver: TypeAlias = "Callable[[CopyIssuer, _Indices, int | None, TensorMap | None, tuple[int, ...], bool], None]"
+"""Called before a copy: its issuer, the bytes of shared memory, the address of the ``mbarrier`` object that a load
+completes on, the map and coordinates if it has any, and whether all of the box is outside of the tensor."""
+
 _Indices = npt.NDArray[np.int64]
 
 
@@ -49,10 +54,11 @@ class _Pending:
     values: npt.NDArray[np.uint8]
     shadow: npt.NDArray[np.uint8]
     count: int
+    issuer: CopyIssuer
 
 
 @dataclass(frozen=True, slots=True)
-class _Issuer:
+class CopyIssuer:
     """The thread that issues a copy: its block's number and shared window, the instruction's site, its index."""
 
     block: int
@@ -86,8 +92,8 @@ def tile_addresses(tensor: TensorMap, coordinates: tuple[int, ...], start: int) 
 class BulkCopies:
     """Executes the bulk copies of one launch."""
 
-    def __init__(self, arena: Arena, request: Request) -> None:
-        self._arena, self._request = arena, request
+    def __init__(self, arena: Arena, request: Request, observe: CopyObserver) -> None:
+        self._arena, self._request, self._observe = arena, request, observe
         self._pending: dict[int, list[_Pending]] = {}
         self._unknown: set[int] = set()
         self._incidents: list[Incident] = []
@@ -112,7 +118,7 @@ class BulkCopies:
             if operation in _TESTS:
                 self._deliver(values[0], block, values[1], by_parity=operation is BulkOperation.DELIVER_PARITY)
             else:
-                self._copy(operation, rank, values, _Issuer(block, window, site, first + lane))
+                self._copy(operation, rank, values, CopyIssuer(block, window, site, first + lane))
 
     def _deliver(self, barrier: int, block: int, operand: int, *, by_parity: bool) -> None:
         # A test that succeeds anyway is of an earlier phase than that in which copies are in flight.
@@ -123,10 +129,15 @@ class BulkCopies:
         if barrier in self._unknown:
             self._unknown.discard(barrier)
             self._complete(barrier, outstanding(state))
-        for one in self._pending.pop(barrier, ()):
-            # What a block has not waited for when it ends never arrives in another.
-            if one.block != block:
-                continue
+        # What a block has not waited for when it ends never arrives in another.
+        arriving = [one for one in self._pending.pop(barrier, ()) if one.block == block]
+        for index, one in enumerate(arriving):
+            now = self._word(barrier)
+            if index and now is not None and is_over(now, operand, by_parity=by_parity):
+                brought, total = (sum(each.count for each in part) for part in (arriving[:index], arriving))
+                text = f"the phase of the mbarrier completes after {brought} of the {total} bytes that copies bring: "
+                text += "`expect_tx` is too small, and this copy may still be in flight behind the wait"
+                self._add(one.issuer, "sync/mbarrier", text)
             low, high = int(one.places.min()), int(one.places.max()) + 1
             data, shadow = self._arena.data(low, high - low), self._arena.shadow(low, high - low)
             data[one.places - low] = one.values
@@ -143,7 +154,7 @@ class BulkCopies:
         word = self._arena.data(barrier, 8).view(np.uint64)
         word[0] = after_transactions(int(word[0]), count)
 
-    def _copy(self, operation: BulkOperation, rank: int, values: list[int], issuer: _Issuer) -> None:
+    def _copy(self, operation: BulkOperation, rank: int, values: list[int], issuer: CopyIssuer) -> None:
         shared, barrier = values[0] & 0xFFFFFFFF, values[0] >> 32
         if rank:
             tensor = self._map(values[1], rank, issuer)
@@ -154,11 +165,13 @@ class BulkCopies:
             signed = tuple(number - (number >> 31 << 32) for number in numbers[:rank])
             far, near = tile_addresses(tensor, signed, shared)
             alignment = _TILE_ALIGNMENT
+            described: tuple[TensorMap | None, tuple[int, ...]] = (tensor, signed)
         else:
             count = values[2] & 0xFFFFFFFF
             far = values[1] + np.arange(count, dtype=np.int64)
             near = shared + np.arange(count, dtype=np.int64)
             alignment = _LINE_ALIGNMENT
+            described = (None, ())
             if count % _LINE_ALIGNMENT or values[1] % _LINE_ALIGNMENT:
                 text = "the size and the global address of a bulk copy are multiples of 16 bytes"
                 self._add(issuer, "memory/misaligned", text)
@@ -170,12 +183,15 @@ class BulkCopies:
         loads = operation in (BulkOperation.TENSOR_LOAD, BulkOperation.LOAD)
         if not self._addressable(issuer, near, far) or not near.size:
             return
+        self._observe(
+            issuer, near, barrier + issuer.window if loads else None, *described, bool(rank) and not (far >= 0).any()
+        )
         if loads:
             self._load(issuer, far, near + issuer.window, barrier + issuer.window)
         else:
             self._store(far, near + issuer.window)
 
-    def _map(self, address: int, rank: int, issuer: _Issuer) -> TensorMap | None:
+    def _map(self, address: int, rank: int, issuer: CopyIssuer) -> TensorMap | None:
         known = self._arena.contains(address, MAP_BYTES)
         tensor = decode(bytes(self._arena.data(address, MAP_BYTES))) if known else None
         if tensor is None:
@@ -188,7 +204,7 @@ class BulkCopies:
             return None
         return tensor
 
-    def _addressable(self, issuer: _Issuer, near: _Indices, far: _Indices) -> bool:
+    def _addressable(self, issuer: CopyIssuer, near: _Indices, far: _Indices) -> bool:
         """Report a copy of which bytes are in no memory; elements outside of the tensor are no error."""
         for places, name in ((near + issuer.window, "shared memory"), (far[far >= 0], "global memory")):
             if not places.size:
@@ -202,21 +218,21 @@ class BulkCopies:
                 return False
         return True
 
-    def _add(self, issuer: _Issuer, rule: str, message: str) -> None:
+    def _add(self, issuer: CopyIssuer, rule: str, message: str) -> None:
         self._incidents.append(Incident(rule, message, issuer.site, issuer.thread, issuer.block))
 
-    def _load(self, issuer: _Issuer, far: _Indices, near: _Indices, barrier: int) -> None:
+    def _load(self, issuer: CopyIssuer, far: _Indices, near: _Indices, barrier: int) -> None:
         inside = far >= 0
         # Elements outside of the tensor are zero, and count as bytes of the transaction (section 5.5.3.3).
         values = np.zeros(far.size, dtype=np.uint8)
-        states = np.full(far.size, STORED, dtype=np.uint8)
+        states = np.full(far.size, READABLE, dtype=np.uint8)
         if inside.any():
             low = int(far[inside].min())
             size = int(far[inside].max()) - low + 1
             values[inside] = self._arena.data(low, size)[far[inside] - low]
             # What was never written stays uninitialised where it arrives.
             states[inside] &= self._arena.shadow(low, size)[far[inside] - low] | (255 & ~Shadow.INITIALISED)
-        self._pending.setdefault(barrier, []).append(_Pending(issuer.block, near, values, states, far.size))
+        self._pending.setdefault(barrier, []).append(_Pending(issuer.block, near, values, states, far.size, issuer))
         low, size = int(near.min()), int(near.max()) - int(near.min()) + 1
         self._arena.data(low, size)[near - low] = self._request.fill
         if self._request.checks.uninitialized:

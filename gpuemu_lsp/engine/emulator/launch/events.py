@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import EventRecord, LaunchRecord
 from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
-from gpuemu_lsp.engine.emulator.ir.opcodes import PUSH, memory_space
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, PUSH, memory_space
 from gpuemu_lsp.engine.emulator.launch import access_messages
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, accessed_bytes
 from gpuemu_lsp.engine.emulator.launch.arena import Region
@@ -75,7 +75,9 @@ def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Even
     checks = prepared.request.checks
     events = []
     for raw in _records(prepared):
-        if raw.kind == EventKind.UNINITIALISED and _is_copied_object(prepared, raw):
+        if raw.kind == EventKind.UNINITIALISED and (
+            _is_copied_object(prepared, raw) or _text_line(prepared, raw.site) in report.explained
+        ):
             continue
         make = _stop if raw.kind == EventKind.STOP else _race if raw.kind in _RACES else _access
         events.append(make(prepared, raw))
@@ -200,7 +202,7 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         instruction.name,
         thread,
         block,
-        _demangled(region.name) if region else None,
+        demangled(region.name) if region else None,
         offset,
         raw.size,
         raw.count,
@@ -290,7 +292,7 @@ def _accessed(prepared: PreparedLaunch, raw: _RawEvent, region: Region | None, o
     name = region.name if region is not None and region.kind == "buffer" else None
     buffers = prepared.request.buffers if name is not None else ()
     start = next((buffer.pointer_offset for buffer in buffers if buffer.name == name), 0)
-    return accessed_bytes(instruction, region, _demangled(region.name) if region else None, offset, raw.size, start)
+    return accessed_bytes(instruction, region, demangled(region.name) if region else None, offset, raw.size, start)
 
 
 def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) -> str:
@@ -306,7 +308,7 @@ def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) ->
     return access_messages.out_of_bounds(verb, access)
 
 
-def _demangled(name: str) -> str:
+def demangled(name: str) -> str:
     """Return the identifier in the mangled name of a function-scope variable: ``As`` for ``_ZZ2mmE2As``."""
     if not name.startswith("_Z"):
         return name
@@ -335,12 +337,25 @@ def _demangled(name: str) -> str:
 
 def _from_incident(prepared: PreparedLaunch, incident: Incident, count: int) -> Event:
     instruction = prepared.kernel.sites[incident.site][0]
+    other = prepared.kernel.sites[incident.other_site][0] if incident.other_site is not None else None
     return Event(
         incident.rule,
         incident.message,
         instruction.location if instruction else None,
-        instruction.name if instruction else "",
+        _incident_name(instruction),
         _coordinates(incident.thread, prepared.request.block),
         _coordinates(incident.block, prepared.request.grid),
         count=count,
+        other=other.location if other is not None else None,
     )
+
+
+def _incident_name(instruction: Instruction | None) -> str:
+    if instruction is None:
+        return ""
+    return f"wgmma.{instruction.modifiers[0]}" if instruction.opcode == GROUP_EVENT else instruction.name
+
+
+def _text_line(prepared: PreparedLaunch, site: int) -> int:
+    instruction = prepared.kernel.sites[site][0]
+    return instruction.text_line if instruction is not None else -1

@@ -246,6 +246,8 @@ class Scheduler:
             return False
         if used_up:
             resident.yields += 1
+            # A warp that spins for another one must not keep that one at a barrier whose threads have all come.
+            self._barriers.release(resident, warps)
             self._promote(self._elapsed_ms())
             return True
         if not any(warp.get(Warp.STATUS) == Status.READY for warp in warps):

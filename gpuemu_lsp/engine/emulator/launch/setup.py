@@ -32,6 +32,9 @@ EVENT_LIMIT: Final = 256
 QUANTUM: Final = 1 << 12
 """Backward jumps after which a warp yields: long enough that the switch costs nothing, short enough for spin loops."""
 
+SPIN_QUANTUM: Final = 16
+"""The same in kernels with bulk copies, in which each turn of a spin loop on an ``mbarrier`` calls Python."""
+
 YIELDS_PER_CALL: Final = 64
 BARRIERS_PER_CALL: Final = 1 << 13
 """Yields, and barriers released, after which the generated block scheduler returns to Python to test the limits."""
@@ -147,7 +150,7 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         z,
         request.shared_bytes,
         shared,
-        QUANTUM,
+        SPIN_QUANTUM if prepared.kernel.program.has_bulk_copies else QUANTUM,
         YIELDS_PER_CALL,
         BARRIERS_PER_CALL,
         prepared.warp_count,

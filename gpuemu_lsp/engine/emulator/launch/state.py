@@ -98,13 +98,17 @@ class PreparedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A finding of the scheduler: rule, message and site; ``thread`` is the linear index in its block."""
+    """A finding of the scheduler: rule, message and site; ``thread`` is the linear index in its block.
+
+    ``other_site`` is that of a second instruction which the message is about.
+    """
 
     rule: str
     message: str
     site: int
     thread: int
     block: int
+    other_site: int | None = None
 
 
 @dataclass(slots=True)
@@ -115,6 +119,8 @@ class LaunchReport:
     incidents: dict[tuple[str, int], Incident] = field(default_factory=dict)
     counts: Counter[tuple[str, int]] = field(default_factory=Counter)
     steps: int = 0
+    explained: set[int] = field(default_factory=set)
+    """Lines of the PTX whose uninitialised reads an incident describes as a whole."""
 
     def add(self, incident: Incident) -> None:
         """Count an incident; the first of each rule and site is kept."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.permutation import FRAGMENTS, ROWS, TRANSPOSE
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
@@ -55,6 +56,10 @@ class _Lowering:
     def put(self, name: str, *operands: Operand, guard: Guard | None = None) -> None:
         opcode, *modifiers = name.split(".")
         one = replace(self._origin, opcode=opcode, modifiers=tuple(modifiers), operands=operands, guard=guard)
+        self.code.append(one)
+
+    def note(self, modifiers: tuple[str, ...], *operands: Operand) -> None:
+        one = replace(self._origin, opcode=GROUP_EVENT, modifiers=modifiers, operands=operands, guard=None)
         self.code.append(one)
 
     def compute(self, name: str, type_: str, *operands: Operand) -> Register:

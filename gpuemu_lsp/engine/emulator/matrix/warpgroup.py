@@ -40,6 +40,10 @@ class InstructionWriter(Protocol):
         """Append an instruction."""
         ...
 
+    def note(self, modifiers: tuple[str, ...], *operands: Operand) -> None:
+        """Append an event of the warp group."""
+        ...
+
     def compute(self, name: str, type_: str, *operands: Operand) -> Register:
         """Append an instruction with a new result register of a type."""
         ...
@@ -144,10 +148,16 @@ def lower_group(out: InstructionWriter, instruction: Instruction) -> bool:
     """Append what one warp executes of a ``wgmma`` instruction; return False if it cannot be run."""
     words = instruction.modifiers
     if words[:1] in (("fence",), ("commit_group",), ("wait_group",)):
+        out.note(words[:1], *instruction.operands)
         return True
     product = group_product(instruction) if words[:1] == ("mma_async",) else None
     if product is None:
         return False
+    of_a = elements(product.a) if isinstance(product.a, Vector) else ()
+    registers = [one.name for one in (*product.d, *of_a) if isinstance(one, Register)]
+    described = (str(product.columns), str(_BITS[product.a_type]), *(str(int(one)) for one in product.transposed))
+    places = (_int(0) if isinstance(product.a, Vector) else product.a, product.b)
+    out.note(("mma_async", *described, ",".join(registers)), *places)
     lane = out.compute("mov.u32", "b32", Register("%laneid"))
     if isinstance(product.a, Vector):
         left = elements(product.a)
@@ -167,6 +177,8 @@ def lower_group(out: InstructionWriter, instruction: Instruction) -> bool:
         one = _tile(instruction, product, tile, left, pair)
         addend = _addend(out, product.scale, elements(one.operands[0]))
         out.put(".".join(("mma", *product.words)), *one.operands[:3], Vector(addend))
+    own = ",".join(one.name for one in product.d if isinstance(one, Register))
+    out.note(("issued", own))
     return True
 
 

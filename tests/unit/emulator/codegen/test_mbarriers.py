@@ -120,10 +120,29 @@ def test_copies_arrive_at_a_barrier(noinc: str) -> None:
     assert np.array_equal(result(outcome, 1, np.int32), X[63::-1][:64])
 
 
-@pytest.mark.parametrize("body", ["arrive(&b);", "init(&b, 1); inval(&b); arrive(&b);"])
-def test_an_uninitialised_object_is_found(body: str) -> None:
-    outcome = run(f"__shared__ u64 b; {body} y[0] = 1;", X, y(1), np.int32(0), block=1)
+def test_an_uninitialised_object_is_found() -> None:
+    outcome = run("__shared__ u64 b; arrive(&b); y[0] = 1;", X, y(1), np.int32(0), block=1)
     assert rules(outcome) == ["memory/uninitialized-read"]
+    assert "never initialised" in outcome.events[0].message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("init(&b, 1); inval(&b); arrive(&b);", "`mbarrier.arrive` on an mbarrier after its `mbarrier.inval`"),
+        ("init(&b, 2); arrive(&b); init(&b, 2);", "this initialises an mbarrier that is in use"),
+        ("init(&b, 1); arrive(&b, 2);", "this arrives 2 times, but the phase waits for 1 of 1 arrivals only"),
+    ],
+)
+def test_misuse_of_an_object_is_found(body: str, message: str) -> None:
+    outcome = run(f"__shared__ u64 b; {body} y[0] = 1;", X, y(1), np.int32(0), block=1)
+    assert rules(outcome) == ["sync/mbarrier"]
+    assert message in outcome.events[0].message
+
+
+def test_an_object_may_be_initialised_again_after_inval_or_before_use() -> None:
+    body = "__shared__ u64 b; init(&b, 1); init(&b, 1); arrive(&b); inval(&b); init(&b, 2); arrive(&b); y[0] = 1;"
+    assert not run(body, X, y(1), np.int32(0), block=1).events
 
 
 def test_an_object_must_be_aligned() -> None:

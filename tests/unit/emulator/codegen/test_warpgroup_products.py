@@ -184,7 +184,10 @@ def test_steps_along_k(majors: tuple[bool, bool]) -> None:
 def test_a_tile_read_before_its_phase_is_in_flight() -> None:
     outcome, _, _ = _run(wait="")
     assert {event.rule for event in outcome.events} == {"memory/uninitialized-read"}
-    assert "the asynchronous copy that writes it has not been waited for" in outcome.events[0].message
+    assert (
+        "of operand A in shared memory, from byte 0 of `sa` on: the bulk copy that writes them is in flight"
+        in outcome.events[0].message
+    )
 
 
 def test_a_phase_whose_bytes_are_short_never_completes() -> None:

@@ -31,6 +31,11 @@ class BulkOperation(IntEnum):
     STORE = 19
     DELIVER_STATE = 20
     DELIVER_PARITY = 21
+    GROUP = 22
+    PROXY_FENCE = 23
+    MBARRIER = 24
+    COMMIT = 25
+    WAIT = 26
 
 
 RANK_SHIFT: Final = 8
@@ -106,8 +111,9 @@ def _operands(instruction: Instruction) -> tuple[Address, Address, Address | Non
 
 def emit_bulk_copy(e: Emitter, instruction: Instruction) -> None:
     """Write one of these instructions."""
-    # Stores are complete when they are issued: there is nothing that a group could wait for.
     if _is_group(instruction):
+        commits = "commit_group" in instruction.modifiers
+        call_back(e, BulkOperation.COMMIT if commits else BulkOperation.WAIT)
         return
     found, operands = _decoded(instruction), _operands(instruction)
     assert found is not None and operands is not None

@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_acquire, emit_release, race_flags
+from gpuemu_lsp.engine.emulator.codegen.instructions.async_proxy import emit_mbarrier_event
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import emit_delivery
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS
@@ -93,6 +94,7 @@ def _call(
     # The release comes before the operation, which may complete the phase for a lane that acquires; the acquire after.
     if kind not in ("test", "parity"):
         emit_release(e)
+        emit_mbarrier_event(e, OPERATIONS[kind])
     if kind in ("test", "parity"):
         emit_delivery(e, by_parity=kind == "parity")
     t.call_address(b, DEVICE_LIBRARY.address("mbarrier"), t.VOID, arguments)

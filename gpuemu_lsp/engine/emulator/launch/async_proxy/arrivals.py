@@ -1,0 +1,77 @@
+"""``mbarrier`` objects of a block (PTX ISA section 9.7.13.15): who arrived, what was expected, who waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS, counts_of
+
+_NAMES: Final = {number: name for name, number in OPERATIONS.items()}
+_ARRIVALS = ("arrive", "arrive_drop")
+_MOST_LISTED: Final = 4
+
+
+@dataclass(slots=True)
+class BarrierObject:
+    """An ``mbarrier`` object: the site that initialised it, and what happened to it in the current phase.
+
+    ``phase`` counts phases since ``init``. ``arrived`` and ``waiting`` have sites by thread; ``passed`` has the last
+    phase that each warp has waited for, and how often.
+    """
+
+    site: int
+    expected: int
+    phase: int = 0
+    valid: bool = True
+    used: bool = False
+    expected_bytes: int = 0
+    arrived: dict[int, int] = field(default_factory=dict)
+    waiting: dict[int, int] = field(default_factory=dict)
+    passed: dict[int, tuple[int, int]] = field(default_factory=dict)
+    carried: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By warp group: products issued and completed when threads of it arrived in the current phase."""
+    ended: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The same of the last phase."""
+
+    def follow(self, state: int) -> None:
+        """Enter the phase that the object's bits show."""
+        passed = (counts_of(state).phase - self.phase) & 7
+        if passed:
+            self.phase += passed
+            self.arrived, self.expected_bytes = {}, 0
+            self.ended, self.carried = self.carried, {}
+
+
+def operation_fault(one: BarrierObject | None, operation: int, state: int, count: int) -> str | None:
+    """Return what is wrong with an operation on an object in a state, None if nothing is; None is no object."""
+    name = _NAMES[operation]
+    if name == "init":
+        if one is not None and one.valid and one.used:
+            return "this initialises an mbarrier that is in use: its phase and arrivals are lost (no `mbarrier.inval`)"
+        return None
+    if one is None:
+        return f"`mbarrier.{name}` on an mbarrier that was never initialised"
+    if not one.valid:
+        return f"`mbarrier.{name}` on an mbarrier after its `mbarrier.inval`"
+    pending = counts_of(state).pending
+    if name in _ARRIVALS and count > pending:
+        return f"this arrives {count} times, but the phase waits for {pending} of {one.expected} arrivals only"
+    return None
+
+
+def shortfall(one: BarrierObject, state: int) -> str:
+    """Return what the current phase of an object lacks: arrivals, and which came; bytes."""
+    counts = counts_of(state)
+    parts = []
+    if counts.pending:
+        came = counts.expected - counts.pending
+        threads = sorted(one.arrived)
+        listed = ", ".join(map(str, threads[:_MOST_LISTED])) + (", ..." if len(threads) > _MOST_LISTED else "")
+        who = f" (of thread{'s' * (len(threads) > 1)} {listed})" if threads else ""
+        parts.append(f"{came} of {counts.expected} arrivals came{who}")
+    if counts.missing > 0:
+        parts.append(f"{counts.missing} of the {one.expected_bytes} bytes of `expect_tx` did not arrive")
+    elif counts.missing < 0:
+        parts.append(f"copies brought {-counts.missing} bytes more than the {one.expected_bytes} of `expect_tx`")
+    return " and ".join(parts) or "nothing"

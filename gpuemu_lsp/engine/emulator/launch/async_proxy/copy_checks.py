@@ -1,0 +1,138 @@
+"""Checks of bulk copies: what they overwrite, and what overwrites the source of a store."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
+from gpuemu_lsp.engine.emulator.launch.async_proxy.products import Product, WarpGroup
+from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import Tile
+from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
+    ORDER,
+    BlockTraffic,
+    EventCaller,
+    PendingStore,
+    SharedTraffic,
+)
+from gpuemu_lsp.engine.emulator.launch.bulk_copies import CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.state import Incident
+from gpuemu_lsp.engine.ptx.model import Immediate
+from gpuemu_lsp.engine.tensor_map import TensorMap
+
+
+class CopyChecks:
+    """Checks the copies of a launch when they are issued, and follows stores until they have been waited for."""
+
+    def __init__(self, shared: SharedTraffic) -> None:
+        self._shared = shared
+
+    def issue(
+        self,
+        issuer: CopyIssuer,
+        near: Indices,
+        barrier: int | None,
+        tensor: TensorMap | None,
+        coordinates: tuple[int, ...],
+        outside: bool,
+    ) -> None:
+        """Check a copy when it is issued: ``near`` are bytes of shared memory, ``barrier`` is None for a store."""
+        block = self._shared.block(issuer.block)
+        if outside:
+            text = "the whole box of this copy is outside of the tensor: "
+            text += "it brings zeros only" if barrier is not None else "nothing is stored"
+            self._shared.add(issuer, "memory/box-outside", text)
+        chunks = np.unique(near // CHUNK)
+        if barrier is None:
+            self._shared.check_fenced(issuer, near, ORDER, "this copy reads")
+            block.stores.append(PendingStore(issuer.site, issuer.thread, near))
+            return
+        self._check_overwritten(block, issuer, chunks)
+        for store in block.stores:
+            if np.isin(chunks, store.places // CHUNK).any():
+                text = "this copy overwrites a tile that a bulk store still reads: "
+                text += "`cp.async.bulk.wait_group.read` is missing"
+                self._shared.add(issuer, ORDER, text, store.site)
+                block.stores.remove(store)
+                break
+        one = block.barriers.get(barrier)
+        if one is not None:
+            one.follow(self._shared.state(barrier))
+        tile = Tile(
+            issuer.site,
+            issuer.thread,
+            int(near.min()),
+            near.size,
+            barrier,
+            one.phase if one is not None else 0,
+            tensor,
+            coordinates,
+        )
+        block.tiles.add(tile, near)
+
+    def _check_overwritten(self, block: BlockTraffic, issuer: CopyIssuer, chunks: Indices) -> None:
+        warp = issuer.thread // WARP_SIZE
+        for number, group in block.groups.items():
+            text = "its group has not been waited for with `wgmma.wait_group`"
+            found = self._readers(group, chunks, group.completed, group.count)
+            if not found and warp >> 2 != number:
+                # Another warp knows of no more than what had been waited for when the arrival was made.
+                issued, completed = block.known.get((warp, number), (0, 0))
+                found = self._readers(group, chunks, completed, min(issued, group.completed))
+                text = "the arrival at the mbarrier that released the tile came before `wgmma.wait_group`"
+            if found:
+                start = "this copy overwrites a tile that a wgmma in flight still reads: "
+                # What the other warps of the group read of it then is a consequence.
+                for one in found:
+                    self._shared.explain(one.site)
+                self._shared.add(issuer, ORDER, start + text, found[0].site)
+                return
+
+    def _readers(self, group: WarpGroup, chunks: Indices, start: int, end: int) -> list[Product]:
+        """Return those of some products of a group that read chunks of shared memory."""
+        kept = group.products[max(start - group.first, 0) : max(end - group.first, 0)]
+        return [one for one in kept if one.reads(chunks)]
+
+    def commit(self, caller: EventCaller) -> None:
+        """Put the thread's stores so far into a group."""
+        block = self._shared.block(caller.block)
+        for index in range(len(caller.lanes)):
+            thread = caller.thread(index)
+            number = block.commits.get(thread, 0)
+            block.commits[thread] = number + 1
+            for store in block.stores:
+                if store.thread == thread and store.group is None:
+                    store.group = number
+
+    def wait(self, caller: EventCaller) -> None:
+        """Forget the stores that a thread has waited for, after a test of their sources."""
+        block = self._shared.block(caller.block)
+        instruction = self._shared.sites[caller.site][0]
+        operand = instruction.operands[0] if instruction is not None and instruction.operands else None
+        allowed = operand.bits if isinstance(operand, Immediate) else 0
+        self._check_sources(block, caller.window)
+        threads = {caller.thread(index) for index in range(len(caller.lanes))}
+        block.stores = [
+            one
+            for one in block.stores
+            if one.thread not in threads or one.group is None or one.group >= block.commits.get(one.thread, 0) - allowed
+        ]
+
+    def _check_sources(self, block: BlockTraffic, window: int) -> None:
+        """Report stores whose source has been written since they were issued."""
+        for store in list(block.stores):
+            if self._shared.bits(window, store.places, Shadow.WRITTEN):
+                instruction = self._shared.sites[store.site][0]
+                block.stores.remove(store)
+                if instruction is not None:
+                    text = "the tile that this copy reads is written again before `cp.async.bulk.wait_group.read`"
+                    self._shared.incidents.append(Incident(ORDER, text, store.site, store.thread, self._number(block)))
+
+    def _number(self, block: BlockTraffic) -> int:
+        return next(number for number, one in self._shared.blocks.items() if one is block)
+
+    def fence(self, caller: EventCaller) -> None:
+        """Make all stores to the block's shared memory visible to the proxy."""
+        self._check_sources(self._shared.block(caller.block), caller.window)
+        self._shared.arena.shadow(caller.window, self._shared.size)[:] &= 255 & ~Shadow.WRITTEN

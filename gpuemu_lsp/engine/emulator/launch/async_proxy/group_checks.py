@@ -1,0 +1,157 @@
+"""Checks of ``wgmma``: registers, operands in shared memory, descriptors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.frontend.group_registers import RegisterFault
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, OperandChunks, decoded
+from gpuemu_lsp.engine.emulator.launch.async_proxy.products import Product, WarpGroup, made_product, step_fault
+from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
+from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
+    FENCE,
+    LAYOUT,
+    ORDER,
+    UNINITIALISED,
+    EventCaller,
+    SharedTraffic,
+)
+from gpuemu_lsp.engine.emulator.launch.state import Incident
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
+
+_REGISTER_FAULTS: Final = {
+    RegisterFault.READ_BEFORE_WAIT: "this accesses an accumulator of a wgmma in flight: no `wgmma.wait_group` that "
+    "covers its group precedes",
+    RegisterFault.READ_UNCOMMITTED: "this accesses an accumulator of a wgmma in flight that is in no group: "
+    "`wgmma.commit_group` is missing, without which `wgmma.wait_group` does not wait for it",
+    RegisterFault.NO_FENCE: "no `wgmma.fence` precedes this first wgmma: its registers may not have been written yet",
+    RegisterFault.CHANGED_WITHOUT_FENCE: "registers of this wgmma have been written since the last `wgmma.fence`: the "
+    "product may read what they held before",
+}
+
+
+class GroupChecks:
+    """Checks the products of a launch's warp groups."""
+
+    def __init__(self, shared: SharedTraffic) -> None:
+        self._shared = shared
+
+    def event(self, caller: EventCaller) -> None:
+        """Follow an event of a warp group."""
+        instruction = self._shared.sites[caller.site][0]
+        assert instruction is not None
+        group = self._shared.block(caller.block).groups.setdefault(caller.warp >> 2, WarpGroup())
+        kind = instruction.modifiers[0]
+        if kind == "fault":
+            following = self._shared.sites[caller.site + 1][0]
+            message = _REGISTER_FAULTS[RegisterFault(int(instruction.modifiers[1]))]
+            name = f"`{following.name}`: " if following is not None and following.opcode[0] != "%" else ""
+            self._shared.incidents.append(Incident(ORDER, name + message, caller.site, caller.thread(), caller.block))
+        elif kind == "mma_async":
+            self._product(caller, group, instruction)
+        elif kind == "commit_group":
+            group.committed[caller.warp] = group.committed.get(caller.warp, 0) + 1
+        elif kind == "wait_group":
+            operand = instruction.operands[0] if instruction.operands else None
+            group.wait(caller.warp, operand.bits if isinstance(operand, Immediate) else 0)
+
+    def _product(self, caller: EventCaller, group: WarpGroup, instruction: Instruction) -> None:
+        rows = [set(caller.values(row)) for row in range(2)]
+        number = group.issued.get(caller.warp, 0)
+        group.issued[caller.warp] = number + 1
+        for name, row in zip("AB", rows, strict=True):
+            if len(row) > 1:
+                self._shared.add(caller, LAYOUT, f"the descriptor of {name} differs between the threads of a warp")
+                return
+        descriptors = (rows[0].pop(), rows[1].pop())
+        if number < group.count:
+            self._compare(caller, group.products[max(number - group.first, 0)], descriptors)
+            return
+        product = made_product(caller.site, instruction, descriptors, group.committed.get(caller.warp, 0))
+        previous = group.products[-1] if group.products else None
+        group.products.append(product)
+        shared = self._shared.block(caller.block).tiles
+        sound = True
+        for name, chunks, bits in zip("AB", product.operands, descriptors, strict=True):
+            if chunks is not None:
+                sound &= self._operand(caller, name, chunks, decoded(bits).swizzle, shared)
+        fault = step_fault(product, previous, shared) if sound else None
+        if fault is not None:
+            self._shared.add(caller, LAYOUT, fault[0], fault[1].site)
+
+    def _compare(self, caller: EventCaller, first: Product, descriptors: tuple[int, int]) -> None:
+        if first.site != caller.site:
+            return
+        for name, own, other in zip("AB", descriptors, first.descriptors, strict=True):
+            if own != other:
+                text = (
+                    f"the descriptor of {name} differs in the warp group: warp {caller.warp} has {own:#x}, the warp "
+                    f"that came first {other:#x}; all four warps must give the same"
+                )
+                self._shared.explain(caller.site)
+                self._shared.add(caller, LAYOUT, text)
+                return
+
+    def _operand(
+        self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, shared: SharedTiles
+    ) -> bool:
+        """Check an operand of a product; return whether what it reads is there."""
+        places = (chunks.addresses[:, None] + np.arange(CHUNK)).reshape(-1)
+        if places.min() < 0 or places.max() >= self._shared.size:
+            # The loads of its elements report this.
+            return False
+        shadow = self._shared.arena.shadow(caller.window, self._shared.size)[places]
+        flying = shadow & Shadow.IN_FLIGHT != 0
+        missing = (shadow & (Shadow.INITIALISED | Shadow.ADDRESSABLE) == Shadow.ADDRESSABLE) & ~flying
+        if flying.any():
+            self._shared.explain(caller.site)
+            self._in_flight(caller, name, places[flying], shared)
+            return False
+        if missing.any():
+            self._shared.explain(caller.site)
+            text = (
+                f"uninitialized read of {int(missing.sum())} of the {places.size} bytes of operand {name} in shared "
+                f"memory, from {self._shared.place(int(places[missing].min()))} on: nothing has written them"
+            )
+            self._shared.add(caller, UNINITIALISED, text)
+            return False
+        self._shared.check_fenced(caller, places, FENCE, f"operand {name} has")
+        stored = (shadow & Shadow.WRITTEN != 0).reshape(-1, CHUNK).any(axis=1)
+        for number in np.unique(shared.at(chunks.addresses[~stored])):
+            tile = shared.tiles[int(number)] if number >= 0 else None
+            if tile is not None and tile.tensor is not None and tile.tensor.swizzle != swizzle:
+                text = (
+                    f"operand {name} is read with {_pattern(swizzle)}, and the copy{self._shared.line(tile.site)} "
+                    f"wrote its tile with {_pattern(tile.tensor.swizzle)}: its elements are elsewhere than the "
+                    "descriptor says"
+                )
+                self._shared.add(caller, LAYOUT, text, tile.site)
+                return False
+        return True
+
+    def _in_flight(self, caller: EventCaller, name: str, places: Indices, shared: SharedTiles) -> None:
+        text = (
+            f"uninitialized read of {places.size} bytes of operand {name} in shared memory, from "
+            f"{self._shared.place(int(places.min()))} on: the bulk copy that writes them is in flight"
+        )
+        number = int(shared.at(places[:1])[0])
+        tile = shared.tiles[number] if number >= 0 else None
+        if tile is not None:
+            one = self._shared.block(caller.block).barriers.get(tile.barrier)
+            place = self._shared.place(tile.barrier - caller.window)
+            text += f"; it completes phase {tile.phase} of the mbarrier at {place}"
+            last, times = one.passed.get(caller.warp, (-1, 0)) if one is not None else (-1, 0)
+            if last < 0:
+                text += ", which this warp has not waited for (`wgmma.wait_group` does not wait for copies)"
+            elif times > 1:
+                text += f", and this warp has waited {times} times for phase {last}: its parity did not change"
+            else:
+                text += f", and this warp has waited for phase {last} only"
+        self._shared.add(caller, UNINITIALISED, text, tile.site if tile is not None else None)
+
+
+def _pattern(swizzle: int) -> str:
+    return f"the swizzle of {CHUNK << swizzle} bytes" if swizzle else "no swizzle"

@@ -1,0 +1,69 @@
+"""Operands of ``wgmma`` in shared memory (PTX ISA section 9.7.15.5.1.2): addresses of 16 bytes at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+CHUNK: Final = 16
+"""Bytes that stay together in every layout."""
+
+Indices = npt.NDArray[np.int64]
+
+_MODES = (0, 3, 2, 1)
+"""Address bits that each code of a swizzle in a descriptor changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A matrix descriptor, decoded: all fields in bytes, ``swizzle`` in address bits that the pattern changes."""
+
+    start: int
+    leading: int
+    stride: int
+    base: int
+    swizzle: int
+
+
+def decoded(bits: int) -> Descriptor:
+    """Return the fields of a descriptor (section 9.7.15.5.1.2.2)."""
+    fields = [(bits >> shift & 0x3FFF) << 4 for shift in (0, 16, 32)]
+    return Descriptor(fields[0], fields[1], fields[2], (bits >> 49 & 7) << 7, _MODES[bits >> 62])
+
+
+@dataclass(frozen=True, slots=True)
+class OperandChunks:
+    """The chunks of an operand: shared addresses, and the row (column of B) and k of the first element of each.
+
+    ``along_k`` says whether the elements of a chunk follow one another along k, as in K-major operands.
+    """
+
+    addresses: Indices
+    rows: Indices
+    ks: Indices
+    along_k: bool
+
+
+@lru_cache(maxsize=256)
+def operand_chunks(bits: int, count: int, element_bits: int, mn_major: bool) -> OperandChunks:
+    """Return the chunks of an operand with ``count`` rows (columns of B), whose descriptor is ``bits``."""
+    one = decoded(bits)
+    width = CHUNK << one.swizzle
+    per_chunk = 128 // element_bits
+    if mn_major:
+        ks, groups = (part.reshape(-1) for part in np.indices((256 // element_bits, count // per_chunk)))
+        # Without a swizzle the two distances change places.
+        across, along = (one.leading, one.stride) if one.swizzle else (one.stride, one.leading)
+        offset = groups * CHUNK // width * across + groups * CHUNK % width + ks // 8 * along + ks % 8 * width
+        rows = groups * per_chunk
+    else:
+        rows, halves = (part.reshape(-1) for part in np.indices((count, 2)))
+        offset = rows // 8 * one.stride + rows % 8 * width + halves * (CHUNK if one.swizzle else one.leading)
+        ks = halves * per_chunk
+    linear = one.start + offset
+    addresses = linear ^ ((linear - one.base) >> 3 & (width - CHUNK))
+    return OperandChunks(addresses, rows, ks, not mn_major)

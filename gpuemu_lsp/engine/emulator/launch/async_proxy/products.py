@@ -1,0 +1,143 @@
+"""Products of a warp group (PTX ISA section 9.7.15): which are in flight, and what they read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, OperandChunks, operand_chunks
+from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles, Tile
+from gpuemu_lsp.engine.ptx.model import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A ``wgmma.mma_async``: its site, the bits of its descriptors (A's 0 if it is in registers), and its operands."""
+
+    site: int
+    descriptors: tuple[int, int]
+    group: int
+    operands: tuple[OperandChunks | None, OperandChunks]
+
+    def reads(self, chunks: np.ndarray) -> bool:
+        """Return whether an operand has bytes in one of the chunks of shared memory, which are numbers."""
+        return any(one is not None and bool(np.isin(one.addresses // CHUNK, chunks).any()) for one in self.operands)
+
+
+def made_product(site: int, instruction: Instruction, descriptors: tuple[int, int], group: int) -> Product:
+    """Return the product of the event of a ``wgmma.mma_async``."""
+    columns, bits, *majors = (int(word) for word in instruction.modifiers[1:5])
+    a, b = descriptors
+    left = operand_chunks(a, 64, bits, bool(majors[0])) if a else None
+    return Product(site, descriptors, group, (left, operand_chunks(b, columns, bits, bool(majors[1]))))
+
+
+@dataclass(slots=True)
+class WarpGroup:
+    """The products of four warps; ``first`` is the number of the first one that is kept.
+
+    ``issued`` and ``committed`` count products and groups of each warp, ``completed`` the products that a warp of the
+    group has waited for.
+    """
+
+    products: list[Product] = field(default_factory=list)
+    first: int = 0
+    issued: dict[int, int] = field(default_factory=dict)
+    committed: dict[int, int] = field(default_factory=dict)
+    completed: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of products that some warp has issued."""
+        return self.first + len(self.products)
+
+    def wait(self, warp: int, allowed: int) -> None:
+        """Complete all products but those of the last ``allowed`` groups of a warp."""
+        limit = self.committed.get(warp, 0) - allowed
+        while self.completed < self.count and self.products[self.completed - self.first].group < limit:
+            self.completed += 1
+        # Products that some warp has not issued yet are still compared with what it issues, and the last one with the
+        # next.
+        keep = max(self.first, min([self.completed, *self.issued.values()]) - 1)
+        del self.products[: keep - self.first]
+        self.first = keep
+
+
+@dataclass(frozen=True, slots=True)
+class ElementSteps:
+    """The elements of a tensor that an operand's chunks are, of an operand that lies in one tile.
+
+    ``across`` and ``along`` are the row (column of B) and the k in the tensor of the first element of each chunk.
+    """
+
+    tile: Tile
+    across: np.ndarray
+    along: np.ndarray
+
+
+def element_steps(chunks: OperandChunks, shared: SharedTiles) -> ElementSteps | None:
+    """Return the elements of an operand, None if it is not from one copy by a map of two dimensions."""
+    numbers = np.unique(shared.at(chunks.addresses))
+    if len(numbers) != 1 or numbers[0] < 0:
+        return None
+    tile = shared.tiles[int(numbers[0])]
+    if tile.tensor is None or tile.tensor.rank != 2:
+        return None
+    first, second = tile.elements(chunks.addresses)
+    return ElementSteps(tile, *((second, first) if chunks.along_k else (first, second)))
+
+
+def step_fault(product: Product, previous: Product | None, shared: SharedTiles) -> tuple[str, Tile] | None:
+    """Return how the descriptors of a product step through their tiles wrongly, and the tile; None if they do not.
+
+    In both operands the k of the tensor must run with the k of the product, and from one product to the next of the
+    same two tiles both must advance by the same number of elements.
+    """
+    steps = [element_steps(one, shared) if one is not None else None for one in product.operands]
+    spans = " and ".join(
+        f"k of {name} is {_span(one, chunks)}"
+        for name, one, chunks in zip("AB", steps, product.operands, strict=True)
+        if one is not None and chunks is not None
+    )
+    for name, one, chunks in zip("AB", steps, product.operands, strict=True):
+        if one is not None and chunks is not None:
+            text = _irregular(name, one, chunks)
+            if text is not None:
+                return f"the descriptor of {name} does not follow its tile: {text}; {spans}", one.tile
+    a, b = steps
+    if previous is None or a is None or b is None:
+        return None
+    before = [element_steps(one, shared) if one is not None else None for one in previous.operands]
+    if before[0] is None or before[1] is None or before[0].tile is not a.tile or before[1].tile is not b.tile:
+        return None
+    advances = [int(now.along[0] - then.along[0]) for now, then in ((a, before[0]), (b, before[1]))]
+    if advances[0] == advances[1]:
+        return None
+    text = (
+        f"the descriptors do not step along k together: {spans}; since the product before this one A has advanced by "
+    )
+    return f"{text}{advances[0]} elements, B by {advances[1]}", b.tile
+
+
+def _span(one: ElementSteps, chunks: OperandChunks) -> str:
+    """Return the elements along k that an operand's chunks are: ``16..31``."""
+    element = one.tile.tensor.element_size if one.tile.tensor is not None else 1
+    inner = CHUNK // element if chunks.along_k else 1
+    return f"{int(one.along.min())}..{int(one.along.max()) + inner - 1}"
+
+
+def _irregular(name: str, one: ElementSteps, chunks: OperandChunks) -> str | None:
+    """Return two chunks of an operand that are not as far apart in the tensor as in the product, None if none are."""
+    away = (one.along - chunks.ks != one.along[0] - chunks.ks[0]) | (
+        one.across - chunks.rows != one.across[0] - chunks.rows[0]
+    )
+    if not away.any():
+        return None
+    what = "row" if name == "A" else "column"
+    places = [
+        f"{what} {chunks.rows[index]}, k {chunks.ks[index]} of the product is {what} {one.across[index]}, k "
+        f"{one.along[index]} of the tensor"
+        for index in (0, int(np.flatnonzero(away)[0]))
+    ]
+    return ", ".join(places)

@@ -1,0 +1,93 @@
+"""Receives the events of generated code that concern the asynchronous proxy, and passes them on."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from gpuemu_lsp.engine.emulator.abi.records import lanes_of
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
+from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT, BulkOperation
+from gpuemu_lsp.engine.emulator.launch.async_proxy.barrier_checks import BarrierChecks
+from gpuemu_lsp.engine.emulator.launch.async_proxy.copy_checks import CopyChecks
+from gpuemu_lsp.engine.emulator.launch.async_proxy.group_checks import GroupChecks
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import Indices
+from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import EventCaller, SharedTraffic
+from gpuemu_lsp.engine.emulator.launch.bulk_copies import BulkCopies, CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.tensor_map import TensorMap
+
+
+class AsyncProxy:
+    """The asynchronous proxy of one launch: executes bulk copies, and checks what orders its accesses."""
+
+    def __init__(self, prepared: PreparedLaunch) -> None:
+        self._checks = prepared.request.checks
+        self._shared = SharedTraffic(prepared)
+        self._barriers, self._copies = BarrierChecks(self._shared), CopyChecks(self._shared)
+        self.copies = BulkCopies(prepared.arena, prepared.request, self._issued)
+        self._handlers: dict[BulkOperation, Callable[[EventCaller], None]] = {
+            BulkOperation.GROUP: GroupChecks(self._shared).event,
+            BulkOperation.PROXY_FENCE: self._copies.fence,
+            BulkOperation.COMMIT: self._copies.commit,
+            BulkOperation.WAIT: self._copies.wait,
+        }
+
+    @property
+    def _active(self) -> bool:
+        return self._checks.contained and self._checks.uninitialized and self._checks.sync
+
+    def _issued(
+        self,
+        issuer: CopyIssuer,
+        near: Indices,
+        barrier: int | None,
+        tensor: TensorMap | None,
+        coordinates: tuple[int, ...],
+        outside: bool,
+    ) -> None:
+        if self._active:
+            self._copies.issue(issuer, near, barrier, tensor, coordinates, outside)
+
+    def execute(self, context: int, site: int, mask: int, which: int) -> None:
+        """Execute an operation of generated code; ``context`` is the address of the warp's context."""
+        operation = BulkOperation(which & 0xFF)
+        if operation < BulkOperation.DELIVER_STATE:
+            self.copies.execute(context, site, mask, which)
+            return
+        record = ctypes.c_int64.from_address(context + Warp.BLOCK).value
+        caller = EventCaller(
+            context,
+            site,
+            tuple(lanes_of(mask)),
+            ctypes.c_int64.from_address(record + BlockRecord.LINEAR).value,
+            ctypes.c_int64.from_address(record + BlockRecord.SHARED).value,
+            ctypes.c_int32.from_address(context + Warp.WARP_ID).value,
+        )
+        if not caller.lanes:
+            return
+        if operation is BulkOperation.MBARRIER:
+            if self._active:
+                self._barriers.operate(caller, which >> RANK_SHIFT)
+        elif operation in self._handlers:
+            if self._active:
+                self._handlers[operation](caller)
+        else:
+            by_parity = operation is BulkOperation.DELIVER_PARITY
+            self._barriers.before_test(caller, by_parity=by_parity)
+            self.copies.execute(context, site, mask, which)
+            if self._active:
+                self._barriers.after_test(caller, by_parity=by_parity)
+
+    def report_to(self, report: LaunchReport) -> None:
+        """Add the incidents of the launch to its report; where it hangs, what its threads wait for."""
+        self.copies.report_to(report)
+        for incident in self._shared.incidents:
+            report.add(incident)
+        report.explained |= self._shared.explained
+        if report.status == "hung":
+            waits = self._barriers.waits()
+            if waits:
+                report.incidents = {key: one for key, one in report.incidents.items() if one.rule != "sync/hang"}
+            for incident in waits:
+                report.add(incident)

@@ -1,0 +1,145 @@
+"""What is known of a launch's shared memory, common to the checks; and the reports of these."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
+from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import ROWS
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
+from gpuemu_lsp.engine.emulator.launch.async_proxy.products import WarpGroup
+from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
+from gpuemu_lsp.engine.emulator.launch.bulk_copies import CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.events import demangled
+from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
+
+ORDER: Final = "sync/async-order"
+MISUSE: Final = "sync/mbarrier"
+FENCE: Final = "sync/proxy-fence"
+LAYOUT: Final = "memory/tile-layout"
+UNINITIALISED: Final = "memory/uninitialized-read"
+
+
+@dataclass(slots=True)
+class PendingStore:
+    """A bulk copy out of shared memory that its thread has not waited for; ``group`` is None before its commit."""
+
+    site: int
+    thread: int
+    places: Indices
+    group: int | None = None
+
+
+@dataclass(slots=True)
+class BlockTraffic:
+    """What is known of one block."""
+
+    tiles: SharedTiles
+    groups: dict[int, WarpGroup] = field(default_factory=dict)
+    barriers: dict[int, BarrierObject] = field(default_factory=dict)
+    stores: list[PendingStore] = field(default_factory=list)
+    commits: dict[int, int] = field(default_factory=dict)
+    known: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """By warp and warp group: products issued and completed at the arrival that the warp last waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventCaller:
+    """The warp that an event comes from, with the operands of its lanes in scratch space."""
+
+    context: int
+    site: int
+    lanes: tuple[int, ...]
+    block: int
+    window: int
+    warp: int
+
+    def values(self, row: int) -> list[int]:
+        """Return a row of the operands, a value for each lane that executes."""
+        cells = (ctypes.c_uint64 * WARP_SIZE).from_address(self.context + ROWS[row])
+        return [int(cells[lane]) for lane in self.lanes]
+
+    def thread(self, index: int = 0) -> int:
+        """Return the number in its block of one of the executing threads."""
+        return self.warp * WARP_SIZE + self.lanes[index]
+
+
+class SharedTraffic:
+    """The blocks of a launch, their shared memory, and the incidents found so far."""
+
+    def __init__(self, prepared: PreparedLaunch) -> None:
+        self.prepared, self.arena = prepared, prepared.arena
+        self.sites, self.program = prepared.kernel.sites, prepared.kernel.program
+        self.blocks: dict[int, BlockTraffic] = {}
+        self.incidents: list[Incident] = []
+        self.explained: set[int] = set()
+        self.size = prepared.launch.get(LaunchRecord.SHARED_SIZE)
+
+    def block(self, number: int) -> BlockTraffic:
+        """Return the state of a block."""
+        found = self.blocks.get(number)
+        if found is None:
+            # Blocks run in order, and few at a time: what an old one did is of no further use.
+            if len(self.blocks) > 512:
+                self.blocks.pop(next(iter(self.blocks)))
+            chunks = np.full(self.size // CHUNK + 1, -1, dtype=np.int64)
+            found = self.blocks[number] = BlockTraffic(SharedTiles(chunks))
+        return found
+
+    def add(self, caller: EventCaller | CopyIssuer, rule: str, message: str, other: int | None = None) -> None:
+        """Add an incident at an instruction, with the site of a second one."""
+        thread = caller.thread() if isinstance(caller, EventCaller) else caller.thread
+        self.incidents.append(Incident(rule, message, caller.site, thread, caller.block, other))
+
+    def place(self, offset: int) -> str:
+        """Return a byte of shared memory as one of the variable that contains it."""
+        slots = [(slot.offset, slot.size, name) for name, slot in self.program.shared.items()]
+        for start, size, name in slots:
+            if start <= offset < start + (size or self.size):
+                return f"byte {offset - start} of `{demangled(name)}`"
+        return f"byte {offset} of shared memory"
+
+    def line(self, site: int) -> str:
+        """Return the source line of a site as the end of a phrase, empty if it is not known."""
+        instruction = self.sites[site][0]
+        location = instruction.location if instruction is not None else None
+        return f" in line {location.line}" if location is not None else ""
+
+    def state(self, address: int) -> int:
+        """Return the bits of an ``mbarrier`` object, 0 if there is no memory for one."""
+        if address % 8 or not self.arena.contains(address, 8):
+            return 0
+        return int(self.arena.data(address, 8).view(np.uint64)[0])
+
+    def bits(self, window: int, places: Indices, bit: int) -> int:
+        """Return how many bytes have a bit of their shadow set; places outside of shared memory have none."""
+        places = places[(places >= 0) & (places < self.size)]
+        return int((self.arena.shadow(window, self.size)[places] & bit != 0).sum())
+
+    def check_fenced(self, caller: EventCaller | CopyIssuer, places: Indices, rule: str, what: str) -> None:
+        """Report bytes that threads have stored with no fence between the proxies since."""
+        # Copies by cp.async belong to neither proxy here: kernels multiply what they bring without a fence.
+        if self.program.has_async_copies:
+            return
+        count = self.bits(caller.window, places, Shadow.WRITTEN)
+        if count:
+            self.add(
+                caller,
+                rule,
+                f"{what} {count} bytes of shared memory, from {self.place(int(places.min()))} on, that stores of "
+                "threads have written: no `fence.proxy.async` is between them, so that the asynchronous proxy may "
+                "see older values",
+            )
+
+    def explain(self, site: int) -> None:
+        """Suppress the reports of single loads of this instruction."""
+        instruction = self.sites[site][0]
+        if instruction is not None:
+            self.explained.add(instruction.text_line)

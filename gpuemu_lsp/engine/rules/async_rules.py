@@ -1,0 +1,112 @@
+"""Rules of the asynchronous proxy of sm_90: ``wgmma``, bulk copies by tensor maps, ``mbarrier`` objects."""
+
+from __future__ import annotations
+
+from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.rules.model import Example, Rule
+
+_PRODUCT = """\
+__device__ unsigned long long tile(const void* p) {
+    return (__cvta_generic_to_shared(p) >> 4 & 0x3fff) | 8ull << 16 | 16ull << 32;
+}
+__global__ void product(const float* x, float* y, int n) {
+    __shared__ alignas(128) unsigned short a[64 * 16], b[8 * 16];
+    for (int i = threadIdx.x; i < 64 * 16; i += 128) a[i] = 0x3c00;
+    b[threadIdx.x] = 0x3c00;
+    asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+    float d[4] = {};
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(tile(a)), "l"(tile(b)));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    for (int i = 0; i < 4; ++i) y[4 * threadIdx.x + i] = d[i] + x[4 * threadIdx.x + i];
+}
+"""
+
+
+def _without(text: str, code: str = _PRODUCT) -> str:
+    return "".join(line for line in code.splitlines(keepends=True) if text not in line)
+
+
+_PHASES = """\
+__global__ void copy(const float* x, float* y, int n) {
+    __shared__ unsigned long long bar;
+    unsigned at = __cvta_generic_to_shared(&bar);
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 256;" :: "r"(at) : "memory");
+    __syncthreads();
+    asm volatile("{ .reg .b64 s; mbarrier.arrive.shared.b64 s, [%0]; }" :: "r"(at) : "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.inval.shared.b64 [%0];" :: "r"(at) : "memory");
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at) : "memory");
+    }
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) y[i] = x[i];
+}
+"""
+
+_COPY = """\
+__global__ void first(const __grid_constant__ CUtensorMap x, float* y) {{
+    __shared__ alignas(1024) char tile[8192];
+    __shared__ barrier bar;
+    load(tile, &x, {0}, bar);
+    bar.wait(bar.arrive());
+    product(descriptor(tile, {1}), y);
+}}
+"""
+
+SYNC_RULES = (
+    Rule(
+        "sync/async-order",
+        Severity.ERROR,
+        "asynchronous operation not waited for",
+        "A product of a warp group or a bulk copy is used before it is complete: accumulators before "
+        "`wgmma.wait_group`, registers that were written without a `wgmma.fence` before the product, a tile that is "
+        "overwritten while a product or a bulk store still reads it, or a bulk store of what threads have written "
+        "without `fence.proxy.async`. A wait by one warp counts for its whole warp group.",
+        Example(bad=_without("wait_group"), good=_PRODUCT),
+    ),
+    Rule(
+        "sync/proxy-fence",
+        Severity.WARNING,
+        "no fence between stores and wgmma",
+        "Threads have stored an operand of this `wgmma` in shared memory, and no thread of the block has executed "
+        "`fence.proxy.async` since. The product reads through the asynchronous proxy, to which the stores need not be "
+        "visible (PTX ISA, 9.7.15.4), whatever barrier is between them. Published kernels lack it and work, which is "
+        "why it is a warning.",
+        Example(bad=_without("fence.proxy.async"), good=_PRODUCT),
+    ),
+    Rule(
+        "sync/mbarrier",
+        Severity.ERROR,
+        "misuse of an mbarrier",
+        "An `mbarrier` object is initialised while it is in use, used after `mbarrier.inval`, or gets more arrivals in "
+        "a phase than it expects.",
+        Example(bad=_without("inval", _PHASES), good=_PHASES),
+    ),
+)
+
+MEMORY_RULES = (
+    Rule(
+        "memory/tile-layout",
+        Severity.ERROR,
+        "tile read in another layout than written",
+        "The matrix descriptor of a `wgmma` does not fit the tile that a copy by a tensor map has written: the swizzle "
+        "differs, the elements along k of A and of B are not the same, or the descriptor differs between the warps of "
+        "the group. All addresses may be inside of the tile: only the product is wrong.",
+        Example(bad=_COPY.format("SWIZZLE_128B", "SWIZZLE_64B"), good=_COPY.format("SWIZZLE_128B", "SWIZZLE_128B")),
+    ),
+    Rule(
+        "memory/box-outside",
+        Severity.WARNING,
+        "box of a copy wholly outside of the tensor",
+        "No element of the box that this copy moves is in the tensor, so that it brings zeros or stores nothing. A "
+        "box that is partly outside is how the ends of a tensor are copied, and no finding.",
+        Example(
+            bad=_COPY.format("{rows, 0}", "SWIZZLE_128B"),
+            good=_COPY.format("{rows - 1, 0}", "SWIZZLE_128B"),
+        ),
+    ),
+)

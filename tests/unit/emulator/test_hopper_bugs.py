@@ -1,0 +1,156 @@
+"""Kernels of warp groups and tensor maps: the correct ones are silent, each planted bug is found with its cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from support.hopper_kernels import Variant, lines_of
+
+BLOCKS = {"pipelined": 128, "specialised": 160, "stored": 128}
+
+
+@pytest.mark.parametrize("kernel", sorted(BLOCKS))
+@pytest.mark.parametrize("descending", [False, True])
+def test_correct_kernels_are_silent(kernel: str, descending: bool) -> None:
+    outcome, found, wanted = Variant(kernel, block=BLOCKS[kernel]).run(descending=descending, max_seconds=60.0)
+    assert outcome.status == "completed" and not outcome.events, (outcome.status, outcome.events)
+    assert np.array_equal(found, wanted)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A planted bug: what is changed, the rule and a part of the message, and a text on the line of the finding."""
+
+    kernel: str
+    changes: tuple[tuple[str, str], ...]
+    rule: str
+    message: str
+    line: str
+    swizzles: tuple[tuple[str, int], ...] = ()
+
+
+PRODUCT = "multiply(d, descriptor("
+BUGS = {
+    "step of B along the wrong major": Bug(
+        "pipelined", (("+ k * 16 * 128", "+ k * 32"),), "memory/tile-layout", "k of A is 16..31 and k of B is 0..16", PRODUCT
+    ),
+    "step of A too long": Bug(
+        "pipelined", (("sa[stage] + k * 32", "sa[stage] + k % 2 * 64"),), "memory/tile-layout",
+        "do not step along k together", PRODUCT,
+    ),
+    "stride of the descriptor": Bug(
+        "pipelined", (("+ k * 32, 1024, 1)", "+ k * 32, 512, 1)"),), "memory/tile-layout",
+        "the descriptor of A does not follow its tile", PRODUCT,
+    ),
+    "swizzle of the descriptor": Bug(
+        "pipelined", (("+ k * 32, 1024, 1)", "+ k * 32, 1024, 2)"),), "memory/tile-layout",
+        "operand A is read with the swizzle of 64 bytes", PRODUCT,
+    ),
+    "swizzle of the map": Bug(
+        "pipelined", (), "memory/tile-layout", "wrote its tile with no swizzle", PRODUCT, swizzles=(("b", 0),)
+    ),
+    "descriptor of the wrong tile": Bug(
+        "pipelined", (("descriptor(sa[stage] + k * 32", "descriptor(spare + k * 32"),), "memory/uninitialized-read",
+        "bytes of operand A in shared memory, from byte 0 of `spare` on: nothing has written them", PRODUCT,
+    ),
+    "descriptor differs between warps": Bug(
+        "pipelined", (("descriptor(sb[stage]", "descriptor(sb[stage ^ (t / 32 == 2)]"),), "memory/tile-layout",
+        "the descriptor of B differs in the warp group: warp 2", PRODUCT,
+    ),
+    "no wait for the tile": Bug(
+        "pipelined", (("    wait(&full[stage], phase % 2);\n", ""),), "memory/uninitialized-read",
+        "which this warp has not waited for", PRODUCT,
+    ),
+    "parity does not change": Bug(
+        "pipelined", (("phase % 2);", "0);"),), "memory/uninitialized-read",
+        "has waited 2 times for phase 0: its parity did not change", PRODUCT,
+    ),
+    "wait for the other stage": Bug(
+        "pipelined", (("wait(&full[stage]", "wait(&full[0]"),), "memory/uninitialized-read",
+        "from byte 8192 of `sa` on: the bulk copy that writes them is in flight", PRODUCT,
+    ),
+    "too many bytes expected": Bug(
+        "pipelined", (("expect(&full[step], 16384)", "expect(&full[step], 20480)"),), "sync/hang",
+        "4096 of the 20480 bytes of `expect_tx` did not arrive", "wait(&full[stage]",
+    ),
+    "too few bytes expected": Bug(
+        "pipelined", (("expect(&full[step], 16384)", "expect(&full[step], 8192)"),), "sync/mbarrier",
+        "completes after 8192 of the 16384 bytes that copies bring", "load(sb[step]",
+    ),
+    "too many arrivals expected": Bug(
+        "pipelined", (("init(&full[0], 1);", "init(&full[0], 2);"),), "sync/hang",
+        "1 of 2 arrivals came (of thread 0)", "wait(&full[stage]",
+    ),
+    "accumulators before wait_group": Bug(
+        "pipelined", (("    wait_group<0>();\n", "    wait_group<1>();\n"),), "sync/async-order",
+        "accesses an accumulator of a wgmma in flight: no `wgmma.wait_group`", "sy[row_of(t, i)",
+    ),
+    "no commit_group": Bug(
+        "pipelined", (("    commit();\n", ""),), "sync/async-order", "`wgmma.commit_group` is missing", "sy[row_of(t, i)"
+    ),
+    "no wgmma.fence": Bug(
+        "pipelined", (("    keep(d);\n    fence();\n", ""),), "sync/async-order", "no `wgmma.fence` precedes this first wgmma", PRODUCT
+    ),
+    "refill before wait_group": Bug(
+        "pipelined",
+        (("    wait_group<0>();\n", ""), ("(step + 2) * 64, &full[stage]);\n    }", "(step + 2) * 64, &full[stage]);\n    }\n    wait_group<0>();")),
+        "sync/async-order", "overwrites a tile that a wgmma in flight still reads: its group", "load(sa[stage]",
+    ),
+    "initialised again": Bug(
+        "pipelined", (("  for (int i = 0; i < 32; ++i) sy", "  if (t == 0) init(&full[0], 1);\n  for (int i = 0; i < 32; ++i) sy"),),
+        "sync/mbarrier", "initialises an mbarrier that is in use", "if (t == 0) init(&full[0], 1);",
+    ),
+    "used after inval": Bug(
+        "pipelined", (("  for (int i = 0; i < 32; ++i) sy", "  if (t == 0) { inval(&full[0]); arrive(&full[0]); }\n  for (int i = 0; i < 32; ++i) sy"),),
+        "sync/mbarrier", "after its `mbarrier.inval`", "inval(&full[0]); arrive",
+    ),
+    "never initialised": Bug(
+        "pipelined", (("init(&full[0], 1); init(&full[1], 1);", "init(&full[0], 1);"),), "memory/uninitialized-read",
+        "on an mbarrier that was never initialised", "expect(&full[step]",
+    ),
+    "no fence before the bulk store": Bug(
+        "pipelined", (("d[i];\n  fence_proxy();", "d[i];"),), "sync/async-order",
+        "no `fence.proxy.async` is between them", "store(&y, 0, 0, sy);",
+    ),
+    "source of a store written again": Bug(
+        "pipelined", (("    store_wait();\n  }\n  __syncthreads();\n  sy[t] = 0;", "  }\n  __syncthreads();\n  sy[t] = 0;\n  store_wait();"),),
+        "sync/async-order", "is written again before `cp.async.bulk.wait_group.read`", "store(&y, 0, 0, sy);",
+    ),
+    "coordinates of another dimension": Bug(
+        "pipelined", (("load(sa[stage], &a, (step + 2) * 64, 0,", "load(sa[stage], &a, 0, (step + 2) * 64,"),),
+        "memory/box-outside", "the whole box of this copy is outside of the tensor", "load(sa[stage]",
+    ),
+    "stage released before wait_group": Bug(
+        "specialised",
+        (("    wait_group<0>();\n    keep(d);\n    if (t == 0) arrive(&empty[stage]);\n", "    if (t == 0) arrive(&empty[stage]);\n    wait_group<0>();\n    keep(d);\n"),),
+        "sync/async-order", "the arrival at the mbarrier that released the tile came before `wgmma.wait_group`",
+        "load(sa[stage]",
+    ),
+    "every warp was to release the stage": Bug(
+        "specialised", (("init(&empty[i], 1);", "init(&empty[i], 4);"),), "sync/hang",
+        "1 of 4 arrivals came (of thread 0)", "wait(&empty[stage]",
+    ),
+    "first phase of an empty stage": Bug(
+        "specialised", (("(step / 2 + 1) % 2", "step / 2 % 2"),), "sync/hang", "0 of 1 arrivals came", "wait(&empty[stage]"
+    ),
+    "no fence between stores and the product": Bug(
+        "stored", (("    }\n    fence_proxy();\n    __syncthreads();\n    for", "    }\n    __syncthreads();\n    for"),),
+        "sync/proxy-fence", "operand A has", PRODUCT,
+    ),
+    "accumulators changed after the fence": Bug(
+        "stored", (("    keep(d);\n    fence();\n", "    keep(d);\n"), ("  __syncthreads();\n#pragma", "  __syncthreads();\n  fence();\n#pragma")),
+        "sync/async-order", "have been written since the last `wgmma.fence`", PRODUCT,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(BUGS))
+def test_a_planted_bug_is_found(name: str) -> None:
+    bug = BUGS[name]
+    variant = Variant(bug.kernel, bug.changes, bug.swizzles, BLOCKS[bug.kernel])
+    outcome, _, _ = variant.run(max_seconds=2.0)
+    found = [event for event in outcome.events if event.rule == bug.rule and bug.message in event.message]
+    assert found, [(event.rule, event.message, lines_of(event)) for event in outcome.events] or outcome.status
+    assert any(lines_of(event) & variant.lines(bug.line) for event in found), [lines_of(event) for event in found]
