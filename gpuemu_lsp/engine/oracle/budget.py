@@ -245,8 +245,8 @@ def _derived(evaluation: ReferenceEvaluation, outputs: list[TensorArg]) -> dict[
         # A reference that overflows fp64 on finite inputs has computed infinities that a kernel with another formula
         # avoids, as softmax without the subtraction of the maximum does.
         failing = ~np.isfinite(exact) if expected.overflowed and case.finite else False
-        # Of a script in a process of its own only the inputs are perturbed: intermediate results, such as the argument
-        # of an exponential, have larger errors than those of the inputs.
+        # Of a script in a process of its own the rounding of intermediate results, such as the argument of an
+        # exponential, may not be seen: not every script can be traced, and none reports what of it was.
         script = evaluation.reference.separate
         growth = 1.0 if is_traced else _growth(case) * (_SCRIPT if script else 1.0)
         floor = _floor(exact, arg, case, arithmetic, is_traced)

@@ -2,7 +2,8 @@
 
 The input is ``{"inputs": {name: {"shape", "strides", "dtype", "data"}}, "kwargs": {name: text}}``, strides in elements
 and data in base64; the output one such tensor, or an object of tensors by name. Each call is a process of its own,
-which is ended with all processes that it started when it exceeds the time limit of the call.
+which is ended with all processes that it started when it exceeds the time limit of the call; only calls in which the
+operations shall round are made in this process (:mod:`.traced_scripts`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import numpy as np
 
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import Array
+from gpuemu_lsp.engine.oracle.trace import arithmetic_of
+from gpuemu_lsp.engine.oracle.traced_scripts import traced_output
 from gpuemu_lsp.engine.workers.system import die_with_parent
 
 _ENVIRONMENTS = (".venv", "venv")
@@ -102,7 +105,9 @@ class StdinScript:
             "inputs": {name: _encoded(np.asarray(value)) for name, value in arrays.items()},
             "kwargs": {name: _text(value) for name, value in {**scalars, **kwargs}.items()},
         }
-        return _decoded_output(self._run(json.dumps(document).encode()), Path(self.path).name)
+        data, arithmetic = json.dumps(document).encode(), arithmetic_of(arrays.values())
+        output = traced_output(self.path, data, arithmetic) if arithmetic is not None else None
+        return _decoded_output(self._run(data) if output is None else output, Path(self.path).name)
 
     def _run(self, data: bytes) -> bytes:
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}

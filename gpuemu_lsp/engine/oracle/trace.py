@@ -53,7 +53,7 @@ class TracedArray(np.ndarray[Any, Any]):
         self.counted = True
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        arithmetic = _arithmetic_of((*inputs, *kwargs.get("out", ())))
+        arithmetic = arithmetic_of((*inputs, *kwargs.get("out", ())))
         out = kwargs.pop("out", None)
         repeats = ufunc.__name__ in _EXPONENTIALS
         operands = tuple(plain(value) if repeats else recomputed(value) for value in inputs)
@@ -315,7 +315,8 @@ def _arrays(args: Any) -> list[Array]:
     return [value for value in args if isinstance(value, np.ndarray)]
 
 
-def _arithmetic_of(values: Any) -> MonteCarloArithmetic | None:
+def arithmetic_of(values: Any) -> MonteCarloArithmetic | None:
+    """Return the arithmetic of the first traced array among some values, None without one."""
     for value in values:
         if isinstance(value, TracedArray) and value.arithmetic is not None:
             return value.arithmetic

@@ -1,0 +1,127 @@
+"""References that are scripts: the rounding of their steps is allowed for, and wrong results are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuemu import Client
+from gpuemu_lsp.engine.oracle.stdin_scripts import StdinScript
+from tests.unit.subjects.test_ops import checked, write
+
+ENTRY = """
+[[ops]]
+name = "normalize"
+op = "mylib:normalize"
+reference = "ref.py"
+[ops.dims]
+rows = { max = 128 }
+cols = [2, 3]
+[ops.args]
+x = { in = ["rows", "cols"], range = [-10.0, 10.0] }
+"""
+OP = """
+import numpy as np
+
+
+def normalize(x):
+    return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + x.dtype.type(1e-5))
+"""
+SCRIPT = """
+import sys
+import numpy as np
+from tensor_json import emit, read
+
+if __name__ == "__main__":
+    x = read("x").astype(np.float64)
+    emit((x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5))
+    sys.exit(0)
+"""
+HELPER = """
+import base64, json, sys
+import numpy as np
+
+
+def read(name):
+    one = json.load(sys.stdin)["inputs"][name]
+    return np.frombuffer(base64.b64decode(one["data"]), one["dtype"]).reshape(one["shape"])
+
+
+def emit(y):
+    data = base64.b64encode(np.ascontiguousarray(y).tobytes()).decode()
+    sys.stdout.write(json.dumps({"shape": y.shape, "dtype": str(y.dtype), "data": data}))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path, ENTRY, OP, SCRIPT)
+    (tmp_path / "tensor_json.py").write_text(HELPER)
+    return tmp_path
+
+
+SIGNS = np.ones((4000, 2), np.float32)
+SIGNS[7, 1] = -1.0
+
+
+def rows(count=4000):
+    """Return rows of two close values, in which the rounding of their mean is large; row 7 has distant ones."""
+    x = np.random.default_rng(3).uniform(-10.0, 10.0, (count, 1))
+    x[7] = 3.0
+    return (
+        np.concatenate([x, x + np.random.default_rng(4).uniform(0.01, 0.1, (count, 1))], axis=1).astype(np.float32)
+        * SIGNS[:count]
+    )
+
+
+def normalized(x):
+    variance = x.var(axis=-1, keepdims=True)
+    return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(variance + np.float32(1e-5))
+
+
+def test_a_step_whose_error_another_step_undoes_in_perturbed_inputs(folder):
+    client, x = Client(folder), rows()
+    assert client.validate_op("normalize", {"x": x}, normalized(x)).passed
+    wrong = normalized(x)
+    wrong[7, 1] *= np.float32(0.999)
+    assert not client.validate_op("normalize", {"x": x}, wrong).passed
+
+
+def test_the_command_agrees(folder):
+    report, findings = checked(folder)
+    assert (report.status, findings) == ("passed", [])
+    write(folder, ENTRY, OP.replace(".var(axis=-1,", ".var(axis=-1, ddof=1,"), SCRIPT)
+    assert checked(folder)[0].status == "failed"
+
+
+NOT_TRACED = {
+    "ends its process": SCRIPT.replace("sys.exit(0)", "sys.stdout.flush()\n__import__('os')._exit(0)"),
+    "exit code": SCRIPT.replace("import sys\n", "import sys\nassert 'pytest' not in sys.modules\n"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TRACED)
+def test_a_script_that_needs_a_process_of_its_own_has_one(folder, name):
+    write(folder, ENTRY, OP, NOT_TRACED[name])
+    client, x = Client(folder), rows(8)[7:]
+    assert client.validate_op("normalize", {"x": x}, normalized(x)).passed
+    assert not client.validate_op("normalize", {"x": x}, normalized(x) * np.float32(0.99)).passed
+
+
+def test_nothing_of_the_script_stays_in_this_process(folder):
+    import sys
+
+    from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
+    from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
+    from gpuemu_lsp.engine.oracle.trace import traced
+
+    before = (list(sys.path), Path.cwd(), np.frombuffer, sys.stdin, sys.argv)
+    noise = MonteCarloArithmetic(2.0**-21, 2.0**-21, FORMATS["float32"], 1, 1.0)
+    script, x = StdinScript(str(folder / "ref.py"), str(folder)), rows(50).astype(np.float64)
+    exact, moved = script({"x": x}), script({"x": traced(x, noise)})
+    assert (list(sys.path), Path.cwd(), np.frombuffer, sys.stdin, sys.argv) == before
+    assert "tensor_json" not in sys.modules
+    assert 1e-6 < np.abs(moved - exact).max() < 1.0
+    assert noise.operations > 0
