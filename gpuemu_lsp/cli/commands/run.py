@@ -50,6 +50,21 @@ def run(words: Sequence[str], seconds: float, form: str, output: Path | None, *,
         except OSError as error:
             print(f"gpuemu: {program}: {error.strerror}", file=sys.stderr)
             return EXIT_USAGE
+    return _report(result, form, output)
+
+
+def run_python_program(words: Sequence[str], form: str, output: Path | None, *, module: bool) -> int:
+    """Run a Python program and check its launches; return its exit status, or the code of the first problem."""
+    from gpuemu_lsp.cli.commands.run_python import run_python
+
+    if not module and not Path(words[0]).is_file():
+        print(f"gpuemu: {words[0]}: No such file or directory", file=sys.stderr)
+        return EXIT_USAGE
+    return _report(run_python(words, module=module), form, output)
+
+
+def _report(result: ProgramRun, form: str, output: Path | None) -> int:
+    """Write the result; return the exit code."""
     findings = result.findings
     text = _text(result, form)
     if output is not None:

@@ -20,7 +20,13 @@ def add(verbs: Verbs) -> None:
         help="run a CUDA program without a GPU and check every launch",
         epilog=RUN_EXIT_CODES,
     )
-    run.add_argument("program", nargs="+", metavar="PROGRAM", help="a program built by `gpuemu nvcc`, or .cu files")
+    run.add_argument(
+        "program",
+        nargs="+",
+        metavar="PROGRAM",
+        help="a program built by `gpuemu nvcc`, .cu files, or a Python script, and after -- its arguments",
+    )
+    run.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a Python module, such as pytest")
     run.add_argument(
         "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"
     )
@@ -37,7 +43,10 @@ def add(verbs: Verbs) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.commands.run import run
+    from gpuemu_lsp.cli.commands.run import run, run_python_program
+
+    if options.module or options.program[0].endswith(".py"):
+        return run_python_program(options.program, options.format, options.output, module=options.module)
 
     return run(options.program, options.timeout, options.format, options.output, leaks=options.leaks)
 

@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE
 from gpuemu_lsp.engine.runtime.messages import MessageError, receive, reply
 from gpuemu_lsp.engine.runtime.service import RuntimeService
+from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, runtime_library
 
 DEVICE_BYTES = 4 << 30
 """Memory of the emulated device: ``cudaMalloc`` beyond it fails."""
@@ -60,6 +61,10 @@ def run_program(command: Sequence[str], limits: RunLimits = RunLimits(), *, leak
     OSError
         If the program cannot be started.
     """
+    try:
+        libraries = [str(runtime_library().parent)]
+    except ProgramBuildError:
+        libraries = []
     started = time.monotonic()
     service = RuntimeService(str(Path(command[0]).resolve()), limits.launch_seconds, limits.device_bytes)
     ours, theirs = socket.socketpair()
@@ -70,7 +75,9 @@ def run_program(command: Sequence[str], limits: RunLimits = RunLimits(), *, leak
             with theirs:
                 shared = (theirs.fileno(), service.memory.descriptor)
                 settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}"
-                environment = {**os.environ, "GPUEMU_RUNTIME": settings}
+                # A program that was not linked by us has no path to the library.
+                paths = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *libraries]
+                environment = {**os.environ, "GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
                 child = subprocess.Popen(command, env=environment, pass_fds=shared)
             try:
                 deadline = started + limits.seconds

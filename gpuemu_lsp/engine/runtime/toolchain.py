@@ -21,8 +21,9 @@ _VALUE_OPTIONS = frozenset(
 )
 """Options of nvcc, each with a value, that choose what we choose: one architecture, as PTX, and the runtime."""
 
-_DROPPED = frozenset(("-G", "--device-debug", "-lcudart", "-lcudart_static"))
-"""Code for a debugger is not optimised, and excludes ``-lineinfo``; the runtime is ours."""
+_DROPPED = frozenset(("-G", "--device-debug", "-lcuda", "-lcudart", "-lcudart_static"))
+"""Code for a debugger is not optimised, and excludes ``-lineinfo``; the runtime is ours.
+Of the driver there is nothing: the linker names what is missing."""
 
 _NO_LINK = frozenset(
     ("-c", "--compile", "-dc", "--device-c", "-ptx", "--ptx", "-E", "--preprocess", "-M", "-MM", "--version", "-V")
@@ -67,6 +68,7 @@ def nvcc_command(arguments: Sequence[str], architecture: str = "80") -> list[str
     target = f"arch=compute_{architecture},code=compute_{architecture}"
     # -g is for the lines of launches and allocations, --no-compress because the PTX is read from the program.
     own = ["-gencode", target, "-lineinfo", "--no-compress", "-g", "--cudart", "none", "-Wno-deprecated-gpu-targets"]
+    own += ["-include", str(_SOURCES / "removed_functions.h")]
     command = [str(nvcc_folder() / "bin" / "nvcc"), *own, *kept]
     if not _NO_LINK.intersection(kept):
         library = runtime_library().parent
@@ -104,6 +106,9 @@ def runtime_library() -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ProgramBuildError(f"the runtime library does not compile with {compiler}:\n{done.stderr.strip()}")
+        # For build files that link with the C++ compiler itself.
+        for name in ("cudart", "cuda"):
+            (folder / f"lib{name}.so").write_text(f"INPUT(-l{LIBRARY} -lstdc++)\n")
         built.replace(library)
     return library
 

@@ -234,20 +234,21 @@ def add_access(module: ir.Module, check: Value, race: Value, whole_warp: Value, 
 
 
 def add_affine_addresses(module: ir.Module) -> None:
-    """Add ``affine_addresses(ctx, first, count, base, step, window, offset, bits)``: addresses to the scratch space.
+    """Add ``affine_addresses(ctx, first, count, base, step, window, offset, spare)``: addresses to the scratch space.
 
-    Lane ``first + i`` gets ``((base + i * step) & bits) + window + offset``. Shared and local addresses have 32 bits:
-    they wrap before the window's start and the constant offset are added.
+    Lane ``first + i`` gets ``base + i * step``, without its ``spare`` upper bits, plus ``window + offset``. Shared and
+    local addresses have 32 bits and are signed: they may be negative before the constant offset is added.
     """
     function, b = new_function(module, "affine_addresses", VOID, [POINTER, I32, I32, I64, I64, I64, I64, I64])
-    ctx, first, count, base, step, window, offset, bits = function.args
+    ctx, first, count, base, step, window, offset, spare = function.args
     before = b.block
     loop, end = b.append_basic_block("lane"), b.append_basic_block("end")
     b.branch(loop)
     b.position_at_end(loop)
     index = b.phi(I32)
     index.add_incoming(i32(0), before)
-    address = b.and_(b.add(base, b.mul(b.zext(index, I64), step)), bits)
+    address = b.add(base, b.mul(b.zext(index, I64), step))
+    address = b.ashr(b.shl(address, spare), spare)
     address = b.add(b.add(address, window), offset)
     store(b, address, ctx, element_offset(b, Warp.ADDRESSES, b.add(first, index)))
     following = b.add(index, i32(1))

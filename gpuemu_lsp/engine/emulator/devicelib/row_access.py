@@ -41,16 +41,16 @@ def add_warp_access(module: ir.Module, race: tuple[Value, Value], *, is_store: b
 
 
 def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: bool) -> None:
-    """Add ``load_row`` or ``store_row``: ``(ctx, site, mask, size, unused, flags, base, offset, bits, buffer)``.
+    """Add ``load_row`` or ``store_row``: ``(ctx, site, mask, size, unused, flags, base, offset, spare, buffer)``.
 
-    As ``load`` and ``store`` of one element, where lane i is at ``((base + i * size) & bits) + offset`` in its window.
-    ``buffer`` is the number of the parameter that the address comes from, negative for none; ``access`` is called for
-    what is not a plain row, and where a check fails.
+    As ``load`` and ``store`` of one element, where lane i is at ``base + i * size``, without its ``spare`` upper bits,
+    plus ``offset`` in its window. ``buffer`` is the number of the parameter that the address comes from, negative for
+    none; ``access`` is called for what is not a plain row, and where a check fails.
     """
     in_row = _add_row(module, race, is_store=is_store)
     name = "store_row" if is_store else "load_row"
     function, b = t.new_function(module, name, VOID, [POINTER, I32, I32, I32, I32, I32, I64, I64, I64, I32])
-    ctx, site, mask, size, unused, flags, base, offset, bits, buffer = function.args
+    ctx, site, mask, size, unused, flags, base, offset, spare, buffer = function.args
     # An empty mask has no lowest lane, from which the functions below count.
     with b.if_then(b.icmp_unsigned("==", mask, i32(0))):
         b.ret_void()
@@ -64,7 +64,7 @@ def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: b
     # Refused: repeat lane by lane, which finds the lane at fault and reports it.
     window = b.select(shared, load_field(b, load_pointer(b, ctx, Warp.BLOCK), BlockRecord.SHARED), i64(0))
     addresses = module.get_global("affine_addresses")
-    b.call(addresses, [ctx, i32(0), i32(WARP_SIZE), base, b.zext(size, I64), window, offset, bits])
+    b.call(addresses, [ctx, i32(0), i32(WARP_SIZE), base, b.zext(size, I64), window, offset, spare])
     b.call(access, [ctx, site, mask, size, i32(1), unused, flags])
     b.ret_void()
 

@@ -69,8 +69,9 @@ def address_scalar(e: Emitter, address: Address, part: int) -> Value:
     if isinstance(base, Register):
         wide = e.register_type(base.name) == I64 if base.name in e.unit.program.registers else False
         value = e.scalar_operand(base, "b64" if wide else "b32", part)
-        # A 32-bit address (.shared, .local) is zero-extended (PTX ISA section 6.4.1).
-        value = value if wide else e.builder.zext(value, I64)
+        # A 32-bit address (.shared, .local) and the offset are added modulo 2**32: compilers leave a register negative
+        # where the offset makes up for it. No window has 2 GiB, so that the sum is right with a sign.
+        value = value if wide else e.builder.sext(value, I64)
     else:
         value = _fixed(e, base)
     return e.builder.add(value, i64(address.offset)) if address.offset else value
@@ -87,7 +88,7 @@ def address_vector(e: Emitter, address: Address, part: int) -> Value:
     if isinstance(base, Register):
         wide = e.register_type(base.name) == I64
         value = e.vector_operand(base, "b64" if wide else "b32", part)
-        value = value if wide else e.builder.zext(value, vector)
+        value = value if wide else e.builder.sext(value, vector)
     else:
         value = t.splat(e.builder, _fixed(e, base), e.lanes)
     if address.offset:

@@ -55,7 +55,7 @@ def access_row(e: Emitter, access: LoadStore) -> None:
             # only accesses active lanes.
             start = e.builder.sub(start, i64(parts[0] * e.lanes * access.size))
         arguments = [e.context, i32(e.site), row_lanes, i32(access.size), i32(_unused(e, access))]
-        arguments += [i32(_flags(e, access)), start, i64(access.address.offset), i64(_address_bits(e, access))]
+        arguments += [i32(_flags(e, access)), start, i64(access.address.offset), i64(_spare_bits(e, access))]
         name = "store_row" if access.store else "load_row"
         t.call_address(e.builder, DEVICE_LIBRARY.address(name), t.VOID, [*arguments, i32(buffer)])
         if not access.store:
@@ -136,7 +136,7 @@ def store_addresses(e: Emitter, access: LoadStore, parts: Sequence[int]) -> None
         start = address_scalar(e, plain, part)
         count = e.lanes if access.shape.per_part else e.lanes * e.parts
         arguments = [e.context, i32(part * e.lanes), i32(count), start, i64(access.shape.step), window]
-        arguments += [i64(access.address.offset), i64(_address_bits(e, access))]
+        arguments += [i64(access.address.offset), i64(_spare_bits(e, access))]
         t.call_address(b, DEVICE_LIBRARY.address("affine_addresses"), t.VOID, arguments)
 
 
@@ -163,11 +163,11 @@ def _flags(e: Emitter, access: LoadStore) -> int:
     return flags | race_flags(e, access.instruction) << RACE_SHIFT
 
 
-def _address_bits(e: Emitter, access: LoadStore) -> int:
-    """Return the mask of an address before its constant offset is added: one in a 32-bit register wraps."""
+def _spare_bits(e: Emitter, access: LoadStore) -> int:
+    """Return the number of upper bits that an address does not have before its constant offset is added."""
     base = access.address.base
     narrow = isinstance(base, Register) and e.register_type(base.name) == I32
-    return 0xFFFFFFFF if narrow else -1
+    return 32 if narrow else 0
 
 
 def _unused(e: Emitter, access: LoadStore) -> int:
