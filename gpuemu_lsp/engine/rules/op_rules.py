@@ -10,8 +10,8 @@ RULES = (
         "op/error",
         Severity.ERROR,
         "the op failed",
-        "The op raised an exception, exited, or did not return within the time limit, for inputs that gpuemu.toml "
-        "allows. Restrict `[ops.dims]` and the `range` of an argument if such inputs are not supported.",
+        "The op raised an exception, exited, crashed, or did not return within the time limit, for inputs that "
+        "gpuemu.toml allows. Restrict `[ops.dims]` and the `range` of an argument if such inputs are not supported.",
         Example(
             bad="""\
 def mean(x):

@@ -116,7 +116,8 @@ def _with_outputs(
         )
         return (), (make("config/ambiguous-signature", message, spec.places.get("args", name), kernel=spec.name),)
     declared = {arg.param for arg in planned.plans[0].args}
-    subject.unnamed = any(arg.param not in declared and arg.param.startswith(RESULT) for arg in plans[0].args)
+    subject.inferred = frozenset(arg.param for arg in plans[0].args) - declared
+    subject.unnamed = any(name.startswith(RESULT) for name in subject.inferred)
     return tuple(plans), ()
 
 

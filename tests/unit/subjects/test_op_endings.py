@@ -70,6 +70,20 @@ def test_results_without_names_are_explained(tmp_path):
     assert "The reference returns no dict, so its results have no names" in findings[0].message
 
 
+def test_a_shape_that_nothing_declares_is_that_of_the_reference(tmp_path):
+    op_files(tmp_path, "x.sum(axis=1, keepdims=True)", "x.sum(axis=1)")
+    assert "of the reference: [" in checked(tmp_path, OPTIONS)[1][0].message
+    op_files(tmp_path, "x[:, :1]", "x", OPEN + 'y = { out = ["rows", "cols"] }\n')
+    assert "declared: [" in checked(tmp_path, OPTIONS)[1][0].message
+
+
+def test_what_became_of_a_script_is_a_sentence(tmp_path):
+    op_files(tmp_path, "x", entry=OPEN.replace('op = "mylib:op"', 'op_script = "script.py"'))
+    (tmp_path / "script.py").write_text("import sys\nsys.stdin.read()\nsys.exit(3)\n")
+    _, findings = checked(tmp_path, OPTIONS)
+    assert findings[0].message.startswith("The op failed: script.py ended with exit code 3")
+
+
 @pytest.mark.parametrize(("wrong", "words"), [('["row"]', "`[ops.dims]`"), ('["z.size"]', "`[ops.args]`")])
 def test_unknown_names_refer_to_the_tables_of_ops(tmp_path, wrong, words):
     op_files(tmp_path, "2 * x", entry=OPEN.replace('["rows", "cols"]', wrong).replace("rows = ", "lines = "))

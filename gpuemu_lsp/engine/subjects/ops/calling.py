@@ -35,11 +35,15 @@ _TORCH = frozenset({"pytorch", "torch"})
 
 
 class OpFailure(Exception):  # noqa: N818 - named after what it means for the check: the op failed
-    """The op cannot be imported or called. ``line`` is 1-based in ``path``, None if it is not known."""
+    """The op cannot be imported or called. ``line`` is 1-based in ``path``, None if it is not known.
 
-    def __init__(self, message: str, path: str | None = None, line: int | None = None) -> None:
+    ``raised``: the message is the type and the text of an exception, else a sentence about its process.
+    """
+
+    def __init__(self, message: str, path: str | None = None, line: int | None = None, *, raised: bool = True) -> None:
         super().__init__(message)
         self.message = message
+        self.raised = raised
         self.path = path
         self.line = line
 
@@ -179,7 +183,8 @@ def _called(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any], kw
         except DeadlineError:
             raise
         except (ScriptError, InterpreterError) as error:
-            raise OpFailure(error.message if isinstance(error, InterpreterError) else str(error)) from error
+            text = error.message if isinstance(error, InterpreterError) else str(error)
+            raise OpFailure(text, raised=False) from error
         except RemoteError as error:
             raise OpFailure(error.message, *_own_place(error.frames, op.folder)) from error
         except BaseException as error:

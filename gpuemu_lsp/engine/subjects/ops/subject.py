@@ -43,6 +43,8 @@ class OpSubject:
     exact: set[str] = field(default_factory=set)
     unnamed: bool = False
     """The outputs are those of a reference that returns no dict."""
+    inferred: frozenset[str] = frozenset()
+    """Outputs that are not declared, but those of the reference."""
 
     def first(self, plan: Plan, seed: int) -> CaseCode:
         """Return the code of the plan, which all its cases have."""
@@ -75,7 +77,7 @@ class OpSubject:
             return Outcome("unsupported", PythonExecutor.name, {}, events=tuple(events))
         launched = len(events)
         for arg, value in self._results(plan, result.value, events):
-            unfit = _unfit(arg, value, case)
+            unfit = _unfit(arg, value, case, "of the reference" if arg.param in self.inferred else "declared")
             if unfit is not None:
                 events.append(unfit)
             else:
@@ -163,7 +165,8 @@ class OpSubject:
         location = None
         if failure.line is not None and failure.path == self.source_map.files.get(_FILE):
             location = Location(_FILE, failure.line, 0)
-        return Event("op/error", f"The op raised {failure.message}", location, "")
+        what = "The op raised" if failure.raised else "The op failed:"
+        return Event("op/error", f"{what} {failure.message}", location, "")
 
 
 def _launch_event(finding: Finding, source_map: SourceMap) -> Event:
@@ -181,8 +184,11 @@ def numerics_of(plan: Plan) -> Numerics:
     return Numerics(frozenset(_FORMATS[dtype] for dtype in dtypes if dtype in _FORMATS))
 
 
-def _unfit(arg: TensorArg, value: Any, case: Case) -> Event | None:
-    """Return the event of a result that is not an array of the declared shape and dtype, None if it is."""
+def _unfit(arg: TensorArg, value: Any, case: Case, origin: str) -> Event | None:
+    """Return the event of a result that is not an array of the expected shape and dtype, None if it is.
+
+    ``origin`` says where these are from.
+    """
     try:
         array = np.asarray(value)
     except Exception as error:  # an object's __array__ may raise anything
@@ -193,12 +199,12 @@ def _unfit(arg: TensorArg, value: Any, case: Case) -> Event | None:
     shape = case.outputs[arg.param]
     if array.shape != shape:
         elements = f"{array.size} elements of {int(np.prod(shape))}" if array.size < np.prod(shape) else ""
-        message = f"{arg.param} has the shape {_brackets(array.shape)}; declared: {_brackets(shape)}"
+        message = f"{arg.param} has the shape {_brackets(array.shape)}; {origin}: {_brackets(shape)}"
         message += f" ({elements})" if elements else ""
         return Event("numeric/shape-mismatch", message, None, "")
     # A Python number has no dtype of its own.
     if array.dtype.name != arg.dtype and isinstance(value, np.ndarray | np.generic):
-        message = f"{arg.param} has the dtype {array.dtype.name}; declared: {arg.dtype}"
+        message = f"{arg.param} has the dtype {array.dtype.name}; {origin}: {arg.dtype}"
         return Event("numeric/dtype-mismatch", message, None, "")
     return None
 
