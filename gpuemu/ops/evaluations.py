@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuemu.differences import compared_gradient
 from gpuemu.ops.judging import Judged, exact_function, judge_op
+from gpuemu.ops.scalars import op_scalars
 from gpuemu.ops.stored_calls import StoredCall, accepted_keywords, import_call
 from gpuemu.ops.transfer import loaded, saved
 from gpuemu.verifier.recorded_calls import decoded, encoded
@@ -92,7 +93,7 @@ def called(
     """Return the result of an op, or the judgement of the exception that it raised."""
     try:
         op = import_call(spec, call)
-        returned = call_op(op, inputs, accepted_keywords(op, {**_own_keywords(spec), **kwargs}))
+        returned = call_op(op, inputs, accepted_keywords(op, {**_own_keywords(spec, inputs), **kwargs}))
     except (ModuleError, OSError) as error:
         message = error.message if isinstance(error, ModuleError) else str(error)
         return None, failed_call(f"the op cannot be imported: {message}", "engine/not-executed", "NotExecuted")
@@ -102,8 +103,8 @@ def called(
     return returned.value, (failed_call(errors[0].message, errors[0].rule) if errors else None)
 
 
-def _own_keywords(spec: KernelSpec) -> Mapping[str, Any]:
-    return spec.op.kwargs if spec.op is not None else {}
+def _own_keywords(spec: KernelSpec, inputs: Mapping[str, Array]) -> dict[str, Any]:
+    return {**op_scalars(spec, inputs), **(spec.op.kwargs if spec.op is not None else {})}
 
 
 def failed_call(message: str, rule: str = "op/error", kind: str = "ExecutionError") -> Judged:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu.derived_budget import judge_result
+from gpuemu.ops.scalars import reference_scalars
 from gpuemu.tolerances import ToleranceConfig
 from gpuemu.verifier.comparison import Difference, Tolerance, compare
 from gpuemu.verifier.values import Array, as_array, leaves
@@ -63,9 +64,10 @@ def judge_op(
         reference = load_reference(spec.reference, spec.reference_function)
     except ReferenceFailure as failure:
         return _failed("ReferenceError", failure.message, failure.rule)
-    extra = _keywords(spec, reference, kwargs)
+    extra = _keywords(spec, reference, kwargs, inputs)
+    scalars = reference_scalars(spec, inputs)
     try:
-        expected = _call(reference, {name: widened(one, one.dtype.name) for name, one in inputs.items()}, extra)
+        expected = _call(reference, _given(inputs, scalars), extra)
     except Exception as error:
         return _failed("ReferenceError", f"the reference failed: {type(error).__name__}: {error}", "reference/error")
     found, wanted = leaves(output), leaves(expected)
@@ -103,13 +105,24 @@ def exact_function(spec: KernelSpec, kwargs: Mapping[str, str]) -> Callable[[Map
         If it cannot be loaded.
     """
     reference = load_reference(spec.reference or "", spec.reference_function)
-    extra = _keywords(spec, reference, kwargs)
-    return lambda inputs: _call(reference, {name: widened(one, one.dtype.name) for name, one in inputs.items()}, extra)
+
+    def exact(inputs: Mapping[str, Array]) -> Any:
+        extra = _keywords(spec, reference, kwargs, inputs)
+        return _call(reference, _given(inputs, reference_scalars(spec, inputs)), extra)
+
+    return exact
 
 
-def _keywords(spec: KernelSpec, reference: Reference, kwargs: Mapping[str, str]) -> dict[str, Any]:
+def _given(inputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> dict[str, Any]:
+    return {**scalars, **{name: widened(one, one.dtype.name) for name, one in inputs.items()}}
+
+
+def _keywords(
+    spec: KernelSpec, reference: Reference, kwargs: Mapping[str, str], inputs: Mapping[str, Array]
+) -> dict[str, Any]:
     """Return the keyword arguments that a reference takes: those of gpuemu.toml, and of the call as text."""
-    given = {**(spec.op.kwargs if spec.op is not None else {}), **kwargs}
+    own = spec.op.kwargs if spec.op is not None else {}
+    given = {**reference_scalars(spec, inputs), **own, **kwargs}
     return {name: value for name, value in given.items() if reference.everything or name in reference.accepted}
 
 
@@ -139,7 +152,8 @@ def _difference(
     outputs = {f"output {path}": as_array(value) for path, value in leaves(output).items()}
 
     def function(values: Mapping[str, Any]) -> tuple[Any, ...]:
-        result = reference.function(ReferenceInputs(dict(values), {}, tuple(values)), **extra)
+        given = {**reference_scalars(spec, inputs), **values}
+        result = reference.function(ReferenceInputs(given, {}, tuple(values)), **extra)
         return tuple(leaves(result).values())
 
     derived = judge_result(

@@ -86,3 +86,40 @@ def test_results_of_a_client_are_judged_with_them(tmp_path):
     assert client.validate_op("reduce", {"x": x}, np.full((1, 1), 3.0, np.float32)).passed
     assert not client.validate_op("reduce", {"x": x}, np.full((1, 1), 2.5, np.float32)).passed
     assert client.fuzz_op("reduce", seed=1, iterations=4).passed == 4
+
+
+SCALARS = """
+[[ops]]
+name = "clamp"
+op = "mylib:clamp"
+reference = "ref.py"
+[ops.dims]
+n = { max = 30 }
+[ops.args]
+x = { in = ["n"] }
+low = -0.5
+high = { value = 2, as = "top" }
+size = "n + 1"
+"""
+CLAMP = (
+    "import numpy as np\n\n\ndef clamp(x, low, high, size):\n    return np.clip(x, low, high) * x.dtype.type(size)\n"
+)
+CLAMP_REFERENCE = """
+import numpy as np
+
+
+def reference(inputs, low, top):
+    assert inputs["low"] == low
+    return np.clip(inputs["x"], low, top) * inputs["size"]
+"""
+
+
+def test_scalars_of_the_entry_reach_ops_and_references_of_a_client(tmp_path):
+    write(tmp_path, SCALARS, CLAMP, CLAMP_REFERENCE)
+    assert checked(tmp_path)[0].status == "passed"
+    client, x = Client(tmp_path), np.linspace(-3, 3, 9, dtype=np.float32)
+    right = np.clip(x, np.float32(-0.5), np.float32(2)) * np.float32(10)
+    assert client.fuzz_op("clamp", seed=1, iterations=4).passed == 4
+    assert client.validate_op("clamp", {"x": x}, right).passed
+    assert not client.validate_op("clamp", {"x": x}, right * np.float32(1.01)).passed
+    assert np.allclose(client.reference("clamp", {"x": x}), right)
