@@ -12,7 +12,7 @@ FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 FRAMEWORKS ?= jax
 
-.PHONY: help check corpus corpus-triton test test-frameworks test-numba test-triton editors editors-tools lint types imports format docs \
+.PHONY: help check corpus corpus-triton test test-frameworks test-numba test-programs test-triton editors editors-tools lint types imports format docs \
 	clean
 .DEFAULT_GOAL := check
 
@@ -37,6 +37,10 @@ test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an envir
 
 test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
 	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba
+
+test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's wheels first (129 MB)
+	$(BIN)/python -m pip install --quiet --editable '.[run]'
+	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest -n 2 tests/programs
 
 test-frameworks: $(FRAMEWORKS_STAMP)  ## tests that need JAX; with FRAMEWORKS=jax,tensorflow also those of TensorFlow
 	GPUEMU_REQUIRE_FRAMEWORKS=$(FRAMEWORKS) $(FRAMEWORKS_VENV)/bin/pytest -c tests/frameworks/pytest.ini tests/frameworks

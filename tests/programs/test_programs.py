@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,26 @@ def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     done = gpuemu("run", str(source), "--timeout", "2")
     assert done.returncode == 2
     assert "its time limit" in done.stderr
+
+
+def test_an_interrupt_reports_what_was_found_so_far(tmp_path: Path) -> None:
+    text = (HERE / "planted" / "managed_bounds.cu").read_text()
+    source = tmp_path / "endless.cu"
+    source.write_text(text.replace("return 0;", 'puts("found");\n    fflush(stdout);\n    for (;;) {}'))
+    process = subprocess.Popen(
+        [*GPUEMU, "run", str(source)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "found\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, report = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "memory/out-of-bounds" in report
+    assert "interrupted" in report
 
 
 def test_a_program_without_a_launch_is_not_clean() -> None:
