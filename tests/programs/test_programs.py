@@ -110,7 +110,9 @@ def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
 def test_an_interrupt_reports_what_was_found_so_far(tmp_path: Path) -> None:
     text = (HERE / "planted" / "managed_bounds.cu").read_text()
     source = tmp_path / "endless.cu"
-    source.write_text(text.replace("return 0;", 'puts("found");\n    fflush(stdout);\n    for (;;) {}'))
+    source.write_text(
+        "#include <cstdio>\n" + text.replace("return 0;", 'puts("found");\n    fflush(stdout);\n    for (;;) {}')
+    )
     process = subprocess.Popen(
         [*GPUEMU, "run", str(source)],
         stdout=subprocess.PIPE,
