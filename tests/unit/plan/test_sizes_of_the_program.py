@@ -151,11 +151,53 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("text", [CHOSEN_TOGETHER, OCCUPANCY, NARROW])
+GRAPH = """
+__global__ void count(char* left) { if (threadIdx.x == 0) --*left; }
+int main() {
+  char* left;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t made;
+  cudaMalloc(&left, 1);
+  cudaStreamCreate(&stream);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  count<<<1, 32, 0, stream>>>(left);
+  cudaStreamEndCapture(stream, &graph);
+  cudaGraphInstantiate(&made, graph, 0);
+  cudaMemset(left, 10, 1);
+  cudaGraphLaunch(made, stream);
+}
+"""
+
+
+@pytest.mark.parametrize("text", [CHOSEN_TOGETHER, OCCUPANCY, NARROW, GRAPH])
 def test_values_that_belong_together_have_no_error(tmp_path: Path, text: str) -> None:
     assert _errors(tmp_path, text) == []
 
 
 def test_a_wrong_index_is_an_error_on_values_that_belong_together(tmp_path: Path) -> None:
     found = _errors(tmp_path, CHOSEN_TOGETHER.replace("threadIdx.x ^ 32", "threadIdx.x + 32"))
+    assert "memory/out-of-bounds" in {one.rule for one in found}
+
+
+GUARDED = """
+__global__ void scale(float* x, int rows, int columns) {
+  int n = rows * columns;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= 2;
+}
+int main() {
+  const int rows = 2048, columns = 1536;
+  float* x;
+  cudaMalloc(&x, rows * columns * sizeof(float));
+  cudaMemset(x, 0, rows * columns * sizeof(float));
+  scale<<<(rows * columns + 255) / 256, 256>>>(x, rows, columns);
+  cudaDeviceSynchronize();
+}
+"""
+
+
+def test_a_wrong_guard_is_found_where_the_program_s_own_sizes_fill_every_block(tmp_path: Path) -> None:
+    assert _errors(tmp_path, GUARDED) == []
+    found = _errors(tmp_path, GUARDED.replace("i < n", "i <= n"))
     assert "memory/out-of-bounds" in {one.rule for one in found}

@@ -81,7 +81,7 @@ def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Ca
     if event.rule == "memory/uninitialized-read" and known is not None:
         # That the argument is an output was guessed; an input is always initialised.
         return _as_information(finding)
-    if known is not None and _needs_multiples(event, known):
+    if known is not None and needs_multiples(event, known):
         # A kernel that loads float4 may be called with multiples of four only.
         return _as_information(finding, _MULTIPLE_OF)
     if event.rule == "memory/out-of-bounds" and known is None and _is_capacity(event, case):
@@ -104,7 +104,7 @@ def _is_of_another_block(plan: Plan, case: Case) -> bool:
     return bool(arguments) and not {*case.block, math.prod(case.block)} & set(arguments)
 
 
-def _needs_multiples(event: Event, arg: TensorArg) -> bool:
+def needs_multiples(event: Event, arg: TensorArg) -> bool:
     """Return whether an access is right for sizes that the width of the access divides."""
     if event.instruction.startswith(_COLLECTIVE):
         return event.rule in _ADDRESS_RULES or event.rule.endswith("-race")

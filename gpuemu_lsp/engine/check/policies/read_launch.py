@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.policies.guessed_launch import not_checked
+from gpuemu_lsp.engine.check.policies.guessed_launch import needs_multiples, not_checked
 from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -31,6 +31,7 @@ _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signatur
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
 _VALUE_RULES = frozenset({"sync/hang", "sync/trap", "sync/deadlock"})
 _NO_PARAMETER = -1
+_WARP = 32
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -83,6 +84,12 @@ def claim_on_read_launch(
         return replace(finding, severity=Severity.INFORMATION, message=message)
     if finding.severity is Severity.ERROR and (unlike := _unlike_the_program(event, plan, case, launch)):
         return replace(finding, severity=Severity.INFORMATION, message=f"{finding.message}; {unlike}")
+    if event is not None and event.rule in _INCOMPLETE_RULES and _has_other_remainders(case, launch):
+        return not_checked(finding)
+    if finding.severity is Severity.ERROR and event is not None and _is_partial(event, plan, case, launch):
+        own = ", ".join(f"{name} = {value}" for name, value in launch.program_sizes.items())
+        message = f"{finding.message}; of the program's own {own} the access may divide its size"
+        return replace(finding, severity=Severity.INFORMATION, message=message)
     hidden = _hidden(event, plan, launch)
     open_sizes = {
         name: value for name, value in case.dims.items() if name in hidden or not _is_allowed(name, value, plan, launch)
@@ -97,6 +104,19 @@ def claim_on_read_launch(
     known = "the program is not known to launch it with" if launch.host else "no call in the program is known to have"
     message = f"{finding.message}; {known} {sizes}"
     return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def _is_partial(event: Event, plan: Plan, case: Case, launch: ReadLaunch) -> bool:
+    """Return whether an access of several elements is wrong where a size has another remainder than in the program."""
+    arg = next((one for one in plan.args if isinstance(one, TensorArg) and one.param == event.buffer), None)
+    if arg is None or not needs_multiples(event, arg):
+        return False
+    return _has_other_remainders(case, launch)
+
+
+def _has_other_remainders(case: Case, launch: ReadLaunch) -> bool:
+    sizes = launch.program_sizes.items()
+    return any(name in case.dims and (case.dims[name] - value) % _WARP for name, value in sizes)
 
 
 def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: ReadLaunch) -> str:
@@ -119,6 +139,8 @@ def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: Rea
     sizes = [
         (value, case.dims[name]) for name, value in launch.program_sizes.items() if name in deciding & {*case.dims}
     ]
+    # A remainder that the program's size does not have is tried only where kernel and launch are for any size.
+    sizes = [(own, drawn) for own, drawn in sizes if (own - drawn) % _WARP == 0]
     for own, drawn in sizes:
         for other, other_drawn in sizes:
             if own >= other and (drawn < other_drawn or (own % other == 0 and drawn % other_drawn)):

@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, Prep
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
 from gpuemu_lsp.engine.ptx.model import Instruction
 
+_ARRAYS, _NEAR_ARRAY = ("local", "shared"), 4096
 _RULES: Mapping[int, str] = {
     EventKind.OUT_OF_BOUNDS: "memory/out-of-bounds",
     EventKind.MISALIGNED: "memory/misaligned",
@@ -263,7 +264,13 @@ def _locate(prepared: PreparedLaunch, raw: _RawEvent) -> tuple[Region | None, in
         return inside[0], raw.address - inside[0].address
     if instruction.opcode == "cp" and raw.store:
         return _locate_shared(prepared, raw.address)
-    nearest = min(regions, key=lambda r: max(r.address - raw.address, raw.address - (r.address + r.size)))
+
+    def distance(region: Region) -> int:
+        return max(region.address - raw.address, raw.address - (region.address + region.size))
+
+    # Far from the arrays of threads and blocks, a pointer of unknown space is one to a buffer.
+    others = [r for r in regions if r.kind not in _ARRAYS or (space == "generic" and distance(r) <= _NEAR_ARRAY)]
+    nearest = min(others or regions, key=distance)
     return nearest, raw.address - nearest.address
 
 

@@ -27,17 +27,21 @@ _MAX_STEP = 2048
 _LARGEST = 4096
 _COMPLETE = 1 << 20
 _MAX_FEWER, _LEAST_BLOCK = 2, 32
-_SMALL_TILE = 64
-_LEAST_TILE, _LARGEST_TILE = 3, 1024
+_SMALL_TILE, _LARGEST_UNIT, _TILE, _DIVISOR = 64, 16, 192, 256
+_LEAST_TILE, _LARGEST_TILE = 32, 1024
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LOCAL = re.compile(r"\b(?:int|long|size_t|unsigned|auto|uint)\s+(\w+)\s*=\s*([^;,]+)[;,]")
 _WORD = re.compile(r"(?<![\w.])(?:\d+|[A-Za-z_]\w*)(?![\w.])")
 
 
 class Constraints:
     """What is known of the symbols of a launch: values that the program gives them, and conditions on the path."""
 
-    def __init__(self, found: ReadHostLaunch, tiles: Collection[int] = ()) -> None:
+    def __init__(
+        self, found: ReadHostLaunch, tiles: Collection[int] = (), guarded: frozenset[str] = frozenset()
+    ) -> None:
         self._found = found
+        self._guarded = guarded
         self._tiles = tiles
         self._smaller: dict[str, frozenset[int]] = {}
         self._named = frozenset(_names(found.launch))
@@ -133,11 +137,27 @@ class Constraints:
                 first += first if power else step
             several = [first, 2 * first, 4 * first] if step <= _SMALL_TILE else [first, 2 * first]
             found = [rest + one for one in several if rest + one <= value and not (power and one & (one - 1))]
+            if found and value % step == 0 and self._is_ragged(name):
+                found[0] += self._unit(value)
             if value <= 1024 and len(values) > 1:
                 found = [value]
             elif power and step & (step - 1):
                 found.append(min(value, 1024))
             yield from found or [value]
+
+    def _is_ragged(self, name: str) -> bool:
+        """Return whether the launch rounds a size up and the kernel compares with it: they are for any size."""
+        grid = self._found.launch.grid
+        if name not in self._guarded or len(grid) != 1 or grid[0] is None:
+            return False
+        extent = substitute(grid[0], self.equal)
+        # A kernel with a block, or several axes of blocks, for each element may demand more of the size.
+        return not any(SizeSymbol(name) in factors for factors, _ in extent.terms) and rounds_up(extent, name)
+
+    def _unit(self, value: int) -> int:
+        """Return a number that divides the size for other reasons than that threads work on several elements."""
+        odd = [one for one in self._tiles if one <= _LARGEST_UNIT and one & (one - 1) and value % one == 0]
+        return math.lcm(*odd)
 
     def _period(self, name: str, value: int) -> int:
         """Return a number of which a smaller size must differ by multiples from that of the program.
@@ -146,9 +166,10 @@ class Constraints:
         one of which the program's size is a multiple.
         """
         period = min(max(32, math.lcm(*self._block) if self._block else 1), _MAX_STEP)
-        for divisor in (*self._divisors(name), *(tile for tile in self._tiles if tile > 1 and value % tile == 0)):
+        tiles = [tile for tile in self._tiles if value % tile == 0]
+        for divisor, most in (*((one, _DIVISOR) for one in self._divisors(name)), *((one, _TILE) for one in tiles)):
             common = math.lcm(period, divisor)
-            period = common if common <= min(_MAX_STEP, value) else period
+            period = common if common <= min(most, value) else period
         return period
 
     def _divisors(self, name: str) -> list[int]:
@@ -204,9 +225,27 @@ def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:
     written = " ".join((_COMMENT.sub(" ", context.text), *context.bindings.values()))
     for word in set(_WORD.findall(written)):
         text = context.definitions.get(word, word).strip("() uUlL")
-        if text.isdigit():
+        if text.isdigit() and int(text) >= _LEAST_TILE:
             found.add(int(text))
-    return sorted((one for one in found if _LEAST_TILE <= one <= _LARGEST_TILE), reverse=True)
+    return sorted((one for one in found if 1 < one <= _LARGEST_TILE), reverse=True)
+
+
+def guarded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
+    """Return the symbols in integers that a kernel compares with: in `if (i < n)` the size `n` is a bound."""
+    code = _COMMENT.sub(" ", context.text)
+    found: set[str] = set()
+    locals_ = dict(_LOCAL.findall(code))
+    for param, value in zip(context.declaration.params, launch.arguments, strict=False):
+        used = re.compile(rf"\b{re.escape(param.name)}\b")
+        bounds = [param.name, *(name for name, written in locals_.items() if used.search(written))]
+        demanded = re.search(rf"\bassert\s*\([^;]*\b{re.escape(param.name)}\s*%", code)
+        if (
+            isinstance(value, Polynomial)
+            and demanded is None
+            and any(re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>](?![<>])", code) for name in bounds)
+        ):
+            found |= symbols(value)
+    return frozenset(found)
 
 
 def _names(launch: HostLaunch) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
-from gpuemu_lsp.engine.plan.host.constraints import Constraints, rounds_up, tile_sizes
+from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, rounds_up, tile_sizes
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch, host_launches, is_complete, is_copied_back
 from gpuemu_lsp.engine.plan.host.symbolic import (
     UNKNOWN_OFFSET,
@@ -152,7 +152,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     pointers = [value for value in values if isinstance(value, Pointer)]
     if pointers and all(value.allocation is None for value in pointers):
         return None
-    constraints = Constraints(one, tile_sizes(context, one.launch))
+    constraints = Constraints(one, tile_sizes(context, one.launch), guarded_sizes(context, one.launch))
     building = _Building(context, one, constraints.equal)
     args: list[PlanArg] = []
     for index, param in enumerate(params):
@@ -309,6 +309,8 @@ def _tensor(
         # The kernel need not write what lies before the address.
         building.unjudged.add(name)
     written = memory.contents.kind == "none" and memory.space != "parameter" and not memory.shared
+    # A graph is launched after the code that captures it, and more than once.
+    written = written and "cudaGraphLaunch" not in building.context.source.text
     direction = "out" if written else "in" if const else "inout"
     if direction == "out" and (const or not is_copied_back(building.found, allocation, memory)):
         building.unjudged.add(name)
