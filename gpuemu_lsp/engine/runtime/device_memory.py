@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.execution import Bytes
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.stream_order import StreamOperation
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
 BASE = 0x5E3D_0000_0000
 """Address of device memory in the program. As a pair of 32-bit numbers its upper half is unlikely: an integer of
@@ -70,6 +70,19 @@ class DeviceAllocation:
     kind: MemoryKind = MemoryKind.DEVICE
     variable: str | None = None
     pending: list[PendingWrite] = field(default_factory=list, repr=False)
+
+    def add_write(self, write: PendingWrite, order: StreamOrder) -> None:
+        """Add a write in place of those that it hides.
+
+        What is not ordered after an earlier write is not ordered after a later one of the same bytes either: the later
+        one alone shows the race, and a loop of launches keeps one mask instead of one for each.
+        """
+        kept = [
+            one
+            for one in self.pending
+            if not order.precedes(one.operation, write.operation) or (one.mask & ~write.mask).any()
+        ]
+        self.pending = [*kept, write]
 
     @property
     def of_host(self) -> bool:

@@ -208,7 +208,7 @@ class RuntimeService:
         if not self._order.single:
             mask = np.zeros(allocation.size, np.bool_)
             mask[span] = True
-            allocation.pending.append(PendingWrite(operation, mask, f"the call at {site}", site))
+            allocation.add_write(PendingWrite(operation, mask, f"the call at {site}", site), self._order)
 
     def _unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingWrite]:
         """Return the writes to an allocation that may not have ended when an operation begins."""
@@ -244,7 +244,7 @@ class RuntimeService:
                     self.findings.host("api/stream-race", f"{text}: no event orders them", site, allocation, write)
             if not self._order.single:
                 text = f"{launch_text(launch)} at {site}"
-                allocation.pending.append(PendingWrite(operation, mask, text, site))
+                allocation.add_write(PendingWrite(operation, mask, text, site), self._order)
         if outcome.printed:
             sys.stdout.write(outcome.printed)
             sys.stdout.flush()
