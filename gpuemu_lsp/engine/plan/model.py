@@ -170,6 +170,8 @@ class ReadLaunch:
     """The program does not show how large some buffers are."""
     program_sizes: Mapping[str, int] = field(default_factory=dict)
     """Constants of the program by the dim that replaces them: smaller sizes are faster to check."""
+    divisors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Constants by which the program divides a dim, and which divide its own size."""
     branches: tuple[BranchValues, ...] = ()
     refuted: bool = False
     """An assertion of the program does not hold where it reaches the launch."""

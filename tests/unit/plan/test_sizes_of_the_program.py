@@ -60,6 +60,33 @@ int main() {
   cudaDeviceSynchronize();
 }
 """
+# Channels and block have no small common multiple: a size of whole blocks is not one of whole heads.
+GATHERED_HEADS = """
+__global__ void gather(const float* x, float* out, int batch, int time, int heads, int size) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < batch * heads * time * size) {
+    int b = i / (heads * time * size), rest = i % (heads * time * size);
+    int head = rest / (time * size), t = rest / size % time, k = rest % size;
+    out[((b * time + t) * heads + head) * size + k] = x[i];
+  }
+}
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+void gathered(float* out, const float* x, int batch, int time, int channels, int heads, int block) {
+  int size = channels / heads;
+  gather<<<ceil_div(batch * time * channels, block), block>>>(x, out, batch, time, heads, size);
+}
+int main() {
+  int batch = 4, time = 1024, channels = 768, heads = 12;
+  float *out, *x;
+  cudaMalloc(&out, batch * time * channels * sizeof(float));
+  cudaMalloc(&x, batch * time * channels * sizeof(float));
+  cudaMemset(x, 0, batch * time * channels * sizeof(float));
+  gathered(out, x, batch, time, channels, heads, 256);
+  float* host = (float*)malloc(batch * time * channels * sizeof(float));
+  cudaMemcpy(host, out, batch * time * channels * sizeof(float), cudaMemcpyDeviceToHost);
+  for (int i = 0; i < batch * time * channels; ++i) if (host[i] != 0) return 1;
+}
+"""
 DEMANDED = """
 __global__ void partial(float* sums, const float* x, int n) {
   float sum = 0;
@@ -91,7 +118,7 @@ def _errors(folder: Path, text: str) -> list[Finding]:
     return [one for one in events if isinstance(one, Finding) and one.severity is Severity.ERROR]
 
 
-@pytest.mark.parametrize("text", [TILES, HEADS, DEMANDED])
+@pytest.mark.parametrize("text", [TILES, HEADS, GATHERED_HEADS, DEMANDED])
 def test_a_correct_program_of_large_constants_has_no_error(tmp_path: Path, text: str) -> None:
     assert _errors(tmp_path, text) == []
 

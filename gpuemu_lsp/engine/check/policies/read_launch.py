@@ -139,12 +139,15 @@ def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: Rea
     sizes = [
         (value, case.dims[name]) for name, value in launch.program_sizes.items() if name in deciding & {*case.dims}
     ]
+    known = ", ".join(f"{name} = {value}" for name, value in launch.program_sizes.items())
+    drawn_sizes = {name: value for name, value in case.dims.items() if name in deciding}
+    if any(value % divisor for name, value in drawn_sizes.items() for divisor in launch.divisors.get(name, ())):
+        return f"the program launches it with {known} only"
     # A remainder that the program's size does not have is tried only where kernel and launch are for any size.
     sizes = [(own, drawn) for own, drawn in sizes if (own - drawn) % _WARP == 0]
     for own, drawn in sizes:
         for other, other_drawn in sizes:
             if own >= other and (drawn < other_drawn or (own % other == 0 and drawn % other_drawn)):
-                known = ", ".join(f"{name} = {value}" for name, value in launch.program_sizes.items())
                 return f"the program launches it with {known} only"
     return ""
 

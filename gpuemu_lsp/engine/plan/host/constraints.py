@@ -29,6 +29,7 @@ _COMPLETE = 1 << 20
 _MAX_FEWER, _LEAST_BLOCK = 2, 32
 _SMALL_TILE, _LARGEST_UNIT, _TILE, _DIVISOR = 64, 16, 192, 256
 _LEAST_TILE, _LARGEST_TILE = 32, 1024
+_WARP = 32
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LOCAL = re.compile(r"\b(?:int|long|size_t|unsigned|auto|uint)\s+(\w+)\s*=\s*([^;,]+)[;,]")
 _WORD = re.compile(r"(?<![\w.])(?:\d+|[A-Za-z_]\w*)(?![\w.])")
@@ -165,23 +166,40 @@ class Constraints:
         The block and what the host code divides the size by decide which threads have work. A tile of the kernel may be
         one of which the program's size is a multiple.
         """
-        period = min(max(32, math.lcm(*self._block) if self._block else 1), _MAX_STEP)
+        period = min(max(_WARP, math.lcm(*self._block)), _MAX_STEP)
+        exact = math.lcm(*(one for one in self.exact_divisors(name) if value % one == 0))
+        if value % period == 0 and math.lcm(period, exact) > _DIVISOR and self._rounds_up(name):
+            # With a partial block at the end: sizes that the heads divide matter more than those that the block does.
+            period = math.lcm(_WARP, exact)
         tiles = [tile for tile in self._tiles if value % tile == 0]
         for divisor, most in (*((one, _DIVISOR) for one in self._divisors(name)), *((one, _TILE) for one in tiles)):
             common = math.lcm(period, divisor)
             period = common if common <= min(most, value) else period
         return period
 
+    def _rounds_up(self, name: str) -> bool:
+        """Return whether the grid has blocks for every value of a size, where it depends on the size at all."""
+        extents = [substitute(one, self.equal) for one in self._found.launch.grid if one is not None]
+        return all(rounds_up(one, name) for one in extents if name in symbols(one))
+
     def _divisors(self, name: str) -> list[int]:
         """Return the constants by which the launch divides a size."""
-        launch = self._found.launch
-        written = [one for one in (*launch.grid, *launch.arguments, launch.shared) if isinstance(one, Polynomial)]
         return sorted(
             divisor
-            for atom in {atom for one in written for atom in atoms(one)}
-            if isinstance(atom, SizeOperation) and atom.operator in ("//", "%", "ceil_div")
-            if name in symbols(atom.left) and (divisor := atom.right.constant or 0) > 1
+            for atom in self._operations()
+            if atom.operator in ("//", "%", "ceil_div") and name in symbols(atom.left)
+            if (divisor := atom.right.constant or 0) > 1
         )
+
+    def exact_divisors(self, name: str) -> tuple[int, ...]:
+        """Return the constants by which the launch divides just a size, such as the channels by the heads."""
+        quotients = [one for one in self._operations() if one.operator == "//" and one.left == symbol(name)]
+        return tuple(sorted(divisor for one in quotients if (divisor := one.right.constant or 0) > 1))
+
+    def _operations(self) -> Iterator[SizeOperation]:
+        launch = self._found.launch
+        written = [one for one in (*launch.grid, *launch.arguments, launch.shared) if isinstance(one, Polynomial)]
+        yield from (one for one in {atom for each in written for atom in atoms(each)} if isinstance(one, SizeOperation))
 
     def program_sizes(self) -> dict[str, int]:
         """Return the constants of the program that are replaced by smaller ones, where they have one value."""

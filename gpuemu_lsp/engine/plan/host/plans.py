@@ -181,6 +181,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     passed = [arg.value for arg in args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)]
     known = frozenset[str]().union(*(names(one) for one in (*passed, *grid, *block, shared)))
     hidden = {name for name in building.used - known if one.run.symbols[name].origin == "parameter"}
+    sizes = {name: size for name, size in constraints.program_sizes().items() if name in building.used}
     read = ReadLaunch(
         uncertain=frozenset(building.uncertain),
         ragged=ragged,
@@ -193,7 +194,11 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         open_lengths=building.open,
         refuted=_is_refuted(one),
         branches=tuple(_branch_values(building)),
-        program_sizes={name: size for name, size in constraints.program_sizes().items() if name in building.used},
+        program_sizes=sizes,
+        divisors={
+            name: tuple(divisor for divisor in constraints.exact_divisors(name) if size % divisor == 0)
+            for name, size in sizes.items()
+        },
     )
     file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
