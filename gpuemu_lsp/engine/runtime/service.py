@@ -82,7 +82,7 @@ class RuntimeService:
         return self._answers[message.operation](message)
 
     def end(self, *, leaks: bool) -> None:
-        """Add what is known only when the program has ended."""
+        """Add the findings of the program's end: failed launches that it did not check for, and leaks."""
         for message, site in self._unchecked:
             self.findings.host("api/failed-launch", message, site, None)
         if leaks:

@@ -295,13 +295,13 @@ class Machine:
         return Pointer(self.cells_made, ZERO)
 
     def set_contents(self, pointer: Value, contents: Contents) -> None:
-        """Replace what is known of the contents of the memory at a pointer."""
+        """Replace the known contents of the memory at a pointer."""
         if isinstance(pointer, Pointer) and pointer.allocation is not None:
             known = self.heap[pointer.allocation]
             self.heap[pointer.allocation] = replace(known, contents=contents)
 
     def contents(self, pointer: Value) -> Contents:
-        """Return what is known of the contents of the memory at a pointer."""
+        """Return the known contents of the memory at a pointer."""
         if isinstance(pointer, Pointer) and pointer.allocation is not None:
             return self.heap[pointer.allocation].contents
         return Contents("any")

@@ -272,7 +272,7 @@ def _outermost(node: Node) -> Node | None:
 
 
 def _parameters(function: Node, evaluator: Evaluator, defaults_hold: bool) -> Names:
-    """Return the parameters of a function with what is known of them without a caller."""
+    """Return the parameters of a function with their properties that need no caller."""
     annotated = {}
     params = function.child_by_field_name("parameters")
     for node in params.named_children if params is not None else ():

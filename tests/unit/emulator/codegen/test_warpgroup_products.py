@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import ml_dtypes
 import numpy as np
 import pytest
-from cupy.cuda import nvrtc
 from support.emulator_launch import EMULATOR, artifact
+from support.hopper_kernels import compiled
 
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request, Scalar
 from gpuemu_lsp.engine.tensor_map import TensorMap, tensor_map_argument
@@ -24,17 +22,6 @@ _TYPES = {
 }
 _CODES = {0: 0, 1: 3, 2: 2, 3: 1}
 """Code of a swizzle in a descriptor (PTX ISA, table "matrix-descriptor"), by the address bits that it changes."""
-
-
-@cache
-def _ptx(source: str) -> str:
-    program = nvrtc.createProgram(source, "test.cu", (), ())
-    try:
-        nvrtc.compileProgram(program, ("--gpu-architecture=sm_90a", "-lineinfo"))
-    except nvrtc.NVRTCError as error:
-        raise AssertionError(nvrtc.getProgramLog(program)) from error
-    text: bytes = nvrtc.getPTX(program)
-    return text.rstrip(b"\0").decode()
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
@@ -146,7 +133,7 @@ def _run(
     }
     y = Buffer("y", np.zeros(128 * registers * 4, np.uint8), initialized=False)
     given = maps if known else [Scalar(one.name, bytes(128)) for one in maps]
-    request = Request(artifact(_ptx(source)), "k", (1, 1, 1), (128, 1, 1), 0, (*given, y), max_seconds=seconds)
+    request = Request(artifact(compiled(source)), "k", (1, 1, 1), (128, 1, 1), 0, (*given, y), max_seconds=seconds)
     outcome = EMULATOR.run(request)
     found = np.zeros((64, columns))
     if outcome.status == "completed":
