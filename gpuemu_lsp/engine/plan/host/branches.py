@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuemu_lsp.engine.plan.host.machine import Machine, least, most
+from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.symbolic import (
     Polynomial,
     SizeOperation,
@@ -12,6 +12,8 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     ceil_div,
     divide,
     extreme,
+    least,
+    most,
     symbol,
     symbols,
 )

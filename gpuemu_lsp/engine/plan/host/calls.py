@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.plan.host.branches import choose
 from gpuemu_lsp.engine.plan.host.declarations import converted
 from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
 from gpuemu_lsp.engine.plan.host.launching import callee_name, escape, launch, runtime_launch
-from gpuemu_lsp.engine.plan.host.library import HARMLESS, LIBRARY, METHODS
+from gpuemu_lsp.engine.plan.host.libraries.functions import HARMLESS, LIBRARY, METHODS, NAMESPACED
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.objects import base_name, constructed, default_value, dim3
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to
@@ -90,13 +90,14 @@ def _call_named(
         return runtime_launch(machine, node, arguments)
     if base in machine.program.aliases and base not in machine.program.functions:
         base = base_name(machine.program.aliases[base])
-    functions = machine.program.functions.get(base, ())
+    functions = machine.program.find(base)
     suited = [one for one in functions if _accepts(one, len(arguments))]
     if base == "dim3" or (not suited and base in machine.program.structs):
         values = node.child_by_field_name("arguments")
         made = constructed(machine, base, values, machine.hint)
         return made if made is not None else dim3(machine, [machine.evaluate(machine, one) for one in arguments])
-    if suited and base not in LIBRARY:
+    # Without its namespace, `fill` is the program's and not that of the standard library.
+    if suited and (base not in LIBRARY or (base in NAMESPACED and name in ("", base))):
         return call_function(
             machine, suited[0], [_argument(machine, suited[0], i, one) for i, one in enumerate(arguments)], template
         )
@@ -152,8 +153,10 @@ def call_function(
         for given in values:
             escape(machine, given)
         return Unknown()
-    outer = machine.scopes, machine.results, machine.function, machine.path, len(machine.conditions)
+    outer = machine.scopes, machine.results, machine.function, machine.path, machine.program
+    assumed = len(machine.conditions)
     machine.scopes, machine.results = [{}], []
+    machine.program = function.unit or machine.program
     machine.function, machine.path = function.name, function.path
     machine.depth += 1
     try:
@@ -177,8 +180,8 @@ def call_function(
         return value
     finally:
         machine.depth -= 1
-        machine.scopes, machine.results, machine.function, machine.path = outer[:4]
-        del machine.conditions[outer[4] :]
+        machine.scopes, machine.results, machine.function, machine.path, machine.program = outer
+        del machine.conditions[assumed:]
 
 
 def _initialise(machine: Machine, listed: Node) -> None:
@@ -356,7 +359,7 @@ def _method(machine: Machine, callee: Node, arguments: list[Node]) -> Value:
         result = handler(machine, owner, values, place_of(machine, owner_node), template_arguments(machine, template))
         if result is not None:
             return result
-    functions = [one for one in machine.program.functions.get(name, ()) if _accepts(one, len(arguments))]
+    functions = [one for one in machine.program.find(name) if _accepts(one, len(arguments))]
     mine = [one for one in functions if isinstance(owner, RecordValue) and one.owner == owner.type]
     functions = mine[:1] or functions
     if len(functions) == 1 and not isinstance(owner, Tensor):

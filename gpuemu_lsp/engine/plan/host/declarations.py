@@ -88,6 +88,8 @@ def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node 
         lengths.append(value if isinstance(value, Polynomial) else None)
         inner = inner.child_by_field_name("declarator")
     given = machine.evaluate(machine, value_node) if value_node is not None else None
+    if isinstance(given, RecordValue) and value_node is not None and value_node.type == "initializer_list":
+        given = _with_scaled_sizes(machine, given, value_node, name)
     is_pointer = inner is not None and inner.type == "pointer_declarator"
     size_of = machine.size_of(type_text)
     if is_pointer or element_type(type_text) is None or size_of is None:
@@ -103,6 +105,17 @@ def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node 
             machine.store(pointer, value)
         machine.struct_cells[pointer.allocation or 0] = machine.declare(f"{name}[]", RecordValue("array", given.fields))
     return machine.typed(Pointer(pointer.allocation, ZERO), type_text)
+
+
+def _with_scaled_sizes(machine: Machine, given: RecordValue, node: Node, name: str) -> RecordValue:
+    """Return the elements of an array, where sizes written as numbers may be smaller."""
+    written = [text(one) for one in node.named_children]
+    if len(written) != len(given.fields):
+        return given
+    scaled = {
+        key: machine.scaled(name, value, one) for (key, value), one in zip(given.fields.items(), written, strict=True)
+    }
+    return RecordValue(given.type, scaled, given.template)
 
 
 def _initial(machine: Machine, type_text: str, node: Node | None, is_pointer: bool, name: str) -> Value:

@@ -91,7 +91,7 @@ def _identifier(machine: Machine, node: Node) -> Value:
             return machine.evaluate(machine, inner)
         return Unknown(found)
     base = name.split("::")[-1]
-    if base in machine.program.functions or base in machine.program.kernels:
+    if machine.program.find(base) or base in machine.program.kernels:
         return HostFunctionName(base)
     if base in _LIMITS:
         return number(_LIMITS[base])

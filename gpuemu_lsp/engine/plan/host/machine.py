@@ -14,7 +14,8 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     Polynomial,
     add,
     divide,
-    extreme,
+    least,
+    most,
     multiply,
     number,
     substitute,
@@ -129,15 +130,19 @@ class Machine:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        if self.globals is None or name not in self.program.variables or name in self.program.constants:
+        if self.globals is None or name in self.program.constants:
+            return None
+        found = self.program.variable(name)
+        if found is None:
             return None
         if name not in self.globals:
-            outer, self.scopes = self.scopes, [self.globals]
+            outer, self.scopes, program = self.scopes, [self.globals], self.program
             self.globals[name] = ""
+            self.program = found[0]
             try:
-                self.execute(self, self.program.variables[name])
+                self.execute(self, found[1])
             finally:
-                self.scopes = outer
+                self.scopes, self.program = outer, program
         return self.globals[name] or None
 
     @contextmanager
@@ -356,24 +361,6 @@ def bounds(value: Value) -> tuple[Polynomial | None, Polynomial | None]:
     if isinstance(value, Ranged):
         return value.low, value.high
     return None, None
-
-
-def least(one: Polynomial, other: Polynomial) -> Polynomial:
-    return _extreme("min", one, other)
-
-
-def most(one: Polynomial, other: Polynomial) -> Polynomial:
-    return _extreme("max", one, other)
-
-
-def _extreme(name: str, one: Polynomial, other: Polynomial) -> Polynomial:
-    difference = add(one, other, -1)
-    # Sizes are positive: `n - 1` is not below 0.
-    signs = {coefficient > 0 for factors, coefficient in difference.terms if factors}
-    if difference.constant is None and len(signs) == 1:
-        larger = one if signs == {True} else other
-        return larger if name == "max" else (other if larger is one else one)
-    return extreme(name, one, other)
 
 
 def _with(value: Value, path: tuple[str, ...], inner: Value) -> Value:

@@ -79,8 +79,17 @@ def _arguments(machine: Machine, node: Node | None) -> list[Value]:
     if node is None:
         return []
     if node.type in ("argument_list", "initializer_list"):
-        return [machine.evaluate(machine, one) for one in node.named_children]
+        return [machine.evaluate(machine, one) for one in node.named_children if one.type != "comment"]
     return [machine.evaluate(machine, node)]
+
+
+def listed_numbers(machine: Machine, node: Node, name: str) -> list[Value]:
+    """Return the values of a list; those of a list of sizes, written as numbers, may be smaller."""
+    values = _arguments(machine, node)
+    if node.type == "initializer_list":
+        written = [text(one) for one in node.named_children if one.type != "comment"]
+        values = [machine.scaled(name, value, one) for value, one in zip(values, written, strict=True)]
+    return values
 
 
 def _dim3(machine: Machine, node: Node | None) -> Value:
@@ -106,7 +115,7 @@ def vector(machine: Machine, kind: str, element: str, node: Node | None, name: s
     if node is not None and node.type not in ("argument_list", "initializer_list"):
         value = machine.evaluate(machine, node)
         return value if isinstance(value, RecordValue) else vector(machine, kind, element, None, name)
-    values = _arguments(machine, node)
+    values = listed_numbers(machine, node, name) if node is not None else []
     space = "device" if kind == "device_vector" else "host"
     if node is not None and node.type == "initializer_list":
         listed, length = values, number(len(values))
@@ -134,6 +143,9 @@ def make_vector(
         machine.set_contents(pointer, Contents())
         for value in values:
             machine.store(pointer, value)
+        if length.constant == len(values):
+            fields = {f"[{index}]": value for index, value in enumerate(values)}
+            machine.struct_cells[pointer.allocation or 0] = machine.declare(f"{name}[]", RecordValue("array", fields))
     data = machine.typed(pointer, element)
     return RecordValue("vector", {"data": data, "size": length})
 

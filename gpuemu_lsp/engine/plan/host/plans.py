@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
 from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, rounds_up, tile_sizes
+from gpuemu_lsp.engine.plan.host.preference import is_refuted, preference
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch, host_launches, is_complete, is_copied_back
 from gpuemu_lsp.engine.plan.host.symbolic import (
     UNKNOWN_OFFSET,
@@ -92,7 +93,7 @@ def host_plan(context: KernelContext) -> HostPlan | None:
     complete = [one for one in found if is_complete(one.launch)]
     suited = [one for one in complete if _is_instance(context, _template_of(context, one.launch))]
     opened: HostPlan | None = None
-    for one in sorted(suited, key=lambda one: (_is_refuted(one), _open_symbols(one))):
+    for one in sorted(suited, key=preference):
         try:
             made = _built(context, one)
         except (TooComplexError, ValueError):
@@ -122,15 +123,6 @@ def _template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
             break
         given.append(found)
     return tuple(given)
-
-
-def _open_symbols(one: ReadHostLaunch) -> int:
-    names = {name for extent in (*one.launch.grid, *one.launch.block) if extent is not None for name in symbols(extent)}
-    return sum(one.run.symbols[name].origin == "computed" for name in names)
-
-
-def _is_refuted(one: ReadHostLaunch) -> bool:
-    return any(condition.value is False for condition in one.launch.conditions)
 
 
 def _is_instance(context: KernelContext, template: tuple[str, ...]) -> bool:
@@ -192,7 +184,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         hidden=frozenset(hidden),
         host=True,
         open_lengths=building.open,
-        refuted=_is_refuted(one),
+        refuted=is_refuted(one),
         branches=tuple(_branch_values(building)),
         program_sizes=sizes,
         divisors={

@@ -42,7 +42,7 @@ def interpret(
     If ``scalable`` has ``*``, large constants become symbols, except those of the other names in it and of the names
     in device code, ``device``.
     """
-    machine = Machine(program, evaluate, execute, call, call_function, scalable, device)
+    machine = Machine(root.unit or program, evaluate, execute, call, call_function, scalable, device)
     machine.function, machine.path = root.name, root.path
     machine.globals = {} if root.name == "main" else None
     try:
@@ -61,18 +61,22 @@ def interpret(
 
 def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     """Return the functions from which a launch of some kernels is reached and that no other function calls."""
-    functions = [one for listed in program.functions.values() for one in listed]
+    units = (program, *program.linked)
+    functions = [one for unit in units for listed in unit.functions.values() for one in listed]
     words = {id(one): set(_WORD.findall(one.node.text or b"")) for one in functions}
+    own = {id(one) for listed in program.functions.values() for one in listed}
     wanted = {name.encode() for name in kernels}
     macros = {
         name.encode()
-        for name, known in program.macros.definitions.items()
+        for unit in units
+        for name, known in unit.macros.definitions.items()
         if any("<<<" in macro.body or "cudaLaunch" in macro.body for macro in known)
     }
     reached = {
         id(one): one
         for one in functions
-        if words[id(one)] & wanted and (_launches(one) or not macros.isdisjoint(words[id(one)]))
+        # A kernel of the same name in another translation unit is another kernel.
+        if id(one) in own and words[id(one)] & wanted and (_launches(one) or not macros.isdisjoint(words[id(one)]))
     }
     direct = list(reached.values())
     waiting = list(direct)

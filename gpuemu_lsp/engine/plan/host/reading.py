@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
 from gpuemu_lsp.engine.plan.host.symbolic import number, substitute, symbols
-from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostFunction, HostProgram, program_of
+from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
+from gpuemu_lsp.engine.plan.host.translation_units import calling_units, unit_of
 from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
 from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, sources_near
-from gpuemu_lsp.engine.source.host.constants import file_constants
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, decode
@@ -39,10 +39,10 @@ class ReadHostLaunch:
 class _HostReading:
     """Interpretations of a program, by entry point and the constants that are symbols."""
 
-    def __init__(self, views: DeviceViews) -> None:
-        constants = file_constants(views.files, views.macros)
-        files = [HostFile(file.path, file.text.code) for file in views.files]
-        self.program: HostProgram = program_of(files, views.macros, constants)
+    def __init__(self, views: DeviceViews, others: Sequence[DeviceViews] = ()) -> None:
+        self.program: HostProgram = unit_of(views)
+        link([self.program, *map(unit_of, others)])
+        self._paths = frozenset(file.path for file in views.files)
         code = _DIRECTIVE.sub("", "\n".join((views.view, *views.headers.values())))
         self._device = views.macros.expand(frozenset(WORD.findall(code)))
         self._runs: dict[tuple[object, ...], HostRun] = {}
@@ -57,25 +57,29 @@ class _HostReading:
     def _launches(self, kernel: str) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
             run = self._run(root, frozenset())
-            mine = [launch for launch in run.launches if launch.kernel == kernel]
+            mine = self._of(run, kernel)
             for level in ("*", "**") if any(map(_is_large, mine)) else ():
                 scaled = self._scaled(root, kernel, level)
                 if scaled is None:
                     break
                 run, mine = scaled
-                if not any(_is_large_scaled(launch, run) for launch in mine):
+                if not all(_is_large_scaled(launch, run) for launch in mine):
                     break
             found = [ReadHostLaunch(launch, run) for launch in mine if not _is_large(launch, 4)]
             yield from found
             if any(is_complete(one.launch) for one in found):
                 return
 
+    def _of(self, run: HostRun, kernel: str) -> list[HostLaunch]:
+        """Return the launches of a kernel; one of its name in another translation unit is another kernel."""
+        return [launch for launch in run.launches if launch.kernel == kernel and launch.path in self._paths]
+
     def _scaled(self, root: HostFunction, kernel: str, level: str) -> tuple[HostRun, list[HostLaunch]] | None:
         """Return the launches with large constants as symbols; None if they determine blocks or instances."""
         excluded: frozenset[str] = frozenset()
         for _ in range(_ATTEMPTS):
             run = self._run(root, frozenset({level}) | excluded)
-            mine = [launch for launch in run.launches if launch.kernel == kernel]
+            mine = self._of(run, kernel)
             fixed = _fixed(mine, run)
             if not fixed:
                 return run, mine
@@ -97,7 +101,7 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
     if not source.path:
         return ()
     views = device_views(source.path, source.text, include_dirs)
-    found = _known_readings.get(views, lambda: _HostReading(views)).launches(kernel)
+    found = _reading(views, kernel, include_dirs).launches(kernel)
     if found:
         return found
     name, tried = kernel.encode(), 0
@@ -110,11 +114,16 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
             continue
         tried += 1
         others = device_views(candidate, decode(content.raw), include_dirs)
-        reading = _known_readings.get(others, lambda others=others: _HostReading(others))  # type: ignore[misc]
-        there = reading.launches(kernel)
+        there = _reading(others, kernel, include_dirs).launches(kernel)
         if there:
             return tuple(ReadHostLaunch(one.launch, one.run, candidate) for one in there)
     return ()
+
+
+def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _HostReading:
+    """Return the interpretations of the program with a file's launches of a kernel."""
+    others = calling_units(views, kernel, include_dirs)
+    return _known_readings.get((views, *others), lambda: _HostReading(views, others))
 
 
 def is_complete(launch: HostLaunch) -> bool:

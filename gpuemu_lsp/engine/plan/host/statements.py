@@ -304,11 +304,9 @@ def _range_loop(machine: Machine, node: Node) -> str | None:
     with machine.scope():
         source = machine.evaluate(machine, node.child_by_field_name("right"))
         name = declared_name(node.child_by_field_name("declarator"))
-        values: list[Value] = [Unknown()]
-        if isinstance(source, RecordValue):
-            elements = [value for key, value in source.fields.items() if key.startswith("[")]
-            values = elements or values
-        for value in values[:_MAX_ITERATIONS]:
+        values: list[Value] = _elements(machine, source) or [Unknown()]
+        # As of other loops, the first iteration and the last.
+        for value in values if len(values) < _MAX_ITERATIONS else (values[0], values[-1]):
             if isinstance(value, Unknown) and is_integer_type(machine.type_of(text(node.child_by_field_name("type")))):
                 value = machine.unknown(name, "computed")
             machine.declare(name, value)
@@ -316,6 +314,16 @@ def _range_loop(machine: Machine, node: Node) -> str | None:
             if _scoped(machine, body) in _ENDS:
                 break
     return None
+
+
+def _elements(machine: Machine, source: Value) -> list[Value]:
+    """Return the elements of a list, an array or a vector of which each is known."""
+    if isinstance(source, RecordValue) and source.type == "vector":
+        source = source.fields.get("data", source)
+    if isinstance(source, Pointer):
+        cell = machine.struct_cells.get(source.allocation or 0)
+        source = machine.held(cell) if cell is not None and source.offset == ZERO else source
+    return [value for key, value in source.fields.items() if key[0] == "["] if isinstance(source, RecordValue) else []
 
 
 def _alias(machine: Machine, node: Node) -> str | None:

@@ -220,3 +220,23 @@ def _term_text(factors: tuple[Atom, ...], coefficient: int) -> str:
         return str(coefficient)
     product = " * ".join(map(_atom_text, factors))
     return product if coefficient == 1 else f"-{product}" if coefficient == -1 else f"{coefficient} * {product}"
+
+
+def least(one: Polynomial, other: Polynomial) -> Polynomial:
+    """Return the smaller of two sizes, which are positive."""
+    return _extreme_size("min", one, other)
+
+
+def most(one: Polynomial, other: Polynomial) -> Polynomial:
+    """Return the larger of two sizes, which are positive."""
+    return _extreme_size("max", one, other)
+
+
+def _extreme_size(name: str, one: Polynomial, other: Polynomial) -> Polynomial:
+    difference = add(one, other, -1)
+    # Sizes are positive: `n - 1` is not below 0.
+    signs = {coefficient > 0 for factors, coefficient in difference.terms if factors}
+    if difference.constant is None and len(signs) == 1:
+        larger = one if signs == {True} else other
+        return larger if name == "max" else (other if larger is one else one)
+    return extreme(name, one, other)

@@ -30,6 +30,8 @@ class HostFunction:
     parameters: tuple[Node, ...]
     template: tuple[tuple[str, Node | None], ...] = ()
     owner: str | None = None
+    unit: HostProgram | None = field(default=None, compare=False, repr=False)
+    """The program whose macros, constants and types its body uses."""
 
     @property
     def body(self) -> Node | None:
@@ -58,6 +60,34 @@ class HostProgram:
     aliases: dict[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
     kernels: frozenset[str] = frozenset()
+    prototypes: set[str] = field(default_factory=set)
+    """Names of functions that are declared, without a body."""
+    linked: tuple[HostProgram, ...] = ()
+    """Other translation units of the same program: they call functions of this one, or define what it calls."""
+
+    def find(self, name: str) -> list[HostFunction]:
+        """Return the functions of a name: this unit's, or those that other units of the program define."""
+        found = self.functions.get(name)
+        if found or name not in self.prototypes:
+            return found or []
+        return [one for unit in self.linked for one in unit.functions.get(name, ())]
+
+    def variable(self, name: str) -> tuple[HostProgram, Node] | None:
+        """Return the declaration of a variable at namespace scope, with its unit; a definition if there is one."""
+        units = [(unit, unit.variables[name]) for unit in (self, *self.linked) if name in unit.variables]
+        defined = [
+            one
+            for one in units
+            if not (one[1].text or b"").startswith(b"extern")
+            or any(each.type == "init_declarator" for each in one[1].children_by_field_name("declarator"))
+        ]
+        return next(iter(defined or units), None) if name in self.variables else None
+
+
+def link(units: Sequence[HostProgram]) -> None:
+    """Make translation units know each other's functions and variables."""
+    for unit in units:
+        unit.linked = tuple(one for one in units if one is not unit)
 
 
 def program_of(files: Sequence[HostFile], macros: MacroTable, constants: Mapping[str, str]) -> HostProgram:
@@ -98,15 +128,19 @@ def _declare(
             for one in (listed.named_children if listed is not None else ())
             if one.type in ("parameter_declaration", "optional_parameter_declaration") and text(one) != "void"
         )
-        program.functions.setdefault(name, []).append(HostFunction(name, node, path, parameters, template, owner))
+        program.functions.setdefault(name, []).append(
+            HostFunction(name, node, path, parameters, template, owner, program)
+        )
     elif node.type in ("struct_specifier", "class_specifier"):
         name_node = node.child_by_field_name("name")
         if name_node is not None and node.child_by_field_name("body") is not None:
             program.structs.setdefault(text(name_node), node)
             program.templates.setdefault(text(name_node), template)
-    elif node.type == "declaration":
+    elif node.type in ("declaration", "field_declaration"):
         for one in node.children_by_field_name("declarator"):
             name = declared_name(one)
+            if _declares_function(one):
+                program.prototypes.add(name)
             kinds = ("init_declarator", "array_declarator", "pointer_declarator", "identifier")
             if name and owner is None and one.type in kinds and not _DEVICE.search(text(node)):
                 program.variables.setdefault(name, node)
@@ -140,7 +174,7 @@ def _declarations(
         if here.type in _FUNCTION_TYPES:
             yield here, parameters, inside
             continue
-        if here.type in ("declaration", "alias_declaration", "type_definition"):
+        if here.type in ("declaration", "field_declaration", "alias_declaration", "type_definition"):
             yield here, parameters, inside
         if here.type in _INNER or here.type == "type_definition":
             pending += [(child, parameters, inside) for child in here.named_children]
@@ -158,6 +192,15 @@ def template_parameters(node: Node) -> tuple[tuple[str, Node | None], ...]:
             name = declarator or next((child for child in one.named_children if child.type == "type_identifier"), None)
         found.append((text(name).split("=")[0].strip() if name is not None else "", default))
     return tuple(found)
+
+
+def _declares_function(node: Node) -> bool:
+    while node.type in ("pointer_declarator", "reference_declarator"):
+        inner = node.child_by_field_name("declarator") or next(iter(node.named_children), None)
+        if inner is None:
+            return False
+        node = inner
+    return node.type == "function_declarator"
 
 
 def _function_declarator(node: Node) -> Node | None:

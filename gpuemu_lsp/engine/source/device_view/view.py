@@ -69,8 +69,8 @@ def device_views(
     return _known_views.get(key, lambda: _device_views(path, main, headers, include_dirs, options))
 
 
-# A check reads a file once for each of its kernels, and for each stage of the check.
-_known_views: Memo[DeviceViews] = Memo(2)
+# A check reads a file once for each of its kernels, and for each stage of the check, with the files that launch them.
+_known_views: Memo[DeviceViews] = Memo(8)
 
 
 def _device_views(

@@ -13,16 +13,17 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.source.headers.search_folders import TOP
 
-_SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp"})
+_SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
 _LAUNCHES = re.compile(b"<<<|cudaLaunch")
 _LAUNCHED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<,]")
 """The lookbehind anchors matches at the start of a word; without it a long word takes quadratic time."""
+_CALLED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<(]")
 _MAX_LEVELS = 4
 _MAX_FILES = 400
 _MAX_FOLDERS = 1000
@@ -45,22 +46,41 @@ def content(path: str) -> bytes | None:
 
 def launched_names(path: str) -> frozenset[bytes]:
     """Return the names in a file that may be kernels it launches; empty for a file without launches."""
+    return _names(path, _launched, _known)
+
+
+def called_names(path: str) -> frozenset[bytes]:
+    """Return the names in a file that may be functions it calls, declares or defines."""
+    return _names(path, _called, _known_calls)
+
+
+def _launched(text: bytes) -> frozenset[bytes]:
+    return frozenset(_LAUNCHED.findall(text)) if _LAUNCHES.search(text) else frozenset()
+
+
+def _called(text: bytes) -> frozenset[bytes]:
+    return frozenset(_CALLED.findall(text))
+
+
+def _names(path: str, read: Callable[[bytes], frozenset[bytes]], known_names: _NamesByPath) -> frozenset[bytes]:
     stamp = _stamp(path)
-    known = _known.get(path)
+    known = known_names.get(path)
     if known is not None and known[0] == stamp:
         return known[1]
     text = None if stamp is None else _content(path)
-    names = frozenset(_LAUNCHED.findall(text)) if text is not None and _LAUNCHES.search(text) else frozenset()
+    names = read(text) if text is not None else frozenset()
     if stamp is not None and time.time() - stamp[-1] / 1e9 > _SETTLED_SECONDS:
-        while len(_known) >= _KEPT:
-            _known.pop(next(iter(_known)), None)
-        _known[path] = (stamp, names)
+        while len(known_names) >= _KEPT:
+            known_names.pop(next(iter(known_names)), None)
+        known_names[path] = (stamp, names)
     return names
 
 
 _Stamp: TypeAlias = tuple[int, int, int, int]
 """Inode, size, modification and status change time (nanoseconds) of a file."""
-_known: dict[str, tuple[_Stamp, frozenset[bytes]]] = {}
+_NamesByPath: TypeAlias = dict[str, tuple[_Stamp, frozenset[bytes]]]
+_known: _NamesByPath = {}
+_known_calls: _NamesByPath = {}
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
 
-from gpuemu_lsp.engine.plan.host.device_functions import DEVICE_FUNCTIONS
+from gpuemu_lsp.engine.plan.host.libraries.device_functions import DEVICE_FUNCTIONS
+from gpuemu_lsp.engine.plan.host.libraries.tensors import (
+    TENSOR_FUNCTIONS,
+    TENSOR_METHODS,
+    Handler,
+    Method,
+    tensor_size,
+)
 from gpuemu_lsp.engine.plan.host.machine import Machine, pointee
 from gpuemu_lsp.engine.plan.host.objects import make_vector
 from gpuemu_lsp.engine.plan.host.symbolic import (
@@ -19,7 +25,6 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     extreme,
     multiply,
     number,
-    symbol,
 )
 from gpuemu_lsp.engine.plan.host.values import (
     Contents,
@@ -34,17 +39,20 @@ from gpuemu_lsp.engine.plan.host.values import (
     Value,
 )
 
-_Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
-_Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | None, tuple[str, ...]], Value | None]"
 HARMLESS = frozenset({
     "free", "cudaFree", "cudaFreeHost", "cudaFreeAsync", "srand", "time", "fprintf", "puts", "fflush",
     "cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaSetDevice", "cudaGetDevice", "delete",
 "fwrite", "memcmp", "strcmp", "fclose",
 })  # fmt: skip
+NAMESPACED = frozenset({
+    "iota", "fill", "generate", "fill_n", "generate_n", "empty", "zeros", "ones", "full", "rand_like", "empty_like",
+    "zeros_like", "ones_like", "full_like", "move", "forward",
+})  # fmt: skip
+"""Functions of libraries that are called with their namespace."""
 _RAND = Ranged(ZERO, number((1 << 31) - 1))
 
 
-def _allocate(space: str) -> _Handler:
+def _allocate(space: str) -> Handler:
     def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
         if len(values) >= 2 and isinstance(values[0], Lvalue):
             _store_allocation(machine, values[0], machine.integer(values[1]), space)
@@ -158,7 +166,7 @@ def _scanf(machine: Machine, values: list[Value], template: tuple[str, ...], nam
     return Unknown()
 
 
-def _extreme_of(kind: str) -> _Handler:
+def _extreme_of(kind: str) -> Handler:
     def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
         numbers = [machine.integer(value) for value in values]
         if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
@@ -178,7 +186,7 @@ def _ceil(machine: Machine, values: list[Value], template: tuple[str, ...], name
     return value
 
 
-def _real_function(function: Callable[..., float]) -> _Handler:
+def _real_function(function: Callable[..., float]) -> Handler:
     def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
         known = [_float(value) for value in values]
         if any(value is None for value in known):
@@ -222,41 +230,6 @@ def _fill(machine: Machine, values: list[Value], template: tuple[str, ...], name
     return Unknown()
 
 
-def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    base = name.split("::")[-1]
-    first = values[0] if values else Unknown()
-    kind = {"zeros": Contents("any", ZERO, ONE), "zeros_like": Contents("any", ZERO, ONE)}.get(base)
-    contents = kind or (Contents() if base.startswith("empty") else Contents("any"))
-    made = machine.allocate(machine.hint or "tensor", None, "device", contents)
-    sizes: tuple[Polynomial, ...] | None = None
-    elements: Polynomial | None = None
-    if isinstance(first, Tensor):
-        sizes, elements = first.sizes, tensor_elements(machine, first)
-    elif isinstance(first, RecordValue) and first.type == "list":
-        known = [machine.integer(value) for value in first.fields.values()]
-        if all(value is not None for value in known):
-            sizes = tuple(value for value in known if value is not None)
-            elements = ONE
-            for size in sizes:
-                elements = multiply(elements, size)
-    elif isinstance(first, Polynomial):
-        sizes, elements = (first,), first
-    allocation = made.allocation or 0
-    machine.heap[allocation] = replace(machine.heap[allocation], elements=elements)
-    return Tensor(machine.hint or "tensor", allocation, sizes)
-
-
-def tensor_elements(machine: Machine, tensor: Tensor) -> Polynomial | None:
-    """Return the number of elements of a tensor, a new symbol if the program does not say it."""
-    known = machine.heap[tensor.allocation]
-    if known.elements is None and tensor.sizes is None:
-        count = machine.unknown(f"{tensor.name}_numel", "parameter")
-        machine.heap[tensor.allocation] = replace(known, elements=count)
-        machine.numels[str(count)] = tensor.name
-        return count
-    return known.elements
-
-
 def _method_data(
     machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
@@ -275,39 +248,8 @@ def _method_size(
     if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("size", Unknown())
     if isinstance(owner, Tensor) and values and isinstance(values[0], Polynomial):
-        index = values[0].constant
-        if owner.sizes is not None and index is not None and -len(owner.sizes) <= index < len(owner.sizes):
-            return owner.sizes[index]
-        key = f"{owner.name}_size_{index}".replace("-", "m")
-        if key not in machine.known:
-            machine.unknown(key, "parameter")
-        return symbol(key)
+        return tensor_size(machine, owner, values[0].constant)
     return None
-
-
-def _method_numel(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    return tensor_elements(machine, owner) if isinstance(owner, Tensor) else None
-
-
-def _method_dim(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    if not isinstance(owner, Tensor):
-        return None
-    if owner.sizes is not None:
-        return number(len(owner.sizes))
-    key = f"{owner.name}_dim"
-    if key not in machine.known:
-        machine.unknown(key, "parameter")
-    return symbol(key)
-
-
-def _method_same(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    return owner if isinstance(owner, Tensor) else None
 
 
 def _method_resize(
@@ -338,7 +280,7 @@ def _method_push(
     return None
 
 
-LIBRARY: dict[str, _Handler] = {
+LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(("cudaMalloc", "cudaMallocAsync", "cuMemAlloc"), _allocate("device")),
     "cudaMallocManaged": _allocate("managed"),
     **dict.fromkeys(("cudaMallocHost", "cudaHostAlloc"), _allocate("host")),
@@ -363,16 +305,12 @@ LIBRARY: dict[str, _Handler] = {
     **DEVICE_FUNCTIONS,
     "cudaHostGetDevicePointer": _host_pointer,
     **dict.fromkeys(("iota", "fill", "generate", "fill_n", "generate_n"), _fill),
-    **dict.fromkeys(
-        ("empty", "zeros", "ones", "full", "rand_like", "empty_like", "zeros_like", "ones_like", "full_like"), _tensor
-    ),
+    **TENSOR_FUNCTIONS,
 }
-METHODS: dict[str, _Method] = {
+METHODS: dict[str, Method] = {
     **dict.fromkeys(("data", "data_ptr", "begin", "const_data_ptr", "mutable_data_ptr", "get"), _method_data),
     "size": _method_size,
-    "numel": _method_numel,
-    **dict.fromkeys(("dim", "ndimension"), _method_dim),
-    **dict.fromkeys(("contiguous", "cuda"), _method_same),
+    **TENSOR_METHODS,
     "resize": _method_resize,
     **dict.fromkeys(("push_back", "emplace_back", "insert"), _method_push),
 }

@@ -1,0 +1,1 @@
+"""Functions of libraries in host code: CUDA, C and C++, thrust, PyTorch."""

@@ -1,0 +1,94 @@
+"""Translation units of a program that call the functions of a unit with launches.
+
+A launch is often in a function whose callers, with the sizes, are in another file: ``main`` calls ``run`` of another
+source, a test calls a function of a library. As for a linker, a file calls such a function if it declares it without
+defining it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from gpuemu_lsp.engine.plan.host.program import roots
+from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostProgram, link, program_of
+from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_dirs
+from gpuemu_lsp.engine.source.headers.includes import load
+from gpuemu_lsp.engine.source.headers.nearby_sources import called_names, sources_near
+from gpuemu_lsp.engine.source.host.constants import file_constants
+from gpuemu_lsp.engine.source.preprocessor.lexer import decode
+
+_SOURCES = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
+_MAX_LEVELS = 3
+_MAX_CALLERS = 2
+"""Files that call a function: a second one may reach the launch where the first does not."""
+_MAX_READ = 8
+
+
+def unit_of(views: DeviceViews) -> HostProgram:
+    """Return the host code of a file with its headers."""
+    files = [HostFile(file.path, file.text.code) for file in views.files]
+    return program_of(files, views.macros, file_constants(views.files, views.macros))
+
+
+def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, ...]:
+    """Return the other files that lead to the launches of a kernel in a file, those that call it first.
+
+    Parameters
+    ----------
+    views
+        The file with the launches.
+    kernel
+        Name of the kernel.
+    include_dirs
+        Directories to search for headers.
+    """
+    program = unit_of(views)
+    path = views.files[0].path
+    found: list[DeviceViews] = []
+    linked = [program]
+    candidates = [one for one in sources_near(path) if Path(one).suffix in _SOURCES]
+    seen = {file.path for file in views.files}
+    tops = _tops(program, kernel)
+    for _ in range(_MAX_LEVELS):
+        if not tops:
+            break
+        made = list(_callers(tops, (one for one in candidates if one not in seen), include_dirs))
+        if not made:
+            break
+        for others, unit in made:
+            found.append(others)
+            linked.append(unit)
+            seen.add(others.files[0].path)
+        link(linked)
+        tops = _tops(program, kernel)
+    return tuple(found)
+
+
+def _tops(program: HostProgram, kernel: str) -> frozenset[str]:
+    """Return the functions that lead to a launch and that nothing calls; none if ``main`` does."""
+    names = [one.name for one in roots(program, [kernel])]
+    return frozenset() if "main" in names else frozenset(names)
+
+
+def _callers(
+    names: frozenset[str], candidates: Iterable[str], include_dirs: Sequence[str]
+) -> Iterator[tuple[DeviceViews, HostProgram]]:
+    wanted = {name.encode() for name in names}
+    read = found = 0
+    for candidate in candidates:
+        if wanted.isdisjoint(called_names(candidate)):
+            continue
+        content = load(candidate)
+        if content is None:
+            continue
+        read += 1
+        if read > _MAX_READ or found == _MAX_CALLERS:
+            return
+        text = decode(content.raw)
+        others = device_views(candidate, text, (*include_dirs, *usual_include_dirs(candidate, text)))
+        unit = unit_of(others)
+        declared = names if candidate.endswith(".c") else names & unit.prototypes
+        if declared - unit.functions.keys():
+            found += 1
+            yield others, unit
