@@ -13,7 +13,7 @@ FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 FRAMEWORKS ?= jax
 
 .PHONY: help check corpus corpus-triton test test-frameworks test-numba test-programs test-triton editors editors-tools lint types imports format docs \
-	clean
+	environments clean
 .DEFAULT_GOAL := check
 
 help:  ## list the targets
@@ -33,7 +33,7 @@ test: $(STAMP) lint types imports  ## lint, types, import contracts and all test
 	$(BIN)/pytest tests/editors
 
 test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an environment of their own
-	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini tests/triton
+	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini -n 2 tests/triton
 
 test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
 	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba
@@ -69,6 +69,8 @@ format: $(STAMP)  ## let ruff fix and format
 
 docs: $(STAMP)  ## write the generated pages of docs/
 	$(BIN)/python -m gpuemu_lsp.cli.pages docs
+
+environments: $(STAMP) $(TRITON_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
