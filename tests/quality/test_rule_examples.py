@@ -27,6 +27,8 @@ UNTESTED = {
     "compile/missing-header": "a toolkit without an optional header",
     "numeric/shape-mismatch": "an executor that loses bytes",
     "numeric/regression": "a stored baseline",
+    "numeric/changed-output": "a recorded run",
+    "config/recording-unused": "a recorded run",
     "artifact/regression": "a stored baseline",
     "memory/use-after-free": "a whole program",
     **{rule: "a whole program" for rule in RULES if rule.startswith("api/")},

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.recordings.project_files import sources_of
 from gpuemu_lsp.engine.report.charts import error_map_png
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
@@ -202,7 +203,8 @@ def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
         print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent[:_RECENT])}", file=sys.stderr)
     requests = calls
     for root, kernels in wanted.items():
-        targets = find_targets([str(root)], CheckOptions(executor=options.executor, arch=options.arch))
+        sources = sources_of(root, kernels)
+        targets = find_targets([*sources, str(root)], CheckOptions(executor=options.executor, arch=options.arch))
         if targets is None:
             return None
         found = [request for request in targets.requests if request.spec.name in kernels]

@@ -7,14 +7,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.jobs.run import fingerprinted
+from gpuemu_lsp.engine.project import discover
+from gpuemu_lsp.engine.recordings.model import RecordingError
+from gpuemu_lsp.engine.recordings.project_files import recording_path
+from gpuemu_lsp.engine.recordings.writing import RecordingWriter
 from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.runtime.findings import has_errors
 from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
+from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, nvcc_command
 
 
@@ -27,11 +33,20 @@ def nvcc(arguments: Sequence[str]) -> int:
         return EXIT_USAGE
 
 
-def run(words: Sequence[str], seconds: float, form: str, output: Path | None, *, leaks: bool = False) -> int:
+def run(
+    words: Sequence[str],
+    seconds: float,
+    form: str,
+    output: Path | None,
+    *,
+    leaks: bool = False,
+    record: str | None = None,
+) -> int:
     """Run a program and check its launches; return its exit status, or the code of the first problem.
 
     ``words`` are sources and arguments, or a program and its arguments. Standard output is the program's: the result
-    goes to standard error, or to ``output``.
+    goes to standard error, or to ``output``. ``record`` is the file of the recording, empty for that of the program in
+    its project, None for none.
     """
     sources = [word for word in words if word.endswith((".cu", ".cpp", ".cc"))]
     sources = list(words[: len(sources)]) if words[0] in sources else []
@@ -43,14 +58,38 @@ def run(words: Sequence[str], seconds: float, form: str, output: Path | None, *,
             if status:
                 print("gpuemu: the program was not built.", file=sys.stderr)
                 return EXIT_USAGE
+        command = [str(program.absolute()), *words[max(len(sources), 1) :]]
         try:
-            result = run_program(
-                [str(program.absolute()), *words[max(len(sources), 1) :]], RunLimits(seconds), leaks=leaks
-            )
+            if record is None:
+                result = run_program(command, RunLimits(seconds), leaks=leaks)
+            else:
+                path = Path(record) if record else _recording_path(sources, program)
+                result = _recorded(command, RunLimits(seconds), path, program.name, leaks=leaks)
+        except RecordingError as error:
+            print(f"gpuemu: {error}", file=sys.stderr)
+            return EXIT_USAGE
         except OSError as error:
             print(f"gpuemu: {program}: {error.strerror}", file=sys.stderr)
             return EXIT_USAGE
     return _report(result, form, output)
+
+
+def _recording_path(sources: Sequence[str], program: Path) -> Path:
+    """Return the file of a program's recording: in its project, else in the folder of its first source."""
+    folder = Path(sources[0]).absolute().parent if sources else Path.cwd()
+    config = discover(folder)
+    return recording_path(config.parent if config is not None else folder, program.name)
+
+
+def _recorded(command: Sequence[str], limits: RunLimits, path: Path, program: str, *, leaks: bool) -> ProgramRun:
+    """Run a program and write its recording; what the recording lacks is among the notes of the result."""
+    with RecordingWriter(path) as writer:
+        recorder = LaunchRecorder(writer, program)
+        result = run_program(command, limits, leaks=leaks, recorder=recorder)
+        recording = recorder.finish()
+    count = len(recording.launches)
+    note = f"recorded {count} {'launch' if count == 1 else 'launches'} of {len(recording.kernels)} kernels in {path}"
+    return replace(result, notes=(*result.notes, note, *recording.notes))
 
 
 def run_python_program(words: Sequence[str], form: str, output: Path | None, *, module: bool) -> int:

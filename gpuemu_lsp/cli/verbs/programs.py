@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from gpuemu_lsp.cli.arguments import Verbs, positive
+from gpuemu_lsp.engine.recordings.project_files import SUFFIX
 
 RUN_EXIT_CODES = (
     "Exit codes: the program's own if every launch was checked and nothing was found; 1 error findings; 2 it could "
@@ -22,7 +23,7 @@ def add(verbs: Verbs) -> None:
     )
     run.add_argument(
         "program",
-        nargs="+",
+        nargs="*",
         metavar="PROGRAM",
         help="a program built by `gpuemu nvcc`, .cu files, or a Python script, and after -- its arguments",
     )
@@ -30,10 +31,18 @@ def add(verbs: Verbs) -> None:
     run.add_argument(
         "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"
     )
+    run.add_argument(
+        "--record",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="record the launches, for checks of the kernels that gpuemu.toml does not mention; FILE ends in "
+        f"{SUFFIX} (default: .gpuemu/recordings/PROGRAM{SUFFIX} in the project)",
+    )
     run.add_argument("--leaks", action="store_true", help="report memory that the program does not free")
     run.add_argument("--format", choices=("text", "json"), default="text", help="format of the result")
     run.add_argument("--output", type=Path, metavar="FILE", help="write the result to FILE instead of standard error")
-    run.set_defaults(run=_run)
+    run.set_defaults(run=_run, parser=run)
 
     nvcc = verbs.add_parser(
         "nvcc", help="compile like nvcc, for `gpuemu run`: make NVCC='gpuemu nvcc'", add_help=False, prefix_chars="\0"
@@ -45,10 +54,17 @@ def add(verbs: Verbs) -> None:
 def _run(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.run import run, run_python_program
 
-    if options.module or options.program[0].endswith(".py"):
-        return run_python_program(options.program, options.format, options.output, module=options.module)
-
-    return run(options.program, options.timeout, options.format, options.output, leaks=options.leaks)
+    words, record = options.program, options.record
+    if record and not record.endswith(SUFFIX):
+        # `--record prog.cu`: the option has no value, and the program follows.
+        words, record = [record, *words], ""
+    if not words:
+        options.parser.error("PROGRAM is missing")
+    if options.module or words[0].endswith(".py"):
+        if record is not None:
+            options.parser.error("--record is for CUDA programs; launches of Python programs are not recorded")
+        return run_python_program(words, options.format, options.output, module=options.module)
+    return run(words, options.timeout, options.format, options.output, leaks=options.leaks, record=record)
 
 
 def _nvcc(options: argparse.Namespace) -> int:

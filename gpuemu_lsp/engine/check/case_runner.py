@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.execution import Argument, Executor, Outcome, Request, Wa
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.fuzz.recorded import reachable_buffers
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor, Subject
@@ -126,6 +127,7 @@ class CaseRunner:
             block=case.block if code is None or code.block is None else code.block,
             shared_bytes=case.shared_bytes if code is None or code.shared_bytes is None else code.shared_bytes,
             arguments=self.arguments(case, packed),
+            reachable=reachable_buffers(self.plan, case),
             translate_seconds=self._translate_seconds(),
         )
 

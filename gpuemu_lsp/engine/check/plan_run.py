@@ -23,6 +23,8 @@ from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequ
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.guessed_launch import claim_on_guessed_launch, not_checked
 from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, independent_of_values, is_judged
+from gpuemu_lsp.engine.check.policies.recorded_launch import claim_on_recorded_launch, is_judged_in_recording
+from gpuemu_lsp.engine.check.recorded_outputs import changed_outputs
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.execution import Event, Outcome
@@ -158,6 +160,8 @@ class PlanRun:
             return
         found = list(self.examine(case, case_id, outcome, expected))
         # An ignore comment silences a finding, but it cannot make a case pass that did not run to completion.
+        if self.plan.recorded is not None and self.store.optimized and not any(map(_is_error, found)):
+            found += changed_outputs(self.plan, case, case_id, outcome, self.placer)
         if outcome.status == "completed":
             found = [self.context.ignores.apply(finding) for finding in found]
         judged = outcome.status not in ("unsupported", "failed")
@@ -258,6 +262,8 @@ class PlanRun:
         stored_id = case_id if self.store.replayed(case_id) else None
         found = self.judge.compare(case, outcome, expected, stored_id).mismatches
         launch = self.plan.read_launch
+        if self.plan.recorded is not None:
+            return tuple(filter(is_judged_in_recording, found))
         return found if launch is None else tuple(one for one in found if is_judged(one, launch))
 
     def _right_outputs(self) -> set[str]:
@@ -289,6 +295,8 @@ class PlanRun:
 
     def _claimed(self, finding: Finding, case: Case) -> Finding:
         """Return a finding that is not about one access with the severity that its sizes allow."""
+        if self.plan.recorded is not None:
+            return claim_on_recorded_launch(finding, None, self.plan, self.plan.recorded, case)
         if self.plan.read_launch is None:
             return finding
         return claim_on_read_launch(finding, None, self.plan, case) or finding
@@ -296,7 +304,9 @@ class PlanRun:
     def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[tuple[Event, Finding]]:
         for event in self.judge.events(case, outcome):
             finding = self.placer.event(event, case, case_id)
-            if self.plan.read_launch is not None:
+            if self.plan.recorded is not None:
+                yield event, claim_on_recorded_launch(finding, event, self.plan, self.plan.recorded, case)
+            elif self.plan.read_launch is not None:
                 claimed = claim_on_read_launch(
                     finding, event, self.plan, case, lambda: self._independent_accesses(case)
                 )

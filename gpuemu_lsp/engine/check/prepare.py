@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.check.policies.read_launch import claim_before_run
 from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
+from gpuemu_lsp.engine.check.recorded_plans import with_recorded_instances, with_recorded_plans
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
@@ -254,8 +255,10 @@ def _compile_architectures(
             break
         # The PTX shows what the source alone does not, such as the types behind typedefs in the signature.
         if not done.artifacts:
-            resolved = resolve(spec, source, compiled.artifact.entries)
-            done.result = with_compiled_sizes(resolved, compiled.artifact.ptx, compiled.artifact.entries)
+            entries = compiled.artifact.entries
+            resolved = with_recorded_instances(request, source, resolve(spec, source, entries))
+            sized = with_compiled_sizes(resolved, compiled.artifact.ptx, entries)
+            done.result = with_recorded_plans(request, source, sized, entries)
         done.artifacts.append(compiled.artifact)
         for expression in done.result.entries:
             entry = compiled.artifact.entries.get(expression)

@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.check.model import CheckRequest, InputPreview, Replay, St
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes, unoptimized_run
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare, without_optimization
-from gpuemu_lsp.engine.check.replay_store import restored_case
+from gpuemu_lsp.engine.check.replay_store import is_of_plan, restored_case
 from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments
@@ -110,7 +110,7 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
     problems = tuple(finding for finding in prepared.findings if not finding.rule.startswith("artifact/"))
     if prepared.artifact is None:
         return ReopenedCase(problems)
-    plan = next((plan for plan in prepared.plans if plan.dtype == failure.dtype), None)
+    plan = next((plan for plan in prepared.plans if is_of_plan(failure, plan)), None)
     if plan is None:
         why = f"'{failure.kernel}' is no longer checked as {failure.dtype}"
         return ReopenedCase((*problems, _not_replayable(request, prepared, failure, why)))

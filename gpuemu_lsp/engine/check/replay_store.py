@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.size_classes import allows
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.recordings.cases import strategy_parts
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Failure, Store, StoreError, restored
 
@@ -59,6 +60,8 @@ class ReplayStore:
             return []
         cases = []
         for item in stored:
+            if self.plan.recorded is not None and item.failure.minimised_from is not None:
+                continue  # its sizes and values are none of the program's, whose launch is among the cases
             case = restored_case(self.plan, item.failure, self.hints)
             if case is not None and item.failure.optimized == self.optimized:
                 self._replayed[item.case] = item.failure
@@ -97,6 +100,10 @@ class ReplayStore:
             return
         try:
             self.store.mark_fixed(self.plan.kernel, self.plan.dtype, case_id, optimized=self.optimized)
+            if self.plan.recorded is not None:
+                for item in self.store.failures_for(self.plan.kernel, self.plan.dtype):
+                    if item.failure.minimised_from == case_id:
+                        self.store.mark_fixed(self.plan.kernel, self.plan.dtype, item.case, optimized=self.optimized)
         except StoreError as error:
             self._disable(self.store, error)
 
@@ -115,7 +122,7 @@ def restored_case(plan: Plan, failure: Failure, hints: LaunchHints) -> Case | No
 
     A case that the user has ruled out since, by narrower dims or another range of values, would give a false positive.
     """
-    if not _allowed(plan.dims, failure.dims):
+    if not is_of_plan(failure, plan) or not _allowed(plan.dims, failure.dims):
         return None
     # Stored values may lie outside the ranges that the arguments declare now.
     if failure.tensors and failure.source_hash != plan_digest(plan):
@@ -128,6 +135,14 @@ def restored_case(plan: Plan, failure: Failure, hints: LaunchHints) -> Case | No
         return restored(failure, rebuild(plan, key, hints))
     except PlanError:
         return None
+
+
+def is_of_plan(failure: Failure, plan: Plan) -> bool:
+    """Return whether a stored case is one of a plan: of its dtype, and recorded if its launches are."""
+    parts = strategy_parts(failure.key.strategy)
+    if plan.recorded is None or parts is None:
+        return plan.dtype == failure.dtype and plan.recorded is None and parts is None
+    return plan.dtype == failure.dtype and plan.recorded.case(parts[0]) is not None
 
 
 def plan_digest(plan: Plan) -> str:

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import CaseGeometry, ImpossibleError, evaluate_plan
 from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
+from gpuemu_lsp.engine.fuzz.recorded import recorded_case, recorded_cases
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.size_classes import DimSizes
 from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
@@ -48,6 +49,11 @@ def cases(
     """
     hints = hints or LaunchHints()
     dims = size_classes.dim_sizes(plan, hints)
+    if plan.recorded is not None:
+        yield from recorded_cases(
+            plan, plan.recorded, master_seed, count, lambda seed, how: _choose(plan, dims, seed, how, {})[1]
+        )
+        return
     variants = _variants(plan, master_seed, dims)
     fixed = {} if variants is None else variants.fixed
     included = [(dim.spec.name, value) for dim in dims for value in dim.spec.include if dim.spec.name not in fixed]
@@ -78,6 +84,8 @@ def rebuild(plan: Plan, key: CaseKey, hints: LaunchHints | None = None) -> Case:
     PlanError
         If the sizes of the key cannot be launched.
     """
+    if plan.recorded is not None:
+        return recorded_case(plan, plan.recorded, key)
     how = recipe(key.strategy, 0)
     dims = size_classes.dim_sizes(plan, hints or LaunchHints())
     try:

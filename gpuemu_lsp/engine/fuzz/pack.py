@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, Scalar, StructA
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
+from gpuemu_lsp.engine.fuzz.recorded import with_recorded_memory
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg, parameters
 
 _FLOAT_POISON = 0xFF
@@ -26,7 +27,8 @@ def pack_arguments(plan: Plan, case: Case) -> tuple[Argument, ...]:
     Outputs and the gaps of strided tensors are poisoned, and outputs are marked as uninitialised. An output that
     aliases an input has the input's values.
     """
-    return tuple(_argument(args, case) for args in parameters(plan.args))
+    packed = tuple(_argument(args, case) for args in parameters(plan.args))
+    return packed if plan.recorded is None else with_recorded_memory(plan.recorded, case, packed)
 
 
 def shape_of(case: Case, param: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.size_classes import SIZE_CLASSES
 from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS
+from gpuemu_lsp.engine.recordings.cases import STRATEGY as RECORDED_LAUNCH
 
 QUICK = "quick"
 
@@ -136,6 +137,8 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
     if strategy in _NAMED:
         return Recipe(*_NAMED[strategy], lead=index)
     sizes, values, layout = (*strategy.split("/", 2), "", "")[:3]
+    if sizes == RECORDED_LAUNCH:
+        return Recipe(sizes, values)
     if sizes not in SIZE_CLASSES or values not in DISTRIBUTIONS or layout.partition(":")[0] not in ("", PLAIN, TIGHT):
         raise ValueError(f"unknown strategy '{strategy}'; known: {', '.join(STRATEGIES)}")
     return Recipe(sizes, values, lead=index, layout=layout)

@@ -101,6 +101,11 @@ def split_arguments(text: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
+def bindings_of(declaration: KernelDecl, expression: str) -> dict[str, str]:
+    """Return the template arguments of a name expression, by parameter."""
+    return _bind(declaration, split_arguments(expression.partition("<")[2].rsplit(">", 1)[0]))
+
+
 def _base_name(entry: str) -> str:
     return entry.split("<", 1)[0].strip()
 

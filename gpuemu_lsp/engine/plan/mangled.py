@@ -40,6 +40,21 @@ def parameter_types(name: str) -> tuple[str, ...] | None:
         return None
 
 
+def template_arguments_of(name: str) -> tuple[str, ...] | None:
+    """Return the template arguments of a mangled function as C text; empty for one that is no template's instance.
+
+    None for an unmangled name, and for an unsupported one.
+    """
+    if not name.startswith("_Z"):
+        return None
+    try:
+        reader = _Demangler(name[2:])
+        reader.function()
+    except (_UnsupportedError, IndexError, ValueError):
+        return None
+    return reader.arguments
+
+
 class _UnsupportedError(Exception):
     """A part of the ABI that this module does not implement."""
 

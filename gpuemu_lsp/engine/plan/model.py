@@ -9,6 +9,7 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec, KeywordValue
+from gpuemu_lsp.engine.recordings.cases import RecordedLaunches
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,8 @@ class Plan:
     """For an inferred plan: that of a launch in the program which leaves lengths of buffers open."""
     kwargs: Mapping[str, KeywordValue] = field(default_factory=dict)
     """For an op: keyword arguments of it and of its reference."""
+    recorded: RecordedLaunches | None = None
+    """For an unregistered kernel that a recorded run has launched."""
 
 
 @dataclass(frozen=True, slots=True)

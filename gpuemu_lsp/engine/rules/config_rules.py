@@ -183,6 +183,14 @@ launch = { grid = "ceil_div(n, 256)", block = 256 }
         ),
     ),
     Rule(
+        "config/recording-unused",
+        Severity.HINT,
+        "a recording is not used",
+        "`gpuemu run --record` recorded launches of this kernel which its check does not use: its parameters have "
+        "changed since, the contents were too large for the recording, or the file is damaged. Record the program "
+        "again.",
+    ),
+    Rule(
         "config/launch-inferred",
         Severity.HINT,
         "arguments and launch were inferred",

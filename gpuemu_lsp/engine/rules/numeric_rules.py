@@ -29,6 +29,14 @@ __global__ void mean_share(const float* x, float* y, int n) {
         ),
     ),
     Rule(
+        "numeric/changed-output",
+        Severity.INFORMATION,
+        "other output than in the recorded run",
+        "A launch that `gpuemu run --record` recorded leaves other values since the file was edited, with the same "
+        "inputs. Differences of rounding are not reported. If the edit was meant to change results, record the program "
+        "again.",
+    ),
+    Rule(
         "numeric/nan",
         Severity.ERROR,
         "unexpected or missing NaN",

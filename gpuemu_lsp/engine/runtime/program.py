@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE
 from gpuemu_lsp.engine.runtime.messages import MessageError, receive, reply
+from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.service import RuntimeService
 from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, runtime_library
 
@@ -50,11 +51,17 @@ class ProgramRun:
     notes: tuple[str, ...] = ()
 
 
-def run_program(command: Sequence[str], limits: RunLimits = RunLimits(), *, leaks: bool = False) -> ProgramRun:
+def run_program(
+    command: Sequence[str],
+    limits: RunLimits = RunLimits(),
+    *,
+    leaks: bool = False,
+    recorder: LaunchRecorder | None = None,
+) -> ProgramRun:
     """Run a program that was built for our runtime, and check its launches.
 
     Its standard streams are those of this process. When this function returns, the program has ended. ``leaks`` reports
-    allocations that the program does not free.
+    allocations that the program does not free. ``recorder`` records the launches.
 
     Raises
     ------
@@ -66,7 +73,7 @@ def run_program(command: Sequence[str], limits: RunLimits = RunLimits(), *, leak
     except ProgramBuildError:
         libraries = []
     started = time.monotonic()
-    service = RuntimeService(str(Path(command[0]).resolve()), limits.launch_seconds, limits.device_bytes)
+    service = RuntimeService(str(Path(command[0]).resolve()), limits.launch_seconds, limits.device_bytes, recorder)
     ours, theirs = socket.socketpair()
     problem: str | None = None
     status = 128 + 9

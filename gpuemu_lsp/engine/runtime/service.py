@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.runtime.launches import (
     request_of,
 )
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
+from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, StreamOperation, StreamOrder, WaitScope
 
 _INVALID_VALUE = 1
@@ -39,7 +40,10 @@ _NO_KIND = 3
 class RuntimeService:
     """The device of one run: its memory, streams and loaded modules, and what was found."""
 
-    def __init__(self, program: str, launch_seconds: float, device_bytes: int) -> None:
+    def __init__(
+        self, program: str, launch_seconds: float, device_bytes: int, recorder: LaunchRecorder | None = None
+    ) -> None:
+        self._recorder = recorder
         self._launch_seconds = launch_seconds
         self._device_bytes = device_bytes
         self.memory = DeviceMemory()
@@ -227,6 +231,8 @@ class RuntimeService:
         if self._order.single and self._without_effect.get(key) == self.memory.generation:
             self.completed += 1
             self.repeated += 1
+            if self._recorder is not None:
+                self._recorder.repeat(key)
             return [0]
         site = call_site(frames, kernel.function.name)
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site)
@@ -234,8 +240,11 @@ class RuntimeService:
         built = request_of(
             launch, self.memory, self._launch_seconds, variables, lambda one: self._unordered(operation, one)
         )
+        recorded = self._recorder.begin(key, launch, built, self.memory) if self._recorder is not None else None
         outcome = self._emulator.run(built.request)
         stored = apply_results(outcome, self.memory, built.allocations)
+        if self._recorder is not None and recorded is not None:
+            self._recorder.end(recorded, outcome, self.memory)
         for name, mask in stored.items():
             allocation = built.allocations[name]
             for write in built.unordered.get(name, ()):

@@ -41,6 +41,8 @@ def space_of(plan: Plan, case: Case, hints: LaunchHints | None = None) -> CaseSp
         return at(current.key.seed, recipe(current.key.strategy, 0), dims)
 
     def redraw(current: Case, dims: Mapping[str, int]) -> Iterator[Case]:
+        if plan.recorded is not None:
+            return iter(())  # values that no run has had may fail for a reason of their own
         # Everything derives from the original's seed: a redrawn case is stored as its key alone.
         again = derive_seed(case.key.seed, "again")
         layout = recipe(current.key.strategy, 0).layout

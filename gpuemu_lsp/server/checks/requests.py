@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.recordings.project_files import store_folder
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile, kernel_id
@@ -70,7 +71,7 @@ def requests_of(
         cases=settings.deep_cases if deep else settings.cases,
         executor=project.executor if settings.executor == "auto" else settings.executor,
         execute=execute,
-        store_root=project.root if execute and project.config is not None else None,
+        store_root=store_folder(project.root, project.config) if execute else None,
         coverage=deep,
         unoptimized=deep,
         counters=settings.counters,

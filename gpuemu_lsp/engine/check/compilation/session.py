@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.recorded_plans import with_recorded_instances
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
@@ -44,7 +45,8 @@ class FileSession:
         known = self._resolved.get(key)
         # Entries of one name may differ in their sizes or arguments.
         if known is None or known[0] != spec or known[1] is not source:
-            known = self._resolved[key] = spec, source, resolve(spec, source)
+            result = with_recorded_instances(request, source, resolve(spec, source))
+            known = self._resolved[key] = spec, source, result
         return known[2]
 
 

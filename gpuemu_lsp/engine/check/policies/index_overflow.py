@@ -34,7 +34,7 @@ _BUFFER_DISTANCE = 1 << 44
 
 def index_overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: FindingFactory) -> Iterator[Finding]:
     """Yield a warning if an index overflows at the largest declared sizes; undeclared sizes count as small."""
-    if plan.inferred or plan.read_launch is not None:
+    if plan.inferred or plan.read_launch is not None or plan.recorded is not None:
         return
     found = largest_launch(plan, dim_sizes(plan, hints))
     if found is None:

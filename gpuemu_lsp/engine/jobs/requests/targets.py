@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.recordings.project_files import store_folder
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -130,7 +131,7 @@ class _TargetCollector:
             chosen = replace(
                 self._options,
                 executor=project.executor if self._options.executor == "auto" else self._options.executor,
-                store_root=project.root if project.config is not None else None,
+                store_root=store_folder(project.root, project.config),
             )
             request = CheckRequest(spec, chosen, project.validation, registered, root=project.root)
             self._wanted.setdefault((project.root, spec.name, spec.source, spec.entry, spec.string), request)

@@ -1,0 +1,162 @@
+"""Checks of unregistered kernels with recorded launches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.recordings import MadeLaunch, record
+
+from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.requests.targets import collect
+
+GATHER = """__global__ void gather(const float* x, const int* index, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[index[i]];
+}
+"""
+
+
+def gather_launch(n: int, block: int = 64) -> MadeLaunch:
+    index = (np.arange(n, dtype=np.int32) * 7) % n
+    x = np.linspace(-1, 1, n, dtype=np.float32)
+    y = np.zeros(n, np.float32)
+    grid = -(-n // block)
+    return MadeLaunch((x, index, y, n), grid, block, frozenset({2}), {2: x[index]}, line=4)
+
+
+def checked(path: Path, **options) -> tuple[list[Finding], KernelReport]:
+    (request,) = collect([str(path)], CheckOptions(**options), path.parent).requests
+    *findings, report = (one for one in check_kernel(request) if isinstance(one, Finding | KernelReport))
+    return [one for one in findings if one.severity is not Severity.HINT], report
+
+
+@pytest.fixture
+def gather(tmp_path: Path) -> Path:
+    path = tmp_path / "gather.cu"
+    path.write_text(GATHER)
+    return path
+
+
+def test_a_correct_kernel_is_clean_on_its_launches_other_values_and_other_sizes(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(100), gather_launch(201)])
+    findings, report = checked(gather)
+    assert findings == []
+    assert report.status == "unreferenced"
+    # Two launches, two sets of other values, and at least one other size.
+    assert report.cases.run == report.cases.passed >= 5
+
+
+def test_a_bug_is_an_error_on_its_line_with_the_recorded_sizes(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(100)])
+    gather.write_text(GATHER.replace("i < n", "i <= n"))
+    findings, _ = checked(gather)
+    assert {one.severity for one in findings} == {Severity.ERROR}
+    assert {(one.rule, one.place.range.start.line) for one in findings} == {("memory/out-of-bounds", 2)}
+    assert all("as recorded in gather, gather.cu:4" in one.message for one in findings)
+
+
+def test_what_only_other_values_show_is_information(gather: Path) -> None:
+    gather.write_text(GATHER.replace("y[i] = x[index[i]]", "y[i] = index[0] == 0 ? x[index[i]] : x[index[i] + n]"))
+    record(gather, "gather", [gather_launch(100)])
+    findings, report = checked(gather)
+    assert {one.severity for one in findings} == {Severity.INFORMATION}
+    assert all("the recorded run has other values" in one.message for one in findings)
+    assert report.status == "unreferenced"
+
+
+def test_what_only_other_sizes_show_is_an_error_between_recorded_sizes_only(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(101), gather_launch(777)])
+    for wrong, severity in (("n > 101 && n < 777", Severity.ERROR), ("n < 101", Severity.INFORMATION)):
+        gather.write_text(GATHER.replace("x[index[i]]", f"x[index[i] + ({wrong} ? n : 0)]"))
+        findings, _ = checked(gather)
+        assert {one.severity for one in findings} == {severity}
+        assert all("n = " in one.message for one in findings)
+
+
+def test_other_sizes_are_information_where_all_recorded_ones_fill_their_blocks(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(128), gather_launch(768)])
+    gather.write_text(GATHER.replace("i < n", "i < (n + 63) / 64 * 64"))
+    findings, report = checked(gather)
+    assert {one.severity for one in findings} == {Severity.INFORMATION}
+    assert report.status == "unreferenced"
+
+
+def test_other_outputs_since_an_edit_are_information(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(100)])
+    gather.write_text(GATHER.replace("x[index[i]]", "x[index[i]] + (i == 7)"))
+    ((finding), report) = checked(gather)
+    (finding,) = finding
+    assert (finding.rule, finding.severity) == ("numeric/changed-output", Severity.INFORMATION)
+    assert finding.place.range.start.line == 2
+    assert finding.data["index"] == [7]
+    assert report.status == "unreferenced"
+
+
+def test_other_rounding_since_an_edit_is_no_finding(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(100)])
+    gather.write_text(GATHER.replace("x[index[i]]", "x[index[i]] * 1.0000001f"))
+    assert checked(gather)[0] == []
+
+
+def test_launches_that_no_longer_fit_are_a_hint(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(100)])
+    gather.write_text(GATHER.replace("int n)", "long n)"))
+    (request,) = collect([str(gather)], CheckOptions(), gather.parent).requests
+    findings = [one for one in check_kernel(request) if isinstance(one, Finding)]
+    (hint,) = [one for one in findings if one.rule == "config/recording-unused"]
+    assert "its parameters are (const float*, const int*, float*, long), and were" in hint.message
+
+
+def test_a_damaged_recording_is_a_hint(gather: Path) -> None:
+    path = record(gather, "gather", [gather_launch(100)])
+    path.write_bytes(path.read_bytes()[:200])
+    (request,) = collect([str(gather)], CheckOptions(), gather.parent).requests
+    findings = [one for one in check_kernel(request) if isinstance(one, Finding)]
+    (hint,) = [one for one in findings if one.rule == "config/recording-unused"]
+    assert "gather.gpurec is damaged" in hint.message
+
+
+def test_template_instances_are_those_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "fill.cu"
+    path.write_text("""template <typename T, int N>
+__global__ void fill(T* y) {
+    y[threadIdx.x + N] = T(N);
+}
+""")
+    record(path, "fill<short, 4>", [MadeLaunch((np.zeros(36, np.int16),), 1, 32)])
+    findings, report = checked(path)
+    assert findings == []
+    assert report.cases.run == report.cases.passed >= 1
+    path.write_text(path.read_text().replace("threadIdx.x + N]", "threadIdx.x + N + 1]"))
+    findings, _ = checked(path)
+    assert {(one.rule, one.place.range.start.line) for one in findings} == {("memory/out-of-bounds", 2)}
+
+
+def test_sorted_integers_keep_their_order(tmp_path: Path) -> None:
+    path = tmp_path / "rows.cu"
+    path.write_text("""__global__ void rows(const int* starts, const float* values, float* y, int n) {
+    int i = threadIdx.x;
+    if (i >= n) return;
+    float sum = 0;
+    for (int k = starts[i]; k < starts[i + 1]; k++) sum += values[k];
+    y[i] = sum;
+}
+""")
+    starts = np.array([0, 3, 3, 9, 10, 20], np.int32)
+    values = np.arange(20, dtype=np.float32)
+    record(path, "rows", [MadeLaunch((starts, values, np.zeros(5, np.float32), 5), 1, 32)])
+    findings, report = checked(path)
+    assert findings == []
+    assert report.cases.run == report.cases.passed
+
+
+def test_a_registered_kernel_does_not_use_recordings(gather: Path) -> None:
+    record(gather, "gather", [gather_launch(100)])
+    (request,) = collect([str(gather)], CheckOptions(), gather.parent).requests
+    findings = [one for one in check_kernel(replace(request, registered=True)) if isinstance(one, Finding)]
+    assert not any("recorded" in one.message for one in findings)
