@@ -87,8 +87,11 @@ def _recorded(command: Sequence[str], limits: RunLimits, path: Path, program: st
         recorder = LaunchRecorder(writer, program)
         result = run_program(command, limits, leaks=leaks, recorder=recorder)
         recording = recorder.finish()
-    count = len(recording.launches)
-    note = f"recorded {count} {'launch' if count == 1 else 'launches'} of {len(recording.kernels)} kernels in {path}"
+    launches, kernels = (
+        _counted(len(recording.launches), "launch", "launches"),
+        _counted(len(recording.kernels), "kernel"),
+    )
+    note = f"recorded {launches} of {kernels} in {path}"
     return replace(result, notes=(*result.notes, note, *recording.notes))
 
 
@@ -100,6 +103,10 @@ def run_python_program(words: Sequence[str], form: str, output: Path | None, *, 
         print(f"gpuemu: {words[0]}: No such file or directory", file=sys.stderr)
         return EXIT_USAGE
     return _report(run_python(words, module=module), form, output)
+
+
+def _counted(count: int, noun: str, nouns: str = "") -> str:
+    return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def _report(result: ProgramRun, form: str, output: Path | None) -> int:

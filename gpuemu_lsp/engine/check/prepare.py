@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.check.policies.read_launch import claim_before_run
 from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
-from gpuemu_lsp.engine.check.recorded_plans import with_recorded_instances, with_recorded_plans
+from gpuemu_lsp.engine.check.recordings.plans import with_recorded_instances, with_recorded_plans
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError

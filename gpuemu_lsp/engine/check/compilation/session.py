@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.recorded_plans import with_recorded_instances
+from gpuemu_lsp.engine.check.recordings.plans import with_recorded_instances
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve

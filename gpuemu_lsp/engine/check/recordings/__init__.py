@@ -1,0 +1,1 @@
+"""Checks with recorded launches: their plans, and their outputs as a baseline."""
