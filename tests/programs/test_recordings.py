@@ -42,7 +42,7 @@ LINES = {
     "csr_multiply": "sum += values[k]",
     "filter": "sum += weights[k]",
     "sum_tables": "sum += tables[k][i]",
-    "histogram": "&bins[threadIdx.x]",
+    "histogram": "&local[data[i]]",
 }
 """A part of the line with the wrong access, where that is not the line of the bug."""
 

@@ -69,7 +69,7 @@ def _differs(then: Array, now: Array, dtype: str) -> npt.NDArray[np.bool_]:
     allowed = _ROUNDINGS * FORMATS[dtype].roundoff * scale
     with np.errstate(invalid="ignore"):
         same = (one == other) | (np.isnan(one) & np.isnan(other)) | (both & (np.abs(one - other) <= allowed))
-    return ~same
+    return np.asarray(~same)
 
 
 def _finding(
