@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.findings import Finding, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
 from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
-from gpuemu_lsp.engine.oracle.stdin_scripts import StdinScript
+from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript
 
 
 def load_reference(request: CheckRequest, findings: FindingFactory) -> tuple[Reference | None, Finding | None]:

@@ -33,7 +33,7 @@ from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
 from gpuemu_lsp.engine.oracle.opened_files import recorded_files
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
-from gpuemu_lsp.engine.oracle.stdin_scripts import StdinScript, is_stdin_script
+from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript, is_stdin_script
 from gpuemu_lsp.engine.oracle.torch_reference import (
     as_arrays,
     as_tensors,

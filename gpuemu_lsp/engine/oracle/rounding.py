@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -80,7 +80,13 @@ class MonteCarloArithmetic:
         self._elements = 0
         self.leaks = 0
         self.ends = float("inf")
+        self._seed = seed
         self._random = np.random.default_rng(seed)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments of an arithmetic for another process, as JSON; each call of it draws other errors."""
+        seed, form = self._seed + self.operations, asdict(self.form)
+        return {"unit": self.unit, "function_unit": self.function_unit, "form": form, "seed": seed, "sign": self.sign}
 
     def errors(self, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
         """Return random errors of magnitude 0.5 to 1 and random sign; the caller multiplies by ``sign``."""

@@ -194,6 +194,11 @@ def traced_globals(function: Callable[..., Any], arithmetic: MonteCarloArithmeti
         namespace.update(dict.fromkeys(names, np))
 
 
+def traced_numpy(arithmetic: MonteCarloArithmetic) -> ModuleType:
+    """Return NumPy as a module whose new arrays are traced."""
+    return _TracedNumpy(arithmetic)
+
+
 class _TracedNumpy(ModuleType):
     """NumPy module whose functions return traced arrays."""
 

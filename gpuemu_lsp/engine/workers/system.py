@@ -129,6 +129,22 @@ def kill_all(find: Callable[[], Collection[int]], seconds: float = 1.0) -> None:
         time.sleep(0.001)
 
 
+_kept: set[int] = set()
+
+
+def keep_child(pid: int, *, kept: bool = True) -> None:
+    """Let a child of this process outlive the job that started it, or no longer.
+
+    It serves later jobs of this worker, which run the same user's code, and executes none of it itself.
+    """
+    (_kept.add if kept else _kept.discard)(pid)
+
+
+def kept_children() -> frozenset[int]:
+    """Return the children that outlive their jobs."""
+    return frozenset(_kept)
+
+
 def has_children() -> bool:
     """Return whether there is any child, without reaping it."""
     try:

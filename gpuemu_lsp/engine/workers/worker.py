@@ -94,7 +94,7 @@ class _JobLoop:
             ending = self._run(str(message["function"]), message["payload"])
             state.flush()
             left_threads = threading.active_count() > 1
-            left_children = system.has_children() and system.kill_children()
+            left_children = system.has_children() and system.kill_children(spare=system.kept_children())
             restored = state.restore()
             ending["retire"] = left_threads or left_children or not restored
             ending["resident"] = system.resident_bytes()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpuemu import Client
-from gpuemu_lsp.engine.oracle.stdin_scripts import StdinScript
+from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript
 from tests.unit.subjects.test_ops import checked, write
 
 ENTRY = """

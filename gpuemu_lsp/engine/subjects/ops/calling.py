@@ -22,7 +22,7 @@ import numpy as np
 from gpuemu_lsp.engine.deadline import DeadlineError
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Array
-from gpuemu_lsp.engine.oracle.stdin_scripts import ScriptError, StdinScript, is_stdin_script, project_python
+from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import ScriptError, StdinScript, is_stdin_script, project_python
 from gpuemu_lsp.engine.oracle.torch_reference import may_use_torch, uses_torch
 from gpuemu_lsp.engine.project.model import OpSpec
 from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError, RemoteError, RemoteFunction

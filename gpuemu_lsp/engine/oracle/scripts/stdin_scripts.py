@@ -1,9 +1,9 @@
 """Scripts that read the inputs of one call as JSON from their standard input and write the output.
 
 The input is ``{"inputs": {name: {"shape", "strides", "dtype", "data"}}, "kwargs": {name: text}}``, strides in elements
-and data in base64; the output one such tensor, or an object of tensors by name. Each call is a process of its own,
-which is ended with all processes that it started when it exceeds the time limit of the call; only calls in which the
-operations shall round are made in this process (:mod:`.traced_scripts`).
+and data in base64; the output one such tensor, or an object of tensors by name. Each call is a process of its own
+(:mod:`.script_processes`), which is ended with all processes that it started when it exceeds the time limit of the
+call. Calls in which the operations shall round are made by :mod:`.traced_scripts`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from __future__ import annotations
 import ast
 import base64
 import binascii
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +24,9 @@ import numpy as np
 
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import Array
+from gpuemu_lsp.engine.oracle.scripts.script_processes import ScriptServerError, run_script
+from gpuemu_lsp.engine.oracle.scripts.traced_scripts import traced_output
 from gpuemu_lsp.engine.oracle.trace import arithmetic_of
-from gpuemu_lsp.engine.oracle.traced_scripts import traced_output
-from gpuemu_lsp.engine.workers.system import die_with_parent
 
 _ENVIRONMENTS = (".venv", "venv")
 
@@ -110,30 +107,16 @@ class StdinScript:
         return _decoded_output(self._run(data) if output is None else output, Path(self.path).name)
 
     def _run(self, data: bytes) -> bytes:
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        process = subprocess.Popen(
-            [self.python or project_python(self.folder), self.path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=Path(self.path).parent,
-            env=environment,
-            start_new_session=True,
-            preexec_fn=partial(die_with_parent, os.getpid()),
-        )
         try:
-            output, errors = process.communicate(data)
-        finally:
-            # Also what the script itself has started.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        if process.returncode != 0:
-            lines = errors.decode("utf-8", "replace").strip().splitlines()
+            done = run_script(self.python or project_python(self.folder), self.path, data)
+        except ScriptServerError as error:
+            raise ScriptError(str(error)) from error
+        if done.status != 0:
+            lines = done.errors.decode("utf-8", "replace").strip().splitlines()
             reason = lines[-1] if lines else "no message"
-            name = Path(self.path).name
-            raise ScriptError(f"{name} ended with exit code {process.returncode}: {reason}")
-        return output
+            how = f"exit code {done.status}" if done.status > 0 else f"signal {signal.Signals(-done.status).name}"
+            raise ScriptError(f"{Path(self.path).name} ended with {how}: {reason}")
+        return done.output
 
 
 def _encoded(array: Array) -> dict[str, Any]:
