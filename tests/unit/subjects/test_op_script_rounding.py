@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpuemu import Client
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
+from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
 from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript
+from gpuemu_lsp.engine.oracle.trace import traced
 from tests.unit.subjects.test_ops import checked, write
 
 ENTRY = """
@@ -96,32 +101,69 @@ def test_the_command_agrees(folder):
     assert checked(folder)[0].status == "failed"
 
 
-NOT_TRACED = {
+PLAIN = """
+import base64, json, sys
+import numpy as np
+
+one = json.load(sys.stdin)["inputs"]["x"]
+data = base64.b64decode(one["data"])
+x = DECODED.reshape(one["shape"])
+y = (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
+result = base64.b64encode(np.ascontiguousarray(y).tobytes()).decode()
+sys.stdout.write(json.dumps({"shape": y.shape, "dtype": str(y.dtype), "data": result}))
+"""
+FORKS = "import os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)\n"
+TRACED = {
     "ends its process": SCRIPT.replace("sys.exit(0)", "sys.stdout.flush()\n__import__('os')._exit(0)"),
-    "exit code": SCRIPT.replace("import sys\n", "import sys\nassert 'pytest' not in sys.modules\n"),
+    "threads": SCRIPT.replace("import sys\n", "import sys, threading\nthreading.Thread(target=list).start()\n", 1),
+    "processes": SCRIPT.replace("import sys\n", "import sys, subprocess\nsubprocess.run(['true'])\n", 1),
+    "forks": FORKS + SCRIPT,
+    "struct": PLAIN.replace("DECODED", "np.array(__import__('struct').unpack(f'{len(data) // 8}d', data))"),
+    "array": PLAIN.replace("DECODED", "np.asarray(__import__('array').array('d', data))"),
+    "from numpy": PLAIN.replace("DECODED", "decode(data)").replace(
+        "np\n", "np\nfrom numpy import frombuffer as decode\n", 1
+    ),
+    "iterator": PLAIN.replace("DECODED", "np.fromiter(memoryview(data).cast('d'), float)"),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_the_operations_of_a_script_round_however_it_decodes_and_ends(folder, name):
+    (folder / "ref.py").write_text(TRACED[name])
+    x = rows(50).astype(np.float64)
+    exact, moved, noise = both(folder, x)
+    assert noise.operations > 5
+    # Only the rounding of the mean, and not a perturbed input, moves the ends of a row this far.
+    assert 1e-6 < np.abs(moved - exact).max() < 1.0
+
+
+NOT_TRACED = {
+    "fails under the trace": SCRIPT.replace("    emit(", "    assert type(x) is np.ndarray\n    emit("),
+    "is killed under the trace": SCRIPT.replace(
+        "    emit(", "    if type(x) is not np.ndarray: __import__('os').kill(__import__('os').getpid(), 9)\n    emit("
+    ),
 }
 
 
 @pytest.mark.parametrize("name", NOT_TRACED)
-def test_a_script_that_needs_a_process_of_its_own_has_one(folder, name):
+def test_a_script_that_cannot_be_traced_is_evaluated(folder, name):
     write(folder, ENTRY, OP, NOT_TRACED[name])
     client, x = Client(folder), rows(8)[7:]
     assert client.validate_op("normalize", {"x": x}, normalized(x)).passed
     assert not client.validate_op("normalize", {"x": x}, normalized(x) * np.float32(0.99)).passed
 
 
-def test_nothing_of_the_script_stays_in_this_process(folder):
-    import sys
-
-    from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
-    from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
-    from gpuemu_lsp.engine.oracle.trace import traced
-
-    before = (list(sys.path), Path.cwd(), np.frombuffer, sys.stdin, sys.argv)
+def both(folder, x):
+    """Return the exact result, one with rounding errors, and their arithmetic."""
     noise = MonteCarloArithmetic(2.0**-21, 2.0**-21, FORMATS["float32"], 1, 1.0)
-    script, x = StdinScript(str(folder / "ref.py"), str(folder)), rows(50).astype(np.float64)
-    exact, moved = script({"x": x}), script({"x": traced(x, noise)})
-    assert (list(sys.path), Path.cwd(), np.frombuffer, sys.stdin, sys.argv) == before
+    script = StdinScript(str(folder / "ref.py"), str(folder))
+    return script({"x": x}), script({"x": traced(x, noise)}), noise
+
+
+def test_nothing_of_the_script_stays_in_this_process(folder):
+    before = (list(sys.path), Path.cwd(), np.frombuffer, sys.stdin, sys.argv, builtins.__import__)
+    exact, moved, noise = both(folder, rows(50).astype(np.float64))
+    assert (list(sys.path), Path.cwd(), np.frombuffer, sys.stdin, sys.argv, builtins.__import__) == before
     assert "tensor_json" not in sys.modules
     assert 1e-6 < np.abs(moved - exact).max() < 1.0
     assert noise.operations > 0
