@@ -6,11 +6,12 @@
 are unmodified: the references are its fp64 scripts, which read JSON from their standard input, and sizes and dtypes are
 those of its ``meta.json``. Each kernel is an entry of a ``gpuemu.toml`` of its own:
 
-- ``run``: ``run = "kernel.py:run"``, by ``gpuemu fuzz``;
-- ``script``: ``op_script``, by ``gpuemu fuzz``, with a script that calls ``run`` in ``gpuemu.triton.emulated()``;
+- ``run``: ``run = "kernel.py:run"``, by the check that ``gpuemu fuzz`` makes;
+- ``script``: ``op_script``, by the same check, with a script that calls ``run`` in ``gpuemu.triton.emulated()``;
 - ``client``: ``execution_mode = "client_side"``, by ``Client.fuzz_op_client_side`` with ``run`` as the function.
 
-The range of the values is that of the corpus, and the tolerance is derived.
+The range of the values is that of the corpus, and the tolerance is derived. All checks of a process share its imports;
+no time limit ends one, so that a busy machine gives the same table.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import argparse
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +34,8 @@ from benchmarks.page import put
 from benchmarks.published_triton_corpus import DATA, RANGE
 
 WAYS = ("run", "script", "client")
+_PATIENCE = 3600.0
+"""Seconds for a launch, and for a call of a reference."""
 _SCRIPT = """import importlib.util
 
 from gpuemu.triton import emulated
@@ -74,7 +76,7 @@ def measure(name: str, data: Path, ways: Sequence[str], seeds: int, count: int) 
         with tempfile.TemporaryDirectory() as folder:
             dtypes = _runnable_dtypes(meta, row)
             _write_project(Path(folder), name, meta, dtypes, data, way)
-            check = _by_client if way == "client" else _by_command
+            check = _by_client if way == "client" else _by_check
             row.hits[way] = 0
             checked = failed = 0
             for seed in range(1, seeds + 1):
@@ -113,23 +115,25 @@ def _write_project(
     (folder / "gpuemu.toml").write_text("\n".join(entry) + "\n", encoding="utf-8")
 
 
-def _by_command(
+def _by_check(
     folder: Path, name: str, data: Path, dtypes: Sequence[str], seed: int, count: int
 ) -> tuple[int, int, str]:
-    """Return how many cases ran and how many are wrong by ``gpuemu fuzz``, and why it did not run."""
-    options = ["--iterations", str(count), "--seed", str(seed), "--jobs", "1", "--format", "json"]
-    start = "import sys; from gpuemu_lsp.cli.gpuemu import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", start, "fuzz", "--op", name, *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if not done.stdout.startswith("{"):
-        raise RuntimeError(f"{name}: gpuemu fuzz ended with {done.returncode}: {done.stderr[-2000:]}")
-    (found,) = json.loads(done.stdout)["kernels"]
+    """Return how many cases ran and how many are wrong by the check of ``gpuemu fuzz``, and why it did not run."""
+    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+    from gpuemu_lsp.engine.check.pipeline import check_kernel
+    from gpuemu_lsp.engine.findings import Finding
+    from gpuemu_lsp.engine.project import load
+
+    project = load(folder / "gpuemu.toml")
+    limits = {"case_seconds": _PATIENCE, "translate_seconds": _PATIENCE, "max_failures": 2 * count}
+    options = CheckOptions(cases=count, seed=seed, seed_given=True, **limits)  # type: ignore[arg-type]
+    events = list(check_kernel(CheckRequest(project.kernels[0], options, project.validation, root=str(folder))))
+    report = events[-1]
+    assert isinstance(report, KernelReport)
     reason = ""
-    if found["status"] not in ("passed", "failed"):
-        findings = [one["message"] for one in json.loads(done.stdout)["findings"]]
-        reason = "; ".join(findings) or found["status"]
-    run, passed = found["cases"]["run"], found["cases"]["passed"]
-    return run, run - passed, reason
+    if report.status not in ("passed", "failed"):
+        reason = "; ".join(one.message for one in events if isinstance(one, Finding)) or report.status
+    return report.cases.run, report.cases.run - report.cases.passed, reason
 
 
 def _by_client(
@@ -139,7 +143,7 @@ def _by_client(
     from gpuemu import Client
     from gpuemu.triton import emulated
 
-    with emulated(on_finding="collect"), Client(folder) as client:
+    with emulated(on_finding="collect"), Client(folder, timeout_ms=int(_PATIENCE * 1000)) as client:
         spec = importlib.util.spec_from_file_location(f"kernel_{name}", data / name / "kernel.py")
         assert spec is not None and spec.loader is not None
         kernel = importlib.util.module_from_spec(spec)
@@ -164,7 +168,7 @@ def render(rows: Sequence[OpRow], seeds: int, count: int, seconds: float) -> str
         "",
         f"Made by `python -m benchmarks.published_corpus_ops --path DIR --seeds {seeds} --cases {count}` in",
         f"{seconds / 60:.0f} minutes, on unmodified files of github.com/sarkar-dipankar/gpuemu-corpus.",
-        f"{seeds} seeds, {count} cases per dtype and seed, judged at the derived tolerance.",
+        f"{seeds} seed{'s' * (seeds != 1)}, {count} cases per dtype and seed, judged at the derived tolerance.",
         "",
         "| called by | buggy found under every seed | correct with a finding under any seed |",
         "|---|---|---|",

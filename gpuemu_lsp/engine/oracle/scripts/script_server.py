@@ -36,7 +36,7 @@ _DESCRIPTORS = 4
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-class Run:
+class ForkedScript:
     """What a forked process shall run."""
 
     def __init__(self, request: dict[str, Any], report: int) -> None:
@@ -52,7 +52,7 @@ def main(connection: socket.socket, modules: list[str]) -> None:
         leave(given)
 
 
-def serve(connection: socket.socket, modules: list[str]) -> Run | None:
+def serve(connection: socket.socket, modules: list[str]) -> ForkedScript | None:
     """Answer requests until the connection ends; return what to run in each forked process, None in this one."""
     if modules:  # of gpuemu_lsp, which need not be installed
         sys.path.append(str(ROOT))
@@ -73,7 +73,7 @@ def serve(connection: socket.socket, modules: list[str]) -> Run | None:
             connection.close()
             os.close(imported)
             enter(descriptors, parent, imports)
-            return Run(request, descriptors[3])
+            return ForkedScript(request, descriptors[3])
         os.close(imports)
         for one in descriptors:
             os.close(one)
@@ -165,7 +165,7 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def leave(given: Run) -> None:
+def leave(given: ForkedScript) -> None:
     """Run a script and end this process as the interpreter does, but for the release of its memory."""
     status = 0
     try:
