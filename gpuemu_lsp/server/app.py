@@ -15,11 +15,10 @@ from gpuemu_lsp.server.features import (
     code_lens,
     commands,
     completion,
-    configuration,
     failures,
-    folders,
     hover,
     inlay_hint,
+    launches,
     lifecycle,
     links,
     references,
@@ -27,13 +26,13 @@ from gpuemu_lsp.server.features import (
     tests,
     text_sync,
     watched_files,
+    workspace,
 )
 from gpuemu_lsp.server.services import Services, build_services
 
 _FEATURES: tuple[Callable[[GpuemuServer, Services], None], ...] = (
     lifecycle.register,
-    configuration.register,
-    folders.register,
+    workspace.register,
     text_sync.register,
     watched_files.register,
     commands.register,
@@ -46,6 +45,7 @@ _FEATURES: tuple[Callable[[GpuemuServer, Services], None], ...] = (
     symbols.register,
     completion.register,
     failures.register,
+    launches.register,
     tests.register,
     artifact.register,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
@@ -12,7 +13,7 @@ from gpuemu_lsp.engine.jobs.run_one import JobResult
 from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.events import EventBus, JobEnded, JobStarted
-from gpuemu_lsp.server.work import RunningJob
+from gpuemu_lsp.server.work import Cancellable, RunningJob
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +56,19 @@ class JobRunner:
             return await result
         finally:
             running.cancel()
+            self._running.discard(running)
+            running.ended.set()
+            self._events.publish(JobEnded(running))
+
+    @asynccontextmanager
+    async def tracked(self, title: str, work: Cancellable) -> AsyncIterator[RunningJob]:
+        """Show progress of work that is not a job of the pool, and cancel it with the jobs, until the block ends."""
+        running = RunningJob(title, handle=work)
+        self._running.add(running)
+        self._events.publish(JobStarted(running))
+        try:
+            yield running
+        finally:
             self._running.discard(running)
             running.ended.set()
             self._events.publish(JobEnded(running))

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.document_sync import DocumentSync
 from gpuemu_lsp.server.checks.minimiser import CaseMinimiser
+from gpuemu_lsp.server.checks.program_runs import ProgramRuns
 from gpuemu_lsp.server.checks.result_filer import ResultFiler
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
@@ -64,6 +65,7 @@ class Services:
     registrar: Registrar
     explorer: TestExplorer
     runs: TestRuns
+    programs: ProgramRuns
 
 
 def build_services(server: GpuemuServer, pool: Pool) -> Services:
@@ -132,4 +134,5 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         registrar=Registrar(server, session, resolver),
         explorer=explorer,
         runs=runs,
+        programs=ProgramRuns(session, queue, partial(show_message, server), notify),
     )

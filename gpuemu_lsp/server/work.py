@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding
@@ -64,6 +64,14 @@ class Batch:
         return self.checks[0].request.options.store_root if self.checks else None
 
 
+class Cancellable(Protocol):
+    """Work that can be cancelled: a job of the pool, or a program."""
+
+    def cancel(self) -> None:
+        """Cancel it; its end follows."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class RunningJob:
     """A job that is not part of a batch. ``done`` of ``total`` steps, where it reports them.
@@ -75,7 +83,7 @@ class RunningJob:
     done: int = 0
     total: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    handle: JobHandle | None = None
+    handle: Cancellable | None = None
 
     def cancel(self) -> None:
         """Cancel the job; its ending event follows."""

@@ -24,6 +24,7 @@ NOTIFICATIONS = (
     "gpuemu/testState",
     "gpuemu/testOutput",
     "gpuemu/testsEnded",
+    "gpuemu/launchesChanged",
 )
 
 

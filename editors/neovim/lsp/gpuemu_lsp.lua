@@ -73,6 +73,7 @@ return {
     -- For test panels of other clients; here diagnostics and signs show the result.
     ["gpuemu/testOutput"] = function() end,
     ["gpuemu/testsEnded"] = function() end,
+    ["gpuemu/launchesChanged"] = function() end, -- the list is filled on request
   },
   commands = {
     ["gpuemu.showArtifact"] = function(command, context)

@@ -23,7 +23,8 @@ export function middleware(context: CommandContext): Middleware {
     async executeCommand(command, args, next) {
       switch (command) {
         case "gpuemu.check":
-        case "gpuemu.fuzz": {
+        case "gpuemu.fuzz":
+        case "gpuemu.run": {
           const wanted = ofFile(args);
           return wanted && next(command, wanted);
         }

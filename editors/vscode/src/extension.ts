@@ -8,6 +8,7 @@ import { middleware } from "./commands";
 import { FailureModel } from "./failureModel";
 import { FailuresView } from "./failuresView";
 import { install, reportMissing } from "./install";
+import { LaunchesView } from "./launchesView";
 import { FailurePanels } from "./panel/panel";
 import { findServer, onEnvironmentChange, type Server } from "./server";
 import { StatusItem } from "./status";
@@ -20,6 +21,7 @@ export interface Api {
   client(): LanguageClient | undefined;
   failures(): FailureModel | undefined;
   tests(): KernelTests | undefined;
+  launches(): LaunchesView;
 }
 
 export async function activate(context: vscode.ExtensionContext): Promise<Api> {
@@ -56,6 +58,7 @@ class ClientManager implements vscode.Disposable {
     client: () => this.client,
     failures: () => this.failures,
     tests: () => this.tests,
+    launches: () => this.launchesView,
   };
   private client: LanguageClient | undefined;
   private server: Server | undefined;
@@ -64,6 +67,7 @@ class ClientManager implements vscode.Disposable {
   private readonly views: vscode.Disposable[] = [];
   private readonly status: StatusItem;
   private readonly failuresView: FailuresView;
+  private readonly launchesView: LaunchesView;
   private restarting: Promise<void> = Promise.resolve();
 
   constructor(
@@ -72,6 +76,7 @@ class ClientManager implements vscode.Disposable {
   ) {
     this.status = new StatusItem();
     this.failuresView = new FailuresView();
+    this.launchesView = new LaunchesView();
   }
 
   /** Stop the running server, find one again and start it. Concurrent restarts are serialised. */
@@ -91,6 +96,7 @@ class ClientManager implements vscode.Disposable {
     await this.stop();
     this.status.dispose();
     this.failuresView.dispose();
+    this.launchesView.dispose();
   }
 
   private async replace(): Promise<void> {
@@ -166,6 +172,7 @@ class ClientManager implements vscode.Disposable {
       panels,
       this.status.follow(client, () => tests.onIdle()),
       this.failuresView.follow(failures),
+      this.launchesView.follow(client),
       new Artifacts(client),
     );
     void vscode.commands.executeCommand("setContext", CONTEXT_RUNNING, true);

@@ -134,12 +134,37 @@ export interface TestsEnded {
   cancelled: boolean;
 }
 
+/** Launches of one kernel at one line with one shape. */
+export interface Launch {
+  kernel: string;
+  /** File of the kernel; null without a line table. */
+  source: string | null;
+  uri: string | null;
+  range: lsp.Range | null;
+  grid: [number, number, number];
+  block: [number, number, number];
+  count: number;
+  checked: number;
+  repeated: number;
+  findings: number;
+  seconds: number;
+}
+
+export interface RecordedProgram {
+  program: string;
+  /** Seconds since the epoch. */
+  created: number;
+  launches: Launch[];
+}
+
 export const Method = {
   status: "gpuemu/serverStatus",
   waitForIdle: "gpuemu/waitForIdle",
   failures: "gpuemu/failures",
   failuresChanged: "gpuemu/failuresChanged",
   failure: "gpuemu/failure",
+  launches: "gpuemu/launches",
+  launchesChanged: "gpuemu/launchesChanged",
   artifact: "gpuemu/artifact",
   discoverTests: "gpuemu/discoverTests",
   testsChanged: "gpuemu/testsChanged",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from gpuemu_lsp.engine.check.model import KernelReport
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Position
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.report.counters import counters_record
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import utf16
@@ -113,3 +115,30 @@ def _clean(value: Json) -> Json:
 
 def _number(value: float | None) -> Json:
     return _clean(value)
+
+
+def findings_of_document(document: Mapping[str, Any], root: str) -> list[Finding]:
+    """Return the findings; their paths are relative to ``root``, the working directory of the run.
+
+    Columns are those of the document: calls and accesses of a run are whole lines or begin in ASCII text.
+    """
+    return [_read_finding(one, root) for one in document["findings"]]
+
+
+def _read_finding(record: Mapping[str, Any], root: str) -> Finding:
+    return Finding(
+        rule=record["rule"],
+        severity=Severity(record["severity"]),
+        message=record["message"],
+        place=_read_place(record, root),
+        kernel=record["kernel"],
+        data=record["data"],
+        related=tuple(Related(_read_place(one, root), one["message"]) for one in record["related"]),
+        fingerprint=record["fingerprint"],
+    )
+
+
+def _read_place(record: Mapping[str, Any], root: str) -> Place:
+    start, end = record["range"]["start"], record["range"]["end"]
+    path = (Path(root) / record["path"]).as_posix()
+    return Place(path, Range.of(start["line"], start["character"], end["line"], end["character"]))

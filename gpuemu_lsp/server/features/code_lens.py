@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from lsprotocol import types
 
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.diagnostics.publisher import has_failing_case
 from gpuemu_lsp.server.documents.locations import path_from_uri
-from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, REGISTER, SHOW_ARTIFACT
+from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, REGISTER, RUN, SHOW_ARTIFACT
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, kernels_of
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
+
+_MAIN = re.compile(r"^(?:int|auto)\s+main\s*\(", re.MULTILINE)
+_SCRIPT = re.compile(r"^if\s+__name__\s*==", re.MULTILINE)
 
 
 def register(server: GpuemuServer, services: Services) -> None:
@@ -24,7 +29,23 @@ def register(server: GpuemuServer, services: Services) -> None:
         path = path_from_uri(uri)
         if path is None or not session.settings.code_lens:
             return []
-        return [lens for kernel in await kernels_of(session, path) for lens in _lenses(session, uri, kernel)]
+        kernels = await kernels_of(session, path)
+        found = [lens for kernel in kernels for lens in _lenses(session, uri, kernel)]
+        return [*found, *_program_lens(session, uri, path, bool(kernels))]
+
+
+def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> list[types.CodeLens]:
+    """Return the lens that runs a program, above `main` of a .cu and above the main part of a script with kernels."""
+    is_script = path.endswith(".py")
+    if not session.settings.trusted or not (path.endswith(".cu") or (is_script and has_kernels)):
+        return []
+    text = session.text(path) or ""
+    found = (_SCRIPT if is_script else _MAIN).search(text)
+    if found is None and not is_script:
+        return []
+    start = types.Position(text.count("\n", 0, found.start()) if found is not None else 0, 0)
+    run = types.Command(title="Run under gpuemu", command=RUN, arguments=[uri])
+    return [types.CodeLens(range=types.Range(start, start), command=run)]
 
 
 def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.CodeLens]:

@@ -34,6 +34,7 @@ MINIMIZE = "gpuemu.minimize"
 REPRODUCE = "gpuemu.reproduce"
 ACCEPT = "gpuemu.acceptBaseline"
 SHOW_ARTIFACT = "gpuemu.showArtifact"
+RUN = "gpuemu.run"
 DEBUG_INFO = "gpuemu.debugInfo"
 _FORMS = " or ".join(FORMS)
 _SECONDS = 60.0
@@ -87,6 +88,10 @@ def register(server: GpuemuServer, services: Services) -> None:
         if case is None:
             raise JsonRpcInvalidParams(f"{MINIMIZE} takes a file's uri and the id of a case")
         return {"queued": await services.minimiser.start(path, case, _text(arguments, 2), _text(arguments, 3))}
+
+    @command(server, RUN)
+    def run_program(*arguments: Any) -> dict[str, int]:
+        return {"queued": services.programs.start(_file(arguments))}
 
     @background_command(server, REPRODUCE)
     async def reproduce(*arguments: Any) -> dict[str, str]:

@@ -78,6 +78,12 @@ local SUBCOMMANDS = {
   sass = { takes = "kernel", run = show("sass") },
   ttir = { takes = "kernel", run = show("ttir") },
   ttgir = { takes = "kernel", run = show("ttgir") },
+  run = { run = on_file("gpuemu.run") },
+  launches = {
+    run = function(call)
+      require("gpuemu.launches").quickfix(call.client)
+    end,
+  },
   failures = {
     run = function(call)
       failures.quickfix(call.client)

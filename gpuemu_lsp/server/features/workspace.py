@@ -1,4 +1,4 @@
-"""workspace/didChangeConfiguration: new settings, pushed or to be pulled."""
+"""workspace/didChangeConfiguration and didChangeWorkspaceFolders: new settings, added and removed folders."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from lsprotocol import types
 
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
+from gpuemu_lsp.server.documents.locations import path_from_uri
 from gpuemu_lsp.server.handlers import notification
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.settings import SECTION
 
 
 def register(server: GpuemuServer, services: Services) -> None:
-    """Add the handler."""
+    """Add the handlers."""
     session, configuration = services.session, services.configuration
 
     @notification(server, types.WORKSPACE_DID_CHANGE_CONFIGURATION)
@@ -22,3 +23,10 @@ def register(server: GpuemuServer, services: Services) -> None:
             session.jobs.background(configuration.pull())
         else:
             configuration.update(given)
+
+    @notification(server, types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def did_change_workspace_folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        removed = [path for folder in params.event.removed if (path := path_from_uri(folder.uri))]
+        added = [path for folder in params.event.added if (path := path_from_uri(folder.uri))]
+        services.sync.folders_changed(added, removed)
+        services.watched_folders.update()

@@ -1,0 +1,193 @@
+"""Runs of whole programs under ``gpuemu run``: a child process, whose findings are diagnostics until the next run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gpuemu_lsp.engine.recordings.model import LaunchGroup, Recording
+from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
+from gpuemu_lsp.engine.report.json_format import findings_of_document
+from gpuemu_lsp.server.checks.check_queue import CheckQueue
+from gpuemu_lsp.server.checks.requests import CheckRunOptions
+from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
+from gpuemu_lsp.server.session import Session
+
+LAUNCHES_CHANGED = "gpuemu/launchesChanged"
+_CHILD = "gpuemu_lsp.cli.with_parent"
+_SECONDS = 600
+_STOP_SECONDS = 2.0
+"""Time in which an interrupted run may report what it has found."""
+_SHOWN_LINES = 12
+
+
+class RunningProgram:
+    """The process of a run, which can be cancelled: first by an interrupt, then by force."""
+
+    def __init__(self) -> None:
+        self.process: Process | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """End the program and its build."""
+        self.cancelled = True
+        self._signal(signal.SIGINT)
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop().call_later(_STOP_SECONDS, self.kill)
+
+    def kill(self) -> None:
+        """End everything that is left of it."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+
+class ProgramRuns:
+    """Starts runs, one at a time for each file; ``show_message`` receives what the user is to know."""
+
+    def __init__(
+        self,
+        session: Session,
+        queue: CheckQueue,
+        show_message: Callable[[str], None],
+        notify: Callable[[str, Any], None],
+    ) -> None:
+        self._session = session
+        self._queue = queue
+        self._show_message = show_message
+        self._notify = notify
+        self._busy: set[str] = set()
+
+    def start(self, path: str) -> int:
+        """Start a run of a file in the background; return 0 if it runs already or the folder is not trusted."""
+        if not self._session.settings.trusted:
+            self._show_message("Programs of an untrusted folder are not run.")
+            return 0
+        if path in self._busy:
+            return 0
+        self._busy.add(path)
+        self._session.jobs.background(self._run(path))
+        return 1
+
+    async def launches(self, path: str | None) -> list[dict[str, Any]]:
+        """Return the launches of recorded runs, as ``gpuemu/launches`` of docs/protocol.md has them.
+
+        ``path`` is a file of a project, None for all folders of the workspace.
+        """
+        session = self._session
+        if path is None:
+            roots = {Path(folder) for folder in session.folders}
+            roots |= {Path(project.root) for project in session.projects.known()}
+        else:
+            project = session.projects.of(path)
+            root = recordings_root(project.root if project is not None else None, path)
+            roots = {root} if root is not None else set()
+        found = []
+        for root in sorted(roots):
+            recordings, _ = await session.parsed_files.run_in_thread(read_recordings, root)
+            found += [self._recording(one) for one in recordings]
+        return found
+
+    def _recording(self, recording: Recording) -> dict[str, Any]:
+        return {
+            "program": recording.program,
+            "created": recording.created,
+            "launches": [self._group(recording, one) for one in recording.groups],
+        }
+
+    def _group(self, recording: Recording, group: LaunchGroup) -> dict[str, Any]:
+        kernel = recording.kernels[group.kernel]
+        start = {"line": group.site.line - 1, "character": 0} if group.site is not None else None
+        end = {"line": group.site.line, "character": 0} if group.site is not None else None
+        return {
+            "kernel": kernel.name,
+            "source": self._session.uri_of(kernel.source) if kernel.source is not None else None,
+            "uri": self._session.uri_of(group.site.path) if group.site is not None else None,
+            "range": {"start": start, "end": end} if group.site is not None else None,
+            "grid": list(group.grid),
+            "block": list(group.block),
+            "count": group.count,
+            "checked": group.checked,
+            "repeated": group.repeated,
+            "findings": group.findings,
+            "seconds": group.seconds,
+        }
+
+    async def _run(self, path: str) -> None:
+        running = RunningProgram()
+        document = self._session.documents.get(path)
+        # The program is built from the file on disk.
+        revision = document.saved if document is not None else self._session.revision
+        text = self._session.text(path)
+        try:
+            async with self._session.jobs.tracked(f"Running {Path(path).name} under gpuemu", running):
+                with tempfile.TemporaryDirectory(prefix="gpuemu-run-") as folder:
+                    result = Path(folder) / "result.json"
+                    said = await self._process(running, path, result)
+                    document_text = result.read_text(encoding="utf-8") if result.exists() else None
+        finally:
+            self._busy.discard(path)
+        if document_text is None:
+            if not running.cancelled:
+                self._show_message(f"{Path(path).name} was not run: {said or 'gpuemu run ended without a result'}")
+            return
+        self._file(path, revision, text, json.loads(document_text), running.cancelled)
+
+    async def _process(self, running: RunningProgram, path: str, result: Path) -> str:
+        """Run the program to its end; return the last lines that it or its build has written to standard error."""
+        record = ["--record"] if path.endswith(".cu") else []
+        options = ["--format", "json", "--output", str(result), "--timeout", str(_SECONDS)]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", _CHILD, str(os.getpid()), "run", *record, *options, path),
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
+            cwd=Path(path).parent,
+            start_new_session=True,
+        )
+        running.process = process
+        try:
+            if running.cancelled:
+                running.kill()
+            assert process.stderr is not None
+            lines: list[bytes] = []
+            # A program may write without end: only the last lines are kept.
+            while chunk := await process.stderr.read(1 << 16):
+                lines = [*lines, *chunk.splitlines()][-_SHOWN_LINES:]
+            await process.wait()
+        finally:
+            running.kill()
+        return b"\n".join(lines).decode("utf-8", "replace").strip()
+
+    def _file(self, path: str, revision: int, text: str | None, document: Any, cancelled: bool) -> None:
+        """Publish the findings of a run in place of those of the last one, and check with its launches."""
+        session = self._session
+        findings = findings_of_document(document, str(Path(path).parent))
+        source = DiagnosticSource("program", path)
+        session.publisher.publish(session.diagnostics.replace(source, findings, revision, text))
+        self._notify(LAUNCHES_CHANGED, {})
+        if not cancelled:
+            self._show_message(f"{Path(path).name}: {_summary(document, len(findings))}")
+        paths = [one for one in session.documents if session.is_kernel_file(one)]
+        self._queue.check(paths, CheckRunOptions(force=True))
+
+
+def _summary(document: dict[str, Any], findings: int) -> str:
+    launches, checked, repeated = (document.get(key) for key in ("launches", "checked", "repeated"))
+    text = f"checked {checked} of {launches} launches"
+    if repeated:
+        text += f", {repeated} of them proved repeats"
+    problem = f"; {document['problem']}" if document.get("problem") else ""
+    return f"{text}; {findings or 'no'} {'finding' if findings == 1 else 'findings'}{problem}."
