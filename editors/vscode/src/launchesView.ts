@@ -74,7 +74,10 @@ function programItem(program: RecordedProgram): vscode.TreeItem {
 export function launchItem(launch: Launch): vscode.TreeItem {
   const shape = `<<<${sizeText(launch.grid)}, ${sizeText(launch.block)}>>>`;
   const item = new vscode.TreeItem(launch.kernel);
-  const site = launch.uri && launch.range ? `${path.basename(vscode.Uri.parse(launch.uri).fsPath)}:${launch.range.start.line + 1}` : "";
+  const site =
+    launch.uri && launch.range
+      ? `${path.basename(vscode.Uri.parse(launch.uri).fsPath)}:${launch.range.start.line + 1}`
+      : "";
   const repeats = launch.repeated ? `, ${launch.repeated} repeated` : "";
   item.description = [shape, site, `${launch.checked} checked${repeats}`, `${launch.seconds.toFixed(2)} s`]
     .filter(Boolean)
