@@ -159,6 +159,8 @@ class Request:
     guard_bytes: int = 4096
     """Minimum of unaddressable bytes around every buffer; large values attribute even a far overrun to its buffer."""
     reachable: tuple[Buffer, ...] = ()
+    cluster: Dim3 | None = None
+    """Blocks of a cluster, where the launch has an attribute for it; None is what the kernel requires, if anything."""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

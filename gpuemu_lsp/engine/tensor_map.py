@@ -13,6 +13,7 @@ bytes    content, little-endian
 72-81    sizes of the box (the tile of one copy), 16 bits each
 82-83    bytes of an element, swizzle: address bits changed, 0 to 3
 84       rank
+85       type of the elements, a number of ``ELEMENT_TYPES``, 0 if it is not known
 =======  =========================================================
 """
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpuemu_lsp.engine.execution import Buffer, StructArgument
@@ -28,11 +29,29 @@ from gpuemu_lsp.engine.execution import Buffer, StructArgument
 MAP_BYTES: Final = 128
 
 _MAGIC: Final = 0x70614D726F736E54
-_LAYOUT: Final = struct.Struct("<QQ5I4x4Q5H3B")
+_LAYOUT: Final = struct.Struct("<QQ5I4x4Q5H4B")
 _ADDRESS_OFFSET: Final = 8
 _MOST_DIMENSIONS: Final = 5
 _LARGEST_BOX: Final = 256
 _ELEMENT_SIZES: Final = (1, 2, 4, 8)
+
+ELEMENT_TYPES: Final = (
+    "",
+    "u8",
+    "u16",
+    "u32",
+    "s32",
+    "u64",
+    "s64",
+    "f16",
+    "f32",
+    "f64",
+    "bf16",
+    "f32ftz",
+    "tf32",
+    "tf32ftz",
+)
+"""Types of elements by number: those of ``CUtensorMapDataType``, plus 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +59,8 @@ class TensorMap:
     """A tensor in global memory and the box that one copy moves; the contiguous dimension comes first.
 
     ``strides`` are the distances in bytes of all dimensions but the first. ``swizzle`` is 0, or the number of address
-    bits that the pattern changes: 1, 2 and 3 for the swizzles of 32, 64 and 128 bytes (section 5.5.7).
+    bits that the pattern changes: 1, 2 and 3 for the swizzles of 32, 64 and 128 bytes (section 5.5.7). ``type`` is one
+    of :data:`ELEMENT_TYPES`: only reductions depend on it.
     """
 
     address: int
@@ -49,6 +69,7 @@ class TensorMap:
     box: tuple[int, ...]
     element_size: int
     swizzle: int = 0
+    type: str = ""
 
     @property
     def rank(self) -> int:
@@ -116,6 +137,7 @@ def encode(tensor: TensorMap) -> bytes:
         tensor.element_size,
         tensor.swizzle,
         tensor.rank,
+        ELEMENT_TYPES.index(tensor.type),
     )
     return record.ljust(MAP_BYTES, b"\0")
 
@@ -125,9 +147,12 @@ def decode(data: bytes) -> TensorMap | None:
     magic, address, *rest = _LAYOUT.unpack(data[: _LAYOUT.size])
     if magic != _MAGIC:
         return None
-    sizes, strides, box, (element, swizzle, rank) = rest[:5], rest[5:9], rest[9:14], rest[14:]
+    sizes, strides, box, (element, swizzle, rank, type_) = rest[:5], rest[5:9], rest[9:14], rest[14:]
     whole = tuple(size or 1 << 32 for size in sizes[:rank])
     tensor = TensorMap(address, whole, tuple(strides[: rank - 1]), tuple(box[:rank]), element, swizzle)
+    if not 0 <= type_ < len(ELEMENT_TYPES):
+        return None
+    tensor = replace(tensor, type=ELEMENT_TYPES[type_])
     # Copied bytes may be damaged: a map that cannot be encoded is none.
     return tensor if tensor_map_problem(tensor) is None else None
 

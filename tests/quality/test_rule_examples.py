@@ -68,6 +68,11 @@ PRODUCT = Setup(
 SETUPS = {
     "sync/async-order": PRODUCT,
     "sync/proxy-fence": PRODUCT,
+    "sync/exited-block": Setup(
+        '[kernels.dims]\nn = 8192\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
+        "[kernels.launch]\ngrid = 256\nblock = 32\n",
+        arch="sm_90a",
+    ),
     "numeric/tolerance-exceeded": compared("x / x.size"),
     "numeric/nan": compared("np.sign(x)"),
     "numeric/inf": compared("np.logaddexp(0, x)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -9,19 +10,20 @@ from dataclasses import replace
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.async_proxy.proxy import AsyncProxy
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
-from gpuemu_lsp.engine.emulator.launch.bulk_copies import UNSUPPORTED
+from gpuemu_lsp.engine.emulator.launch.bulk.copies import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
 from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, last_writer
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
-from gpuemu_lsp.engine.emulator.launch.setup import prepare
+from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
@@ -64,6 +66,9 @@ class Emulator:
             return _failed(f"the module has no kernel `{request.entry}`")
         except TranslationError as error:
             return _failed(f"the PTX cannot be translated: {error}")
+        problem = _cluster_problem(request, kernel.program.required_cluster)
+        if problem is not None:
+            return _failed(problem)
         while True:
             try:
                 return _run_once(kernel, request, limit, milliseconds)
@@ -211,6 +216,19 @@ def _launch_problem(request: Request) -> str | None:
         return f"a block of {x} x {y} x {z} threads is larger than a GPU allows"
     if request.grid[1] > 65535 or request.grid[2] > 65535:
         return f"a grid of {request.grid} blocks is larger than a GPU allows"
+    return None
+
+
+def _cluster_problem(request: Request, required: tuple[int, ...]) -> str | None:
+    """Return the reason for which CUDA would reject the clusters of a launch, None if it would not."""
+    dims = request.cluster or cluster_dims(required)
+    text = " x ".join(map(str, dims))
+    if required and dims != cluster_dims(required):
+        return f"a launch with clusters of {text} blocks of a kernel that requires {' x '.join(map(str, required))}"
+    if min(dims) < 1 or math.prod(dims) > MAX_CLUSTER_BLOCKS:
+        return f"a cluster of {text} blocks is larger than a GPU allows, {MAX_CLUSTER_BLOCKS}"
+    if any(whole % part for whole, part in zip(request.grid, dims, strict=True)):
+        return f"a grid of {request.grid} blocks does not consist of clusters of {text} blocks"
     return None
 
 

@@ -57,6 +57,23 @@ __global__ void first(const __grid_constant__ CUtensorMap x, float* y) {{
 }}
 """
 
+_CLUSTER_SYNC = 'asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");'
+
+_CLUSTER = """\
+__global__ void __cluster_dims__(2) signal(const float* x, float* y, int n) {
+    __shared__ unsigned long long bar;
+    unsigned at = __cvta_generic_to_shared(&bar), rank, other;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at) : "memory");
+    SYNC
+    y[blockIdx.x * 32 + threadIdx.x] = x[blockIdx.x * 32 + threadIdx.x];
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(at), "r"(rank ^ 1));
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(other) : "memory");
+    END
+}
+""".replace("SYNC", _CLUSTER_SYNC)
+
 SYNC_RULES = (
     Rule(
         "sync/async-order",
@@ -64,19 +81,27 @@ SYNC_RULES = (
         "asynchronous operation not waited for",
         "A product of a warp group or a bulk copy is used before it is complete: accumulators before "
         "`wgmma.wait_group`, registers that were written without a `wgmma.fence` before the product, a tile that is "
-        "overwritten while a product or a bulk store still reads it, or a bulk store of what threads have written "
-        "without `fence.proxy.async`. A wait by one warp counts for its whole warp group.",
+        "overwritten while a product or a bulk store still reads it. A wait by one warp counts for its warp group.",
         Example(bad=_without("wait_group"), good=_PRODUCT),
     ),
     Rule(
         "sync/proxy-fence",
-        Severity.WARNING,
-        "no fence between stores and wgmma",
-        "Threads have stored an operand of this `wgmma` in shared memory, and no thread of the block has executed "
-        "`fence.proxy.async` since. The product reads through the asynchronous proxy, to which the stores need not be "
-        "visible (PTX ISA, 9.7.15.4), whatever barrier is between them. Published kernels lack it and work, which is "
-        "why it is a warning.",
+        Severity.INFORMATION,
+        "no fence between stores and an asynchronous read",
+        "Threads have stored an operand of this `wgmma`, or the source of this bulk store, in shared memory, and no "
+        "thread of the block has executed `fence.proxy.async` since. The asynchronous proxy, which reads it, need not "
+        "see the stores (PTX ISA, 8.6 and 9.7.15.4), whatever barrier is between them. Published kernels rely on a "
+        "barrier alone and work on an H100, which is why it is an information.",
         Example(bad=_without("fence.proxy.async"), good=_PRODUCT),
+    ),
+    Rule(
+        "sync/exited-block",
+        Severity.WARNING,
+        "arrival at a block that has exited",
+        "A thread arrives at an `mbarrier` object in the shared memory of another block of its cluster, which has "
+        "exited. The memory may belong to a later block by then. Blocks wait for all arrivals before they exit, or at "
+        "`barrier.cluster`. Where all blocks of the grid may be resident at once it is not reported.",
+        Example(bad=_without("END", _CLUSTER), good=_CLUSTER.replace("END", _CLUSTER_SYNC)),
     ),
     Rule(
         "sync/mbarrier",

@@ -13,9 +13,9 @@ RULES = (
         "The emulator does not support this instruction. The kernel was not executed past it, so it is not verified.",
         Example(
             bad="""\
-__global__ void __cluster_dims__(2, 1, 1) scale(const float* x, float* y, int n) {
+__global__ void scale(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2.0f * x[i];
+    if (i < n) asm volatile("multimem.st.weak.global.f32 [%0], %1;" :: "l"(y + i), "f"(2.0f * x[i]) : "memory");
 }
 """,
             good="""\

@@ -111,7 +111,7 @@ BUGS = {
         "on an mbarrier that was never initialised", "expect(&full[step]",
     ),
     "no fence before the bulk store": Bug(
-        "pipelined", (("d[i];\n  fence_proxy();", "d[i];"),), "sync/async-order",
+        "pipelined", (("d[i];\n  fence_proxy();", "d[i];"),), "sync/proxy-fence",
         "no `fence.proxy.async` is between them", "store(&y, 0, 0, sy);",
     ),
     "source of a store written again": Bug(

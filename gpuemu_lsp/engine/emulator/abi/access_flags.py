@@ -12,6 +12,9 @@ QUIET_FLAG: Final = 2
 """The loaded value is never used: an uninitialised read is not reported."""
 IN_FLIGHT_FLAG: Final = 2
 """In an event record, in place of ``QUIET_FLAG``: an asynchronous copy to the address has not been delivered."""
+EXITED_FLAG: Final = 4
+AHEAD_FLAG: Final = 8
+"""In an event record: the memory is that of a block of the cluster that has exited, or has not started."""
 SPACE_SHIFT: Final = 4
 RACE_SHIFT: Final = 8
 SPACES: Final = {"generic": 0, "global": 0, "const": 0, "param": 0, "shared": 1, "local": 2}

@@ -16,6 +16,8 @@ class Shadow:
     READ_ONLY: Final = 8
     WATCHED: Final = 16  # its last writer is wanted
     IN_FLIGHT: Final = 32  # an asynchronous copy to it has not been delivered
+    EXITED: Final = 64  # shared memory of a block of the cluster that has exited: not addressable
+    AHEAD: Final = 128  # the same of one that has not started
 
 
 READABLE: Final = Shadow.ADDRESSABLE | Shadow.INITIALISED

@@ -42,6 +42,7 @@ class Warp(Struct, align=64):
     EPOCH = i32()  # the race detector's clock: the warp's current epoch
     WARP_BARRIER_EPOCH = i32()  # last-barrier epoch of the warp: its earlier accesses are ordered before now
     BLOCK_BARRIER_EPOCH = i32()  # last-barrier epoch of the block
+    CLUSTER_BARRIER_EPOCH = i32()  # last-barrier epoch of the cluster
     FIRST_THREAD = i32()  # the race detector's thread number of lane 0
     START_EPOCH = i32()  # epoch in which the block started
     PARTIAL_SYNC_EPOCH = i32()  # epoch of the last synchronisation of some, not all, live lanes
@@ -70,15 +71,31 @@ STACK_BYTES: Final = 1 << 16
 """Size of a thread's stack for recursive calls. A GPU has 1 KiB unless a program requests more, but smaller frames."""
 
 
+MAX_CLUSTER_BLOCKS: Final = 16
+"""Most blocks of a cluster that any GPU runs (CUDA programming guide, thread block clusters)."""
+
+CLUSTER_WINDOWS: Final = 2 * MAX_CLUSTER_BLOCKS
+"""Entries of ``BlockRecord.WINDOWS``."""
+
+
 class BlockRecord(Struct, align=64):
     """The thread block that is resident: its index and its memory."""
 
     X = i32()
     Y = i32()
     Z = i32()
+    CLUSTER_X = i32()  # index of its cluster in the grid
+    CLUSTER_Y = i32()
+    CLUSTER_Z = i32()
+    CLUSTER_CTAID_X = i32()  # index in its cluster
+    CLUSTER_CTAID_Y = i32()
+    CLUSTER_CTAID_Z = i32()
+    CLUSTER_RANK = i32()
     LINEAR = i64()
     SHARED = address()  # start of the shared window
     COPIES = address()  # CopyQueue of the first warp, 0 if the kernel has no asynchronous copies
+    CLUSTER_SHARED = address()  # start of the lowest shared window of the cluster
+    WINDOWS = i64(count=CLUSTER_WINDOWS)  # start of the own shared window, of those of the cluster's blocks, unmapped
 
 
 class LaunchRecord(Struct, align=64):
@@ -92,6 +109,16 @@ class LaunchRecord(Struct, align=64):
     GRID_X = i32()
     GRID_Y = i32()
     GRID_Z = i32()
+    CLUSTER_X = i32()  # blocks of a cluster; 1 without clusters
+    CLUSTER_Y = i32()
+    CLUSTER_Z = i32()
+    CLUSTERS_X = i32()  # clusters of the grid
+    CLUSTERS_Y = i32()
+    CLUSTERS_Z = i32()
+    CLUSTER_BLOCKS = i32()
+    CLUSTER_SHARED_SIZE = i64()  # bytes from the start of the cluster's lowest shared window to the end of its highest
+    IS_CLUSTER = i32()  # 1 if the launch has clusters
+    RACE_CLUSTER_EPOCH = i32()  # highest epoch of the clusters before, whose shared memory blocks use again
     NTID_X = i32()
     NTID_Y = i32()
     NTID_Z = i32()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuemu_lsp.engine.emulator.ir.opcodes import is_cluster_barrier
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, Program
 from gpuemu_lsp.engine.ptx.model import Immediate
 
@@ -35,6 +36,9 @@ def barrier_intervals(program: Program) -> Iterator[frozenset[int]]:
 
 def is_full_barrier(barrier: BarrierSync) -> bool:
     """Whether it is barrier 0 of all threads of the block, as ``__syncthreads`` is."""
+    # Between arrival and wait at a cluster's barrier threads go on.
+    if is_cluster_barrier(barrier.instruction):
+        return False
     operands = barrier.instruction.operands
     modifiers = barrier.instruction.modifiers
     # With a thread count (the second operand; bar.red has a predicate at the end) only some threads take part, and

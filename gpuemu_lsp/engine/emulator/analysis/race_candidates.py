@@ -86,7 +86,8 @@ def find_race_candidates(
     strong_everywhere = strong - {access.site for access in accesses if _is_narrow(access)}
     candidates = _racing(everywhere, strong_everywhere, always) | _racing([in_shared], strong, always)
     chosen = candidates
-    if assume_full_barriers and not program.recursive:
+    # A barrier of the block does not order the blocks of a cluster, which may access the same shared memory.
+    if assume_full_barriers and not program.recursive and not program.spans_blocks:
         chosen = _racing(everywhere, strong_everywhere, always)
         threads = PerThreadValues(program, block) if block is not None else None
         for group in _by_interval(in_shared, program):

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.emulator.analysis.affine_rules import (
     trailing_zeros,
 )
 from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, VARYING, LatticeValue, ThreadBlockShape, VectorShape, join
-from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
+from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_PRODUCT, memory_space
 from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flattened, registers_written, split_operands
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS
@@ -27,8 +27,25 @@ from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated
 _MAX_STEP = 1 << 24
 """Largest stride of an affine value: stride times lane number must stay well inside 32 bits."""
 
-_ALWAYS_VARYING = frozenset({"shfl", "atom", "match", "elect", "call", "mma", "mbarrier"}) | PERMUTATIONS
-"""Opcodes whose results differ between lanes even if all their sources are uniform."""
+_ALWAYS_VARYING = (
+    frozenset(
+        {
+            "shfl",
+            "atom",
+            "match",
+            "elect",
+            "call",
+            "mma",
+            "mbarrier",
+            "mapa",
+            "getctarank",
+            CLUSTER_ADDRESS,
+            GROUP_PRODUCT,
+        }
+    )
+    | PERMUTATIONS
+)
+"""Opcodes whose results differ between lanes even if all their sources are uniform, or that one call computes."""
 
 _OVER_MEMBERS = frozenset({"vote", "redux"})
 

@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
     atomics,
     barriers,
     bulk_copy,
+    cluster,
     collectives,
     device_runtime,
     fences_and_hints,
@@ -41,6 +42,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Register
 _FAMILIES: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruction], None]], ...] = (
     (fences_and_hints.supported, fences_and_hints.emit_fence_or_hint),
     (address_conversion.supported, address_conversion.emit_conversion),
+    (cluster.supported, cluster.emit_cluster_address),
     (arithmetic.supported, arithmetic.emit_arithmetic),
     (matrix.supported, matrix.emit_matrix),
     (async_copy.supported, async_copy.emit_copy),

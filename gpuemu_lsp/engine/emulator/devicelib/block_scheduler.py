@@ -184,12 +184,16 @@ def _add_start_block(module: ir.Module, highest: Value) -> Value:
     grid_x = b.zext(load_field(b, launch, LaunchRecord.GRID_X), I64)
     grid_y = b.zext(load_field(b, launch, LaunchRecord.GRID_Y), I64)
     rest = b.udiv(number, grid_x)
-    for field, value in (
-        (BlockRecord.X, b.urem(number, grid_x)),
-        (BlockRecord.Y, b.urem(rest, grid_y)),
-        (BlockRecord.Z, b.udiv(rest, grid_y)),
+    clusters = b.icmp_unsigned(">", load_field(b, launch, LaunchRecord.CLUSTER_BLOCKS), i32(1))
+    for field, own_cluster, value in (
+        (BlockRecord.X, BlockRecord.CLUSTER_X, b.urem(number, grid_x)),
+        (BlockRecord.Y, BlockRecord.CLUSTER_Y, b.urem(rest, grid_y)),
+        (BlockRecord.Z, BlockRecord.CLUSTER_Z, b.udiv(rest, grid_y)),
     ):
         store_field(b, b.trunc(value, I32), block, field)
+        # The place in a larger cluster is set by Python, which starts the blocks of one.
+        known = load_field(b, block, own_cluster)
+        store_field(b, b.select(clusters, known, b.trunc(value, I32)), block, own_cluster)
     store_field(b, number, block, BlockRecord.LINEAR)
     # Blocks share one window of shared memory, one after another: what the block before left there must neither be
     # initialised nor have plausible values.
@@ -210,15 +214,16 @@ def _add_start_block(module: ir.Module, highest: Value) -> Value:
     with b.if_then(_detects_races(b, launch)):
         # After every epoch of the blocks before: their accesses to shared memory, whose cells are not cleared, are then
         # ordered before this block.
-        now = b.add(
-            _later(b, b.call(highest, [launch]), load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH)), i32(Epoch.TICK)
-        )
+        # All blocks of a cluster start in one epoch: they access each other's shared memory.
+        earlier = _later(b, b.call(highest, [launch]), load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH))
+        now = b.add(_later(b, earlier, load_field(b, launch, LaunchRecord.RACE_CLUSTER_EPOCH)), i32(Epoch.TICK))
         # Thread numbers are unique for 4 Mi blocks; further ones share them, which can only miss a race between blocks
         # that far apart.
         first = b.shl(b.trunc(number, I32), i32(10))
         with _each_warp(b, launch) as warp:
             _set_epoch(b, warp, now)
             store_field(b, now, warp, Warp.START_EPOCH)
+            store_field(b, now, warp, Warp.CLUSTER_BARRIER_EPOCH)
             store_lanes(b, ir.Constant(ir.VectorType(I32, 32), None), warp, Warp.ACQUIRED)
             store_field(b, b.add(first, b.shl(load_field(b, warp, Warp.WARP_ID), i32(5))), warp, Warp.FIRST_THREAD)
     with _each_warp(b, launch) as warp:

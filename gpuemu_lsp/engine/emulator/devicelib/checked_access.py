@@ -10,6 +10,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import (
+    AHEAD_FLAG,
+    EXITED_FLAG,
     IN_FLIGHT_FLAG,
     QUIET_FLAG,
     RACE_SHIFT,
@@ -143,7 +145,13 @@ def add_check_access(module: ir.Module, event: Value) -> Value:
     def has(bits: Value, bit: int) -> Value:
         return b.icmp_unsigned("!=", b.and_(bits, ir.Constant(I8, bit)), ir.Constant(I8, 0))
 
-    refuse(b.not_(has(every, Shadow.ADDRESSABLE)), EventKind.OUT_OF_BOUNDS)
+    # The bits of a block that is not there become those of the event.
+    gone = b.and_(b.lshr(some, ir.Constant(I8, 4)), ir.Constant(I8, EXITED_FLAG | AHEAD_FLAG))
+    with b.if_then(b.not_(has(every, Shadow.ADDRESSABLE))):
+        about = b.or_(access, b.zext(gone, I32))
+        b.call(event, [ctx, site, i32(EventKind.OUT_OF_BOUNDS), lane, address, size, about])
+        b.ret(ir.Constant(I1, 0))
+        b.position_at_end(b.append_basic_block("dead"))
     refuse(b.and_(is_store, has(some, Shadow.READ_ONLY)), EventKind.READ_ONLY)
     silent = b.or_(is_store, b.icmp_unsigned("!=", b.and_(flags, i32(QUIET_FLAG)), i32(0)))
     with b.if_then(b.and_(b.not_(silent), b.not_(has(some, Shadow.INITIALISED)))):

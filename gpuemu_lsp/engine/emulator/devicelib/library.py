@@ -7,7 +7,14 @@ from typing import Final
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.devicelib import async_copy, checked_access, mbarrier, race_detector, row_access
+from gpuemu_lsp.engine.emulator.devicelib import (
+    async_copy,
+    checked_access,
+    cluster,
+    mbarrier,
+    race_detector,
+    row_access,
+)
 from gpuemu_lsp.engine.emulator.devicelib.block_scheduler import add_block_scheduler
 from gpuemu_lsp.engine.emulator.jit import disk_cache
 from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode, compile_object, define, load_object, target_description
@@ -15,7 +22,7 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import ExternalFunction, Value
 
 _NAMES: Final = (
     *("record_event", "check_access", "load", "store", "load_row", "store_row", "affine_addresses", "run_blocks"),
-    *(*async_copy.NAMES, *mbarrier.NAMES, *race_detector.NAMES),
+    *(*async_copy.NAMES, *mbarrier.NAMES, *cluster.NAMES, *race_detector.NAMES),
 )
 
 
@@ -30,6 +37,7 @@ def build_library() -> ir.Module:
     loads, stores = (_add_accesses(module, check, race, is_store=is_store) for is_store in (False, True))
     async_copy.add_async_copies(module, check, loads, stores)
     mbarrier.add_mbarrier(module, check, race)
+    cluster.add_cluster_address(module)
     add_block_scheduler(module)
     return module
 

@@ -86,8 +86,8 @@ def add_row_by_cell(module: ir.Module, *, is_store: bool, shared: bool) -> Value
         # Most accesses to shared memory follow a block barrier that orders everything stored. Two epoch comparisons
         # show that without a look at threads; of reads also that the block has only read since.
         again = b.icmp_unsigned("==", read, c(view.read_by_block))
-        old = b.icmp_unsigned("<", read, c(view.block_barrier))
-        fresh = b.and_(b.icmp_unsigned("<", written, c(view.block_barrier)), old if is_store else b.or_(old, again))
+        old = b.icmp_unsigned("<", read, c(view.quick_barrier))
+        fresh = b.and_(b.icmp_unsigned("<", written, c(view.quick_barrier)), old if is_store else b.or_(old, again))
         usual, closer = b.append_basic_block("usual"), b.append_basic_block("closer")
         b.cbranch(some(b.not_(fresh)), closer, usual)
         b.position_at_end(usual)
@@ -194,8 +194,8 @@ def _check_cell(
     if shared:
         # As in add_row_by_cell: ordered by the last block barrier, or only read by the block since.
         again = b.icmp_unsigned("==", read, view.read_by_block)
-        old = b.icmp_unsigned("<", read, view.block_barrier)
-        fresh = b.and_(b.icmp_unsigned("<", written, view.block_barrier), old if is_store else b.or_(old, again))
+        old = b.icmp_unsigned("<", read, view.quick_barrier)
+        fresh = b.and_(b.icmp_unsigned("<", written, view.quick_barrier), old if is_store else b.or_(old, again))
         usual, closer = b.append_basic_block("usual"), b.append_basic_block("closer")
         b.cbranch(fresh, usual, closer)
         b.position_at_end(usual)

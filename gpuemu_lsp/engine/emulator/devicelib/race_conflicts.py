@@ -33,8 +33,9 @@ def add_conflict(module: ir.Module) -> Value:
     block = load_pointer(b, ctx, Warp.BLOCK)
     place = b.sub(address, load_field(b, block, BlockRecord.SHARED))
     shared = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.SHARED_SIZE))
-    # Cells of shared memory omit the block, which can only be this one.
-    full = b.select(shared, b.or_(thread, b.and_(number, i32(~THREAD_IN_BLOCK))), thread)
+    # Cells of shared memory omit the block, which can only be this one where a cluster has no others.
+    several = b.icmp_unsigned(">", load_field(b, launch, LaunchRecord.CLUSTER_BLOCKS), i32(1))
+    full = b.select(b.and_(shared, b.not_(several)), b.or_(thread, b.and_(number, i32(~THREAD_IN_BLOCK))), thread)
     between = load_field(b, launch, LaunchRecord.RACE_BETWEEN_BLOCKS)
     with b.if_then(b.icmp_unsigned("!=", between, i32(0))):
         # A record that stands for several blocks names only one of them.

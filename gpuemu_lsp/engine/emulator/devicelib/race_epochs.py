@@ -26,7 +26,9 @@ class AccessView:
     """Shadow cell, thread and epochs of one access.
 
     ``me`` is the thread number of lane 0; ``stride`` the distance from one plane of the cell to the next. ``foreign``
-    is true for local memory, which has no shadow cells because no other thread can access it.
+    is true for local memory, which has no shadow cells because no other thread can access it. ``quick_barrier`` is an
+    epoch before which all accesses to shared memory are ordered, whoever made them, ``launch_start`` one before which
+    those of other blocks are.
     """
 
     b: ir.IRBuilder
@@ -37,6 +39,7 @@ class AccessView:
     now: Value
     warp_barrier: Value
     block_barrier: Value
+    quick_barrier: Value
     launch_start: Value
     partial_sync: Value
 
@@ -151,15 +154,22 @@ def view_access(
     index = b.shl(b.ashr(offset, load_field(b, launch, LaunchRecord.RACE_CELL_SHIFT)), i64(2))
     cell = b.add(load_field(b, launch, LaunchRecord.RACE_PLANES), index)
     number = load_field(b, ctx, Warp.FIRST_THREAD)
+    several = b.icmp_unsigned(">", load_field(b, launch, LaunchRecord.CLUSTER_BLOCKS), i32(1))
     # Blocks use the same shared window one after another, and its cells are not cleared in between. Without the block
-    # in the thread number, accesses of an earlier block are ordered by this block's first epoch.
-    me, foreign = b.and_(number, i32(THREAD_IN_BLOCK)), ir.Constant(I1, 0)
+    # in the thread number, accesses of an earlier block are ordered by this block's first epoch. The blocks of a
+    # cluster access each other's memory: there the barrier of the cluster orders, and its first epoch.
+    me, foreign = b.select(several, number, b.and_(number, i32(THREAD_IN_BLOCK))), ir.Constant(I1, 0)
+    block_barrier = load_field(b, ctx, Warp.BLOCK_BARRIER_EPOCH)
+    cluster_barrier = load_field(b, ctx, Warp.CLUSTER_BARRIER_EPOCH)
+    start = load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH)
+    far = b.select(several, cluster_barrier, start)
     if not shared:
         known = address if inside is None else inside
-        place = b.sub(known, load_field(b, block, BlockRecord.SHARED))
-        near = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.SHARED_SIZE))
+        place = b.sub(known, load_field(b, block, BlockRecord.CLUSTER_SHARED))
+        near = b.icmp_unsigned("<", place, load_field(b, launch, LaunchRecord.CLUSTER_SHARED_SIZE))
         private = b.icmp_unsigned(">=", known, load_field(b, launch, LaunchRecord.RACE_PRIVATE_START))
         me = b.select(near, me, number)
+        far = b.select(near, far, start)
         foreign = b.and_(private, b.not_(near))
     return AccessView(
         b,
@@ -169,8 +179,9 @@ def view_access(
         foreign,
         load_field(b, ctx, Warp.EPOCH),
         load_field(b, ctx, Warp.WARP_BARRIER_EPOCH),
-        load_field(b, ctx, Warp.BLOCK_BARRIER_EPOCH),
-        load_field(b, launch, LaunchRecord.RACE_LAUNCH_EPOCH),
+        block_barrier,
+        b.select(several, cluster_barrier, block_barrier),
+        far,
         load_field(b, ctx, Warp.PARTIAL_SYNC_EPOCH),
     )
 

@@ -121,9 +121,13 @@ def add_acquire_release(module: ir.Module) -> None:
     ctx, lanes, call = function.args
     with t.for_lanes(b, lanes) as lane:
         address = load_element(b, ctx, Warp.ADDRESSES, lane)
+        # Threads of all blocks of a cluster use its objects.
+        launch = load_pointer(b, ctx, Warp.LAUNCH)
+        several = b.icmp_unsigned(">", load_field(b, launch, LaunchRecord.CLUSTER_BLOCKS), i32(1))
+        scope = b.select(several, i32(0), i32(RaceFlag.BLOCK_SCOPE))
         with b.if_else(b.icmp_unsigned("==", call, i32(RaceCall.ACQUIRE))) as (acquires, releases):
             with acquires:
-                acquire(b, view_access(b, ctx, address), ctx, lane, address, i32(RaceFlag.BLOCK_SCOPE))
+                acquire(b, view_access(b, ctx, address), ctx, lane, address, scope)
             with releases:
-                call_python(b, ctx, RaceCall.RELEASE, lane, address, i32(RaceFlag.BLOCK_SCOPE), i32(0))
+                call_python(b, ctx, RaceCall.RELEASE, lane, address, scope, i32(0))
     b.ret_void()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import lay_out_shared, lay_out_variables
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramBuilder
 from gpuemu_lsp.engine.emulator.frontend.call_parameters import resolve_call_parameters
+from gpuemu_lsp.engine.emulator.frontend.cluster_addresses import with_cluster_addresses
 from gpuemu_lsp.engine.emulator.frontend.group_registers import with_register_faults
 from gpuemu_lsp.engine.emulator.frontend.inline import inline_function
 from gpuemu_lsp.engine.emulator.frontend.sub_word_atomics import with_element_addresses
-from gpuemu_lsp.engine.emulator.ir.program import EXIT, BasicBlock, Jump, Program, RecursiveCall, Trap
-from gpuemu_lsp.engine.ptx.model import Instruction, Module
+from gpuemu_lsp.engine.emulator.ir.program import EXIT, BasicBlock, Jump, Program, RecursiveCall
+from gpuemu_lsp.engine.ptx.model import Module
 
 
 def flatten(module: Module, entry: str) -> Program:
@@ -32,18 +31,12 @@ def flatten(module: Module, entry: str) -> Program:
     builder = ProgramBuilder(module)
     builder.require_size(function)
     start = builder.new_block()
-    # Every block is a cluster of its own: a kernel that requires larger ones traps at its entry.
-    clustered = function.directives.get("reqnctapercluster", ())
-    if math.prod(clustered) > 1:
-        reason = f"blocks in clusters of {' x '.join(map(str, clustered))} cannot be run"
-        first = next((item for item in function.body if isinstance(item, Instruction)), None)
-        if first is not None:
-            builder.blocks[start].terminator = Trap(first, "engine/unsupported-instruction", reason)
     inline_function(builder, function, start, {}, None, ())
     codes = [block.code for block in builder.blocks]
     # Only now are all accesses to each call parameter known.
     registers, codes, call_slots = resolve_call_parameters(codes, builder.registers)
     codes = with_element_addresses(codes, registers)
+    codes = with_cluster_addresses(codes, registers)
     ends = [block.terminator or Jump(EXIT) for block in builder.blocks]
     codes = with_register_faults(codes, ends)
     shared, dynamic = lay_out_shared(module, builder.shared)
@@ -63,4 +56,5 @@ def flatten(module: Module, entry: str) -> Program:
         variables={v.name: v for v in module.variables if v.space in ("global", "const")},
         recursive=any(isinstance(end, RecursiveCall) for end in ends),
         max_threads=tuple(function.directives.get("reqntid", ())) or tuple(function.directives.get("maxntid", ())),
+        required_cluster=tuple(function.directives.get("reqnctapercluster", ())),
     )

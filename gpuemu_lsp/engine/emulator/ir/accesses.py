@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import ASYNC_PROXY, access_type, memory_space, type_bytes, vector_length
+from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, is_bulk_copy, memory_space, type_bytes, vector_length
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction
 
@@ -61,15 +61,17 @@ def memory_accesses(program: Program) -> Iterator[MemoryAccess]:
 def _accesses(instruction: Instruction) -> list[tuple[str, Address, bool]]:
     """Return the state space, the address and whether it is a write, of each access of an instruction."""
     addresses = [operand for operand in instruction.operands if isinstance(operand, Address)]
-    # Neither is ordered as the accesses of a thread are.
-    if ASYNC_PROXY in instruction.modifiers or is_bulk_copy(instruction):
+    # Not ordered as the accesses of a thread are.
+    if is_bulk_copy(instruction):
         return []
     if instruction.opcode == "cp" and len(addresses) >= 2:
         return [("shared", addresses[0], True), ("global", addresses[1], False)]
     if on_mbarrier(instruction):
         # Every operation counts as a write, even test_wait: any plain access to an mbarrier object that is in use is
         # undefined (PTX ISA section 9.7.13.15), a read as well.
-        return [("shared", address, True) for address in addresses[:1]]
+        # Another block's object has a generic address.
+        space = memory_space(instruction)
+        return [("shared" if space == "shared" else "generic", address, True) for address in addresses[:1]]
     space = memory_space(instruction)
     if instruction.opcode not in ("ld", "st", "atom", "red", "ldu") or space not in ("global", "shared", "generic"):
         return []
@@ -79,11 +81,6 @@ def _accesses(instruction: Instruction) -> list[tuple[str, Address, bool]]:
 def has_block_scope(instruction: Instruction) -> bool:
     """Whether a fence or a strong operation has ``.cta`` scope, which includes its own block only (section 8.5)."""
     return "cta" in instruction.modifiers
-
-
-def is_bulk_copy(instruction: Instruction) -> bool:
-    """Whether an instruction is a ``cp.async.bulk``, or waits for such copies."""
-    return instruction.opcode == "cp" and "bulk" in instruction.modifiers[:2]
 
 
 def on_mbarrier(instruction: Instruction) -> bool:

@@ -21,8 +21,20 @@ GROUP_EVENT = "%wgmma"
 """Pseudo-instruction: what a warp group does, for the checks of the asynchronous proxy. Its first modifier is that of
 the ``wgmma``, ``issued`` behind a product, or ``fault`` before an instruction that breaks a rule."""
 
-ASYNC_PROXY = "async_proxy"
-"""Modifier of loads that the asynchronous proxy makes (PTX ISA section 8.6), not the thread itself."""
+CLUSTER_ADDRESS = "%cluster"
+"""Pseudo-instruction: converts an address of the cluster's shared memory, as its first modifier says: to a ``generic``
+one, from one to a ``shared`` one, or to the predicate whether a generic one is ``inside``."""
+
+SEND = "%send"
+"""Pseudo-instruction: ``st.async`` or ``red.async``, its first modifier; those of the instruction follow."""
+
+CLUSTER_BARRIER = 32
+"""Number of the barrier of all blocks of a cluster, above those of warp groups."""
+
+GROUP_PRODUCT = "%product"
+"""Pseudo-instruction: the share of a warp in a ``wgmma.mma_async``. Its modifiers are ``mma_async``, the state space of
+its loads, that of A, the majors of A and B, and those of the ``mma`` for eight columns; its operands the result, A, B,
+the predicate of the addend, the bits that are inverted in A, and the addend."""
 
 BUILTIN_CALLS = frozenset({"vprintf", "__assertfail", "malloc", "free"})
 """Functions of the device runtime, which have no PTX body: the emulator implements them."""
@@ -34,8 +46,20 @@ def type_bytes(name: str) -> int:
 
 
 def is_barrier(instruction: Instruction) -> bool:
-    """Whether the instruction is a barrier of the thread block (section 9.7.13.1)."""
-    return instruction.opcode in ("bar", "barrier") and not {"warp", "cluster"} & set(instruction.modifiers)
+    """Whether the instruction is a barrier of the thread block (section 9.7.13.1) or of the cluster (9.7.13.4)."""
+    return instruction.opcode in ("bar", "barrier") and "warp" not in instruction.modifiers
+
+
+def is_bulk_copy(instruction: Instruction) -> bool:
+    """Whether an instruction is a ``cp.async.bulk`` or its like, or waits for such copies."""
+    if instruction.opcode == SEND:
+        return True
+    return instruction.opcode == "cp" and "bulk" in instruction.modifiers[:3]
+
+
+def is_cluster_barrier(instruction: Instruction) -> bool:
+    """Whether the instruction is a barrier of the cluster (section 9.7.13.4)."""
+    return instruction.opcode == "barrier" and instruction.modifiers[:1] == ("cluster",)
 
 
 def is_collective(instruction: Instruction) -> bool:

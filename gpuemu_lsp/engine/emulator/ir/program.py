@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT
+from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_EVENT, SEND, is_bulk_copy
 from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Symbol, Variable
 
 _FUNCTION_ADDRESSES = 0x7FFF_0000_0000_0000
@@ -125,7 +125,8 @@ class Program:
 
     ``registers`` maps register names to PTX types. ``params``, ``shared`` and ``local`` give the placement of variables
     in their windows; ``dynamic_shared`` is the offset of dynamic shared memory. ``functions`` are all functions of the
-    module, for calls through pointers; ``max_threads`` is ``.reqntid`` or ``.maxntid``, empty without such a directive.
+    module, for calls through pointers; ``max_threads`` is ``.reqntid`` or ``.maxntid``, ``required_cluster`` is
+    ``.reqnctapercluster``; each is empty without such a directive.
     """
 
     name: str
@@ -141,21 +142,31 @@ class Program:
     functions: tuple[str, ...] = ()
     recursive: bool = False
     max_threads: tuple[int, ...] = ()
+    required_cluster: tuple[int, ...] = ()
 
     @cached_property
     def has_async_copies(self) -> bool:
         """Whether the kernel contains ``cp.async``, other than bulk copies."""
-        return any(i.opcode == "cp" and i.modifiers[1:2] != ("bulk",) for block in self.blocks for i in block.code)
+        return any(i.opcode == "cp" and not is_bulk_copy(i) for block in self.blocks for i in block.code)
 
     @cached_property
     def has_bulk_copies(self) -> bool:
         """Whether the kernel contains ``cp.async.bulk``."""
-        return any(i.opcode == "cp" and i.modifiers[1:2] == ("bulk",) for block in self.blocks for i in block.code)
+        return any(is_bulk_copy(i) for block in self.blocks for i in block.code)
 
     @cached_property
     def has_async_proxy(self) -> bool:
         """Whether the kernel contains ``cp.async.bulk`` or ``wgmma``, whose accesses no thread makes."""
         return self.has_bulk_copies or any(i.opcode == GROUP_EVENT for block in self.blocks for i in block.code)
+
+    @cached_property
+    def spans_blocks(self) -> bool:
+        """Whether the kernel contains addresses in the shared memory of other blocks of its cluster."""
+        return any(
+            i.opcode in ("mapa", CLUSTER_ADDRESS, SEND) or "multicast::cluster" in i.modifiers
+            for block in self.blocks
+            for i in block.code
+        )
 
     @cached_property
     def calls_malloc(self) -> bool:

@@ -145,5 +145,12 @@ def out_of_bounds(verb: str, access: AccessedBytes) -> str:
     return f"{verb} of {access.subject} is out of bounds: {access.extent}"
 
 
+def absent_block(verb: str, access: AccessedBytes, *, exited: bool) -> str:
+    """Return the message of an access to the shared memory of a block of the cluster that is not there."""
+    state = "has exited" if exited else "has not started"
+    text = f"{verb} of {access.subject} of another block of the cluster, which {state}: "
+    return f"{text}no `barrier.cluster` orders {'its end after' if exited else 'its start before'} this access"
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -12,10 +12,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
-from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Status
+from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Resume, Status
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_BARRIER
+from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_BARRIER, GROUP_BARRIER
+from gpuemu_lsp.engine.emulator.launch.cluster_barrier import ClusterBarrier
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
@@ -47,9 +48,21 @@ class BarrierResolver:
 
     def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks, report: LaunchReport) -> None:
         self._prepared, self._clocks, self._report = prepared, clocks, report
+        self._cluster = ClusterBarrier(report)
 
-    def resolve(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
+    def start_cluster(self) -> None:
+        """Begin with a new cluster, of which the barrier is another one."""
+        self._cluster.start()
+
+    def end_cluster_phase(self, live: set[tuple[int, int]]) -> bool:
+        """End the phase of the cluster's barrier if all ``live`` threads have arrived; return whether it has ended."""
+        return self._cluster.complete(live)
+
+    def resolve(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
         """Release what can be released; if nothing can, execute a partial collective; if none, report a deadlock.
+
+        Return whether anything was released; in a cluster of several blocks, whose other blocks may help, a deadlock is
+        reported by :meth:`report_deadlock`.
 
         Raises
         ------
@@ -59,8 +72,14 @@ class BarrierResolver:
         progress, waiting = self._released(resident, warps)
         if not progress:
             progress = self._force_collectives(resident, warps)
-        if not progress:
+        if not progress and self._prepared.cluster_blocks == 1:
             self._report_deadlock(resident, waiting)
+        return progress
+
+    def report_deadlock(self, resident: ResidentBlock, warps: list[RecordView], threads: int) -> None:
+        """Report what the threads of a block wait for; ``threads`` of the cluster have not exited."""
+        waiting = [lane for index, warp in enumerate(warps) for lane in _waiting_lanes(index, warp)]
+        self._report_deadlock(resident, waiting, threads)
 
     def release(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
         """Release the barriers that are complete, while other warps execute.
@@ -78,18 +97,49 @@ class BarrierResolver:
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
         # Arrivals first: they may complete a barrier at which others wait.
         for one in arriving:
+            if one.barrier == CLUSTER_BARRIER:
+                self._cluster.arrive((self._rank(resident), one.thread), one.site, resident.number)
+                _release(one)
+                continue
             resident.arrivals[one.barrier] = resident.arrivals.get(one.barrier, 0) + 1
             self._clocks.arrive(resident, one.barrier, one.thread)
             _release(one)
         waiting = [one for one in waiting if one.kind != BarrierKind.ARRIVE]
+        progress = self._pass_cluster_barrier(resident, waiting, warps)
         by_barrier: dict[int, list[_WaitingLane]] = defaultdict(list)
         for one in waiting:
-            by_barrier[one.barrier].append(one)
+            if one.barrier != CLUSTER_BARRIER:
+                by_barrier[one.barrier].append(one)
         live = _live_threads(warps)
-        progress = bool(arriving)
+        progress |= bool(arriving)
         for barrier, lanes in by_barrier.items():
             progress |= self._try_release(resident, barrier, lanes, live)
         return progress, waiting
+
+    def _rank(self, resident: ResidentBlock) -> int:
+        return next(rank for rank, one in enumerate(self._prepared.residents) if one is resident)
+
+    def _pass_cluster_barrier(
+        self, resident: ResidentBlock, waiting: list[_WaitingLane], warps: list[RecordView]
+    ) -> bool:
+        """Release the lanes that wait for a phase of the cluster's barrier that is over; return whether any are."""
+        lanes = [one for one in waiting if one.barrier == CLUSTER_BARRIER]
+        if not lanes:
+            return False
+        rank = self._rank(resident)
+        # A cluster of one block is complete when its own threads have come; of several the schedule decides.
+        if self._prepared.cluster_blocks == 1:
+            live = {
+                (rank, index * WARP_SIZE + lane)
+                for index, warp in enumerate(warps)
+                for lane in lanes_of(live_mask(warp))
+            }
+            if self._cluster.complete(live):
+                self._clocks.synchronise_cluster([resident])
+        passing = [one for one in lanes if self._cluster.may_pass((rank, one.thread), one.site, resident.number)]
+        for one in passing:
+            _release(one)
+        return bool(passing)
 
     def _try_release(self, resident: ResidentBlock, barrier: int, lanes: list[_WaitingLane], live: int) -> bool:
         arrived = len(lanes) + resident.arrivals.get(barrier, 0)
@@ -155,13 +205,20 @@ class BarrierResolver:
             progress = True
         return progress
 
-    def _report_deadlock(self, resident: ResidentBlock, waiting: list[_WaitingLane]) -> None:
+    def _report_deadlock(self, resident: ResidentBlock, waiting: list[_WaitingLane], threads: int = 0) -> None:
         self._report.status = "hung"
         by_place: dict[tuple[int, int], list[_WaitingLane]] = defaultdict(list)
         for one in waiting:
             by_place[one.barrier, one.site].append(one)
         for (barrier, site), lanes in by_place.items():
             expected = lanes[0].expected or self._prepared.threads
+            if barrier == CLUSTER_BARRIER:
+                message = (
+                    f"deadlock: {len(lanes)} threads wait at the barrier of the cluster; {self._cluster.arrived} of "
+                    f"{threads} threads have arrived, and no other can"
+                )
+                self._report.add(Incident("sync/deadlock", message, site, lanes[0].thread, resident.number))
+                continue
             where = "at this `wgmma.wait_group`, which all four warps of a group execute"
             where = f"at barrier {barrier}" if barrier < GROUP_BARRIER else where
             message = f"deadlock: {len(lanes)} of {expected} threads wait {where}, and no other can arrive"
@@ -170,9 +227,15 @@ class BarrierResolver:
 
 def _live_threads(warps: list[RecordView]) -> int:
     """Return the number of threads of a block that have not exited."""
-    # A warp that has ended no longer updates its mask.
-    live = (warp.get(Warp.LIVE_MASK) for warp in warps if warp.get(Warp.STATUS) != Status.DONE)
-    return sum(mask.bit_count() for mask in live)
+    return sum(live_mask(warp).bit_count() for warp in warps)
+
+
+def live_mask(warp: RecordView) -> int:
+    """Return the lanes of a warp that have not exited."""
+    # A warp that has ended no longer updates its mask, and one that has not started has not set it.
+    if warp.get(Warp.STATUS) == Status.DONE:
+        return 0
+    return warp.get(Warp.THREAD_MASK if warp.get(Warp.RESUME) == Resume.START else Warp.LIVE_MASK)
 
 
 def _waiting_lanes(index: int, warp: RecordView) -> list[_WaitingLane]:

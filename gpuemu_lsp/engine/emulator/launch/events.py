@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.abi.access_flags import IN_FLIGHT_FLAG, STORE_FLAG, RaceFlag
+from gpuemu_lsp.engine.emulator.abi.access_flags import AHEAD_FLAG, EXITED_FLAG, IN_FLIGHT_FLAG, STORE_FLAG, RaceFlag
 from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import EventRecord, LaunchRecord
@@ -30,6 +30,9 @@ _RULES: Mapping[int, str] = {
     EventKind.READ_ONLY: "memory/out-of-bounds",
     EventKind.WARP_MASK: "sync/missing-warp-mask",
 }
+
+_RESIDENT_BLOCKS = 132
+"""Multiprocessors of an H100 SXM5: a grid of no more blocks may be resident as a whole."""
 
 _MASK_REASONS = {
     1: "the executing lane is not in its own member mask",
@@ -67,6 +70,11 @@ class _RawEvent:
         return bool(self.flags & IN_FLIGHT_FLAG)
 
     @property
+    def absent_block(self) -> bool:
+        """Whether a block of the cluster whose memory this is has exited or has not started."""
+        return self.kind == EventKind.OUT_OF_BOUNDS and bool(self.flags & (EXITED_FLAG | AHEAD_FLAG))
+
+    @property
     def store(self) -> bool:
         return bool(self.flags & STORE_FLAG)
 
@@ -79,6 +87,8 @@ def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Even
         if raw.kind == EventKind.UNINITIALISED and (
             _is_copied_object(prepared, raw) or _text_line(prepared, raw.site) in report.explained
         ):
+            continue
+        if _is_unseen_arrival(prepared, raw):
             continue
         make = _stop if raw.kind == EventKind.STOP else _race if raw.kind in _RACES else _access
         events.append(make(prepared, raw))
@@ -165,6 +175,18 @@ def _stop(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     )
 
 
+def _is_arrival_at_exited(prepared: PreparedLaunch, raw: _RawEvent) -> bool:
+    """Whether the event is an arrival at an ``mbarrier`` object of a block of the cluster that has exited."""
+    instruction = prepared.kernel.sites[raw.site][0]
+    exited = raw.kind == EventKind.OUT_OF_BOUNDS and bool(raw.flags & EXITED_FLAG)
+    return exited and instruction is not None and instruction.opcode == "mbarrier"
+
+
+def _is_unseen_arrival(prepared: PreparedLaunch, raw: _RawEvent) -> bool:
+    """Whether an event is such an arrival, and no later block of the grid can get the memory: kernels rely on that."""
+    return prepared.blocks <= _RESIDENT_BLOCKS and _is_arrival_at_exited(prepared, raw)
+
+
 def _is_copied_object(prepared: PreparedLaunch, raw: _RawEvent) -> bool:
     """Whether the read is part of copying a local object that is only partly initialised.
 
@@ -195,6 +217,8 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         rule = "engine/unsupported-instruction"
         return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)
     message = _message(raw, instruction, _accessed(prepared, raw, region, offset))
+    if _is_arrival_at_exited(prepared, raw):
+        rule = "sync/exited-block"
     data = {"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"}
     return Event(
         rule,
@@ -304,6 +328,8 @@ def _accessed(prepared: PreparedLaunch, raw: _RawEvent, region: Region | None, o
 
 def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) -> str:
     verb = "write" if raw.store else "read"
+    if raw.absent_block:
+        return access_messages.absent_block(verb, access, exited=bool(raw.flags & EXITED_FLAG))
     if raw.kind == EventKind.NULL:
         return access_messages.null_pointer(verb, access)
     if raw.kind == EventKind.MISALIGNED:

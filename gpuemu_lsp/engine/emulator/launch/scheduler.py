@@ -69,6 +69,7 @@ from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.program import EXIT
 from gpuemu_lsp.engine.emulator.jit import compile
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver
+from gpuemu_lsp.engine.emulator.launch.clusters.schedule import ClusterSchedule, Turn
 from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, YIELDS_PER_CALL, add_resident
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
@@ -100,6 +101,7 @@ class Scheduler:
         self._report = LaunchReport()
         self._run_blocks = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
         self._deadline = self._started + prepared.request.max_seconds
+        self._clocks = clocks
         self._barriers = BarrierResolver(prepared, clocks, self._report)
         prepared.launch.set(LaunchRecord.FUNCTION, versions.specialised or versions.scalar_pc())
         prepared.launch.set(LaunchRecord.FALLBACK, versions.fallback)
@@ -113,6 +115,10 @@ class Scheduler:
             If the launch must be started again with other code.
         """
         prepared = self._prepared
+        if prepared.cluster_blocks > 1:
+            ClusterSchedule(prepared, self._barriers, self._clocks, self._report).run(self._turn, self._after_blocks)
+            self._report.steps = self._steps()
+            return self._report
         residents = prepared.residents
         upcoming = 0
         while not self._ended:
@@ -120,14 +126,32 @@ class Scheduler:
                 upcoming = self._run_in_order(residents[0], upcoming)
                 if upcoming >= prepared.blocks and not residents[0].started:
                     break
-                # Between blocks no warp is suspended: the only point at which speculative code can be entered.
-                to_come = self._elapsed_ms() * (prepared.blocks - upcoming) / max(upcoming, 1)
-                self._promote(to_come, self.profile(upcoming))
+                self._after_blocks(upcoming)
                 self._stretch *= 2
                 continue
             upcoming = self._run_round(upcoming)
         self._report.steps = self._steps()
         return self._report
+
+    def _after_blocks(self, done: int) -> None:
+        """Continue in better code, if that pays, after ``done`` blocks."""
+        # Between blocks no warp is suspended: the only point at which speculative code can be entered.
+        to_come = self._elapsed_ms() * (self._prepared.blocks - done) / max(done, 1)
+        self._promote(to_come, self.profile(done))
+
+    def _turn(self, resident: ResidentBlock) -> Turn:
+        """Execute a block of a cluster until it ends, has used up its time, or waits for another block."""
+        launch = self._prepared.launch
+        while not self._ended:
+            # Each warp may spin for one quantum: it probably waits for another block.
+            launch.set(LaunchRecord.YIELDS_LEFT, self._prepared.warp_count)
+            if not self._run_blocks(launch.address):
+                return Turn.ENDED
+            if self._attend(resident):
+                return Turn.USED_UP
+            if not any(warp.get(Warp.STATUS) == Status.READY for warp in self._warps(resident)):
+                return Turn.WAITS
+        return Turn.USED_UP
 
     @property
     def _ended(self) -> bool:

@@ -8,10 +8,18 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, UNMAPPED, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import FieldGroup, Record
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, Status
-from gpuemu_lsp.engine.emulator.abi.structs import STACK_BYTES, BlockRecord, CopyQueue, EventRecord, LaunchRecord, Warp
+from gpuemu_lsp.engine.emulator.abi.structs import (
+    CLUSTER_WINDOWS,
+    STACK_BYTES,
+    BlockRecord,
+    CopyQueue,
+    EventRecord,
+    LaunchRecord,
+    Warp,
+)
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, Region
 from gpuemu_lsp.engine.emulator.launch.arguments import (
@@ -24,7 +32,7 @@ from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES, Heap
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_arena
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
-from gpuemu_lsp.engine.execution import Request
+from gpuemu_lsp.engine.execution import Dim3, Request
 
 EVENT_LIMIT: Final = 256
 """Event records of a launch; further events are counted only."""
@@ -33,7 +41,7 @@ QUANTUM: Final = 1 << 12
 """Backward jumps after which a warp yields: long enough that the switch costs nothing, short enough for spin loops."""
 
 SPIN_QUANTUM: Final = 16
-"""The same in kernels with bulk copies, in which each turn of a spin loop on an ``mbarrier`` calls Python."""
+"""The same in kernels with bulk copies or clusters, in which each turn of a spin loop on an ``mbarrier`` calls Python."""
 
 YIELDS_PER_CALL: Final = 64
 BARRIERS_PER_CALL: Final = 1 << 13
@@ -80,6 +88,14 @@ _PREPARED = FieldGroup(
     LaunchRecord.BLOCK_END,
     LaunchRecord.WATCH_SITE,
     LaunchRecord.ARENA,
+    LaunchRecord.CLUSTER_X,
+    LaunchRecord.CLUSTER_Y,
+    LaunchRecord.CLUSTER_Z,
+    LaunchRecord.CLUSTERS_X,
+    LaunchRecord.CLUSTERS_Y,
+    LaunchRecord.CLUSTERS_Z,
+    LaunchRecord.CLUSTER_BLOCKS,
+    LaunchRecord.IS_CLUSTER,
 )
 """Fields of the launch record that do not start at 0, in the order of :func:`_fill_launch_record`."""
 
@@ -123,6 +139,7 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
         shared_shadow=shadow,
         buffers=buffers,
         module_variables=variables,
+        cluster=request.cluster or cluster_dims(program.required_cluster),
     )
     _fill_launch_record(prepared, params, fresh, callback)
     if program.calls_malloc:
@@ -136,11 +153,18 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     return prepared
 
 
+def cluster_dims(required: tuple[int, ...]) -> Dim3:
+    """Return the blocks of a cluster by dimension, from a ``.reqnctapercluster`` that may have fewer."""
+    x, y, z = (*required, 1, 1, 1)[:3]
+    return x, y, z
+
+
 def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, callback: int) -> None:
     """Fill in the launch record; the rest of its fields start at 0."""
     request, launch, shadow = prepared.request, prepared.launch, prepared.shared_shadow
+    program = prepared.kernel.program
     x, y, z = request.block
-    shared = prepared.kernel.program.dynamic_shared + request.shared_bytes
+    shared = program.dynamic_shared + request.shared_bytes
     values = (
         request.grid[0],
         request.grid[1],
@@ -150,7 +174,7 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         z,
         request.shared_bytes,
         shared,
-        SPIN_QUANTUM if prepared.kernel.program.has_bulk_copies else QUANTUM,
+        SPIN_QUANTUM if program.has_bulk_copies or program.spans_blocks else QUANTUM,
         YIELDS_PER_CALL,
         BARRIERS_PER_CALL,
         prepared.warp_count,
@@ -175,6 +199,10 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         prepared.blocks,
         -1,
         prepared.arena.address,
+        *prepared.cluster,
+        *(whole // part for whole, part in zip(request.grid, prepared.cluster, strict=True)),
+        prepared.cluster_blocks,
+        int(request.cluster is not None or bool(prepared.kernel.program.required_cluster)),
     )
     launch.set_group(_PREPARED, values)
 
@@ -233,14 +261,32 @@ def _initial_contexts(x: int, y: int, threads: int) -> npt.NDArray[np.int64]:
     return record.table64(count * Warp.SIZE // 8).reshape(count, Warp.SIZE // 8)
 
 
+def _shared_windows(prepared: PreparedLaunch) -> list[Region]:
+    """Allocate shared memory: of all blocks of a cluster together, so that one range contains it."""
+    arena, size = prepared.arena, prepared.shared_shadow.bytes.size
+    windows = [
+        arena.allocate("shared memory", "shared", size, guard=2 * REDZONE) for _ in range(prepared.cluster_blocks)
+    ]
+    extent = windows[-1].address + windows[-1].size - windows[0].address
+    prepared.launch.set(LaunchRecord.CLUSTER_SHARED_SIZE, extent)
+    return windows
+
+
 def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
     count = prepared.warp_count
     frame = max(kernel.program.local_bytes, 1)
-    shared = arena.allocate("shared memory", "shared", prepared.shared_shadow.bytes.size, guard=2 * REDZONE)
+    if not prepared.free_windows:
+        prepared.free_windows = _shared_windows(prepared)
+    shared = prepared.free_windows.pop(0)
     local = arena.allocate("local memory", "local", frame * count * WARP_SIZE)
     record = Record(BlockRecord.SIZE) if prepared.residents else arena.record("block", BlockRecord.SIZE)
     record.set(BlockRecord.SHARED, shared.address)
+    windows = record.table64(BlockRecord.SIZE >> 3)[BlockRecord.WINDOWS >> 3 :][:CLUSTER_WINDOWS]
+    windows[:] = arena.address + UNMAPPED
+    windows[:2] = shared.address
+    in_cluster = prepared.cluster_blocks > 1 and prepared.residents
+    record.set(BlockRecord.CLUSTER_SHARED, prepared.residents[0].shared.address if in_cluster else shared.address)
     size = kernel.context_bytes * count
     warps = Record(size) if prepared.residents else arena.record("warps", size)
     copies = Record(CopyQueue.SIZE * count) if kernel.program.has_async_copies else None

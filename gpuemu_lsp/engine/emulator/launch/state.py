@@ -16,15 +16,15 @@ from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.launch.device_runtime import Heap
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
-from gpuemu_lsp.engine.execution import Request
+from gpuemu_lsp.engine.execution import Dim3, Request
 
 
 @dataclass(slots=True)
 class ResidentBlock:
     """Memory and records of a resident thread block: one that has started and not ended, or the next to start.
 
-    ``arrivals`` counts, by barrier, the threads that arrived without waiting; ``yields`` how often the block has used
-    up its time.
+    ``ended`` is that of a block of a cluster, whose place is kept. ``arrivals`` counts, by barrier, the threads that
+    arrived without waiting; ``yields`` how often the block has used up its time.
     """
 
     record: Record
@@ -34,6 +34,7 @@ class ResidentBlock:
     local: Region
     number: int = 0
     started: bool = False
+    ended: bool = False
     arrivals: dict[int, int] = field(default_factory=dict)
     yields: int = 0
 
@@ -57,6 +58,10 @@ class PreparedLaunch:
     module_variables: dict[str, Region]
     heap: Heap | None = None
     residents: list[ResidentBlock] = field(default_factory=list)
+    """The resident blocks; where a cluster has several, by rank."""
+    cluster: Dim3 = (1, 1, 1)
+    free_windows: list[Region] = field(default_factory=list)
+    """Shared memory that has been allocated for blocks of the cluster that are not resident yet."""
     on_growth: Callable[[], None] = lambda: None
     """Called when the arena has grown during the launch."""
 
@@ -76,6 +81,19 @@ class PreparedLaunch:
         """Blocks of the grid."""
         x, y, z = self.request.grid
         return x * y * z
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster."""
+        x, y, z = self.cluster
+        return x * y * z
+
+    def shared_owner(self, address: int) -> ResidentBlock | None:
+        """Return the block of the cluster whose shared memory has an address, None if there is none."""
+        for resident in self.residents:
+            if resident.shared.address <= address < resident.shared.address + resident.shared.size:
+                return resident
+        return None
 
     def warp(self, resident: ResidentBlock, index: int) -> RecordView:
         """Return the context of one warp."""

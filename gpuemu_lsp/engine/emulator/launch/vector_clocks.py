@@ -273,6 +273,26 @@ class VectorClocks:
         for thread in threads:
             clocks.by_thread[(resident.number << 10) + thread] = (now, clock)
 
+    def synchronise_cluster(self, residents: list[ResidentBlock]) -> None:
+        """Order all threads of a cluster's blocks after all that they did before its barrier.
+
+        What a thread does between its arrival and its wait counts as before the barrier, which can only miss races.
+        """
+        prepared = self._prepared
+        contexts = [prepared.warp(one, index) for one in residents for index in range(prepared.warp_count)]
+        now = max(context.get(Warp.EPOCH) for context in contexts) + Epoch.TICK
+        for context in contexts:
+            for epoch in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH, Warp.CLUSTER_BARRIER_EPOCH):
+                context.set(epoch, now)
+        clock: dict[int, int] = {~one.number: now for one in residents}
+        for one in residents:
+            known = self._blocks.get(one.number)
+            if known is not None:
+                self._spread_at_barrier(known, now)
+                _join(clock, known.all)
+        for one in residents:
+            _join(self._blocks.setdefault(one.number, _BlockClocks()).all, clock)
+
     def _next_epoch(self, resident: ResidentBlock) -> int:
         """Start a new epoch in all warps of a block: epochs of different warps become comparable."""
         prepared = self._prepared

@@ -2,12 +2,9 @@
 
 The rows of the result are distributed over the four warps of the group, sixteen each, and no element depends on another
 warp. A ``wgmma.mma_async`` is therefore what each of its warps can execute alone: loads of the operands' elements, and
-one ``mma.m16n8`` for every eight columns, whose fragments are those of ``wgmma`` (figures of 9.7.15.5.1.1).
-
-Three consequences. The operands are read when the instruction is issued, the earliest moment that the manual allows;
-``wgmma.fence``, ``commit_group`` and ``wait_group`` only make the warp converge, and their absence is not found. The
-loads have all checks of bounds and initialisation, but take no part in the race detector: the asynchronous proxy reads
-for the whole group, and the thread that issued the instruction is no measure of what orders it.
+one ``mma.m16n8`` for every eight columns, whose fragments are those of ``wgmma`` (figures of 9.7.15.5.1.1). A function
+executes it (``codegen.instructions.products.groups``) when it is issued, the earliest moment that the manual allows;
+what orders it is checked apart (``launch.async_proxy``).
 
 Addresses follow the matrix descriptor (9.7.15.5.1.2.2) and the canonical layouts (9.7.15.5.1.2.1.3). With T the element
 and W the bytes of a row of the swizzle pattern (16, 32, 64 or 128), element (i, k) of an operand lies at:
@@ -23,10 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import ASYNC_PROXY, GROUP_BARRIER
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_BARRIER, GROUP_PRODUCT
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.product import product_of, sizes
-from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Vector
+from gpuemu_lsp.engine.ptx.model import Guard, Immediate, Instruction, Operand, Register, Vector
 
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 _SIGNS = {16: 0x80008000, 32: 0x80000000, 8: 0x80808080}
@@ -42,10 +39,6 @@ class InstructionWriter(Protocol):
 
     def note(self, modifiers: tuple[str, ...], *operands: Operand) -> None:
         """Append an event of the warp group."""
-        ...
-
-    def compute(self, name: str, type_: str, *operands: Operand) -> Register:
-        """Append an instruction with a new result register of a type."""
         ...
 
 
@@ -158,25 +151,15 @@ def lower_group(out: InstructionWriter, instruction: Instruction) -> bool:
     described = (str(product.columns), str(_BITS[product.a_type]), *(str(int(one)) for one in product.transposed))
     places = (_int(0) if isinstance(product.a, Vector) else product.a, product.b)
     out.note(("mma_async", *described, ",".join(registers)), *places)
-    lane = out.compute("mov.u32", "b32", Register("%laneid"))
-    if isinstance(product.a, Vector):
-        left = elements(product.a)
-    else:
-        warp = out.compute("mov.u32", "b32", Register("%warpid"))
-        # The group's first warp has rows 0 to 15, that is the groups of eight rows 0 and 1, and so on.
-        first = out.compute("shl.b32", "b32", out.compute("and.b32", "b32", warp, _int(3)), _int(1))
-        matrix = SharedOperand(out, product.a, lane, product.transposed[0])
-        second = out.compute("add.u32", "b32", first, _int(1))
-        left = tuple(matrix.register(group, half) for half in range(2) for group in (first, second))
-    if product.negated:
-        sign = _int(_SIGNS[_BITS[product.a_type]])
-        left = tuple(out.compute("xor.b32", "b32", one, sign) for one in left)
-    right = SharedOperand(out, product.b, lane, product.transposed[1])
-    for tile in range(product.columns // 8):
-        pair = tuple(right.register(_int(tile), half) for half in range(2))
-        one = _tile(instruction, product, tile, left, pair)
-        addend = _addend(out, product.scale, elements(one.operands[0]))
-        out.put(".".join(("mma", *product.words)), *one.operands[:3], Vector(addend))
+    sums = elements(Vector(product.d))
+    # Without an addend the registers are not read.
+    dropped = isinstance(product.scale, Immediate) and not product.scale.bits
+    addend = Vector((_int(0),) * len(sums)) if dropped else Vector(sums)
+    majors = tuple("mn" if one else "k" for one in product.transposed)
+    memory = "registers" if isinstance(product.a, Vector) else "shared"
+    name = ".".join((GROUP_PRODUCT, "mma_async", "shared", memory, *majors, *product.words))
+    sign = _int(_SIGNS[_BITS[product.a_type]] if product.negated else 0)
+    out.put(name, Vector(sums), product.a, product.b, product.scale, sign, addend)
     own = ",".join(one.name for one in product.d if isinstance(one, Register))
     out.note(("issued", own))
     return True
@@ -205,80 +188,6 @@ def group_barrier(instruction: Instruction, registers: dict[str, str]) -> tuple[
         one("add", "u32", number, number, _int(GROUP_BARRIER)),
         one("bar", "sync", number, _int(128)),
     )
-
-
-def _addend(out: InstructionWriter, scale: Operand, d: tuple[Operand, ...]) -> tuple[Operand, ...]:
-    """Return the accumulator of eight columns, or zeros where ``scale-d`` is false."""
-    if isinstance(scale, Immediate):
-        return d if scale.bits else tuple(out.compute("mov.b32", "b32", _int(0)) for _ in d)
-    return tuple(out.compute("selp.b32", "b32", one, _int(0), scale) for one in d)
-
-
-class SharedOperand:
-    """An operand in shared memory: its descriptor decoded once, and the part of the addresses that a lane adds."""
-
-    def __init__(self, out: InstructionWriter, descriptor: Operand, lane: Register, transposed: bool) -> None:
-        self._out, self._transposed = out, transposed
-        low = out.compute("cvt.u32.u64", "b32", descriptor)
-        high = out.compute("cvt.u32.u64", "b32", out.compute("shr.u64", "b64", descriptor, _int(32)))
-        start = self._bytes(low)
-        leading = self._bytes(self._two("shr.u32", low, _int(16)))
-        stride = self._bytes(high)
-        # 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes: as a number of address bits 0, 3, 2, 1.
-        mode = self._two("shr.u32", high, _int(30))
-        self._swizzled = out.compute("setp.ne.u32", "pred", mode, _int(0))
-        self._bits = out.compute("selp.b32", "b32", self._two("sub.u32", _int(4), mode), _int(0), self._swizzled)
-        width = self._two("shl.b32", _int(16), self._bits)
-        self._mask = self._two("sub.u32", width, _int(16))
-        # Base offset: where the pattern starts elsewhere than at a multiple of its size, in units of 128 bytes.
-        offset = self._two("and.b32", self._two("shr.u32", high, _int(17)), _int(7))
-        self._base = self._two("shl.b32", offset, _int(7))
-        row = self._two("shr.u32", lane, _int(2))
-        place = self._two("and.b32", lane, _int(3))
-        if transposed:
-            self._across = out.compute("selp.b32", "b32", leading, stride, self._swizzled)
-            self._along = out.compute("selp.b32", "b32", stride, leading, self._swizzled)
-            # Lane 4 r + p has the k of 2 p and 2 p + 1, and the row r of the group.
-            begin = self._two("add.u32", start, self._two("shl.b32", row, _int(1)))
-            self._start = self._madd(self._two("shl.b32", place, _int(1)), width, begin)
-        else:
-            self._across = stride
-            self._along = out.compute("selp.b32", "b32", _int(16), leading, self._swizzled)
-            begin = self._two("add.u32", start, self._two("shl.b32", place, _int(2)))
-            self._start = self._madd(row, width, begin)
-        self._width = width
-
-    def register(self, group: Operand, half: int) -> Register:
-        """Load the register of eight rows (columns of B) of which ``group`` is the number, and of one half of k."""
-        if not self._transposed:
-            return self._load("b32", self._half(self._madd(group, self._across, self._start), half))
-        # The row of the pattern holds 8 << bits elements, of which a group has eight.
-        repeat = self._out.compute("shr.u32", "b32", group, self._bits)
-        inner = self._two("sub.u32", group, self._two("shl.b32", repeat, self._bits))
-        first = self._madd(inner, _int(16), self._half(self._madd(repeat, self._across, self._start), half))
-        both = (first, self._two("add.u32", first, self._width))
-        result = self._out.compute("mov.b32", "b32", Vector(tuple(self._load("b16", one) for one in both)))
-        return result
-
-    def _half(self, address: Register, half: int) -> Register:
-        return self._two("add.u32", address, self._along) if half else address
-
-    def _load(self, type_: str, address: Register) -> Register:
-        pattern = self._two(
-            "and.b32", self._two("shr.u32", self._two("sub.u32", address, self._base), _int(3)), self._mask
-        )
-        place = self._two("xor.b32", address, pattern)
-        return self._out.compute(f"ld.shared.{ASYNC_PROXY}.{type_}", type_, Address(place))
-
-    def _bytes(self, field: Operand) -> Register:
-        # 14 bits in units of 16 bytes.
-        return self._two("shl.b32", self._two("and.b32", field, _int(0x3FFF)), _int(4))
-
-    def _two(self, name: str, left: Operand, right: Operand) -> Register:
-        return self._out.compute(name, "b32", left, right)
-
-    def _madd(self, left: Operand, right: Operand, addend: Operand) -> Register:
-        return self._out.compute("mad.lo.u32", "b32", left, right, addend)
 
 
 def _int(value: int) -> Immediate:

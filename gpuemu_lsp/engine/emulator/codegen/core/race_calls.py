@@ -208,8 +208,9 @@ def _set_lanes(e: Emitter, array: Field, now: Value) -> None:
 def emit_release(e: Emitter) -> None:
     """Release the accesses of the active lanes through the addresses in the scratch space."""
     if e.unit.race_candidates.needs_vector_clocks:
-        # An mbarrier object lies in the block's shared memory, and .cta is the scope of operations without one.
-        emit_fence(e, block_scope=True)
+        # An mbarrier object lies in the block's shared memory, and .cta is the scope of operations without one. In a
+        # cluster other blocks use it; only there is its order asked for by them.
+        emit_fence(e, block_scope=not e.unit.program.spans_blocks)
         _acquire_or_release(e, RaceCall.RELEASE)
 
 

@@ -13,7 +13,6 @@ from gpuemu_lsp.engine.ptx.model import Register
 
 _THREAD_FIELDS = {"%tid.x": Warp.TID_X, "%tid.y": Warp.TID_Y, "%tid.z": Warp.TID_Z}
 
-# Clusters of one block: block and cluster indices coincide.
 _FIELDS = {
     "%ctaid.x": ("block", BlockRecord.X),
     "%ctaid.y": ("block", BlockRecord.Y),
@@ -28,24 +27,27 @@ _FIELDS = {
     "%nwarpid": ("launch", LaunchRecord.WARP_COUNT),
     "%dynamic_smem_size": ("launch", LaunchRecord.DYNAMIC_SHARED),
     "%total_smem_size": ("launch", LaunchRecord.TOTAL_SHARED),
-    **{
-        f"%clusterid.{axis}": ("block", field)
-        for axis, field in zip("xyz", (BlockRecord.X, BlockRecord.Y, BlockRecord.Z), strict=True)
-    },
-    "%nclusterid.x": ("launch", LaunchRecord.GRID_X),
-    "%nclusterid.y": ("launch", LaunchRecord.GRID_Y),
-    "%nclusterid.z": ("launch", LaunchRecord.GRID_Z),
+    # A block that is launched without clusters is a cluster of its own (PTX ISA sections 10.12 to 10.18).
+    "%clusterid.x": ("block", BlockRecord.CLUSTER_X),
+    "%clusterid.y": ("block", BlockRecord.CLUSTER_Y),
+    "%clusterid.z": ("block", BlockRecord.CLUSTER_Z),
+    "%nclusterid.x": ("launch", LaunchRecord.CLUSTERS_X),
+    "%nclusterid.y": ("launch", LaunchRecord.CLUSTERS_Y),
+    "%nclusterid.z": ("launch", LaunchRecord.CLUSTERS_Z),
+    "%cluster_ctaid.x": ("block", BlockRecord.CLUSTER_CTAID_X),
+    "%cluster_ctaid.y": ("block", BlockRecord.CLUSTER_CTAID_Y),
+    "%cluster_ctaid.z": ("block", BlockRecord.CLUSTER_CTAID_Z),
+    "%cluster_nctaid.x": ("launch", LaunchRecord.CLUSTER_X),
+    "%cluster_nctaid.y": ("launch", LaunchRecord.CLUSTER_Y),
+    "%cluster_nctaid.z": ("launch", LaunchRecord.CLUSTER_Z),
+    "%cluster_ctarank": ("block", BlockRecord.CLUSTER_RANK),
+    "%cluster_nctarank": ("launch", LaunchRecord.CLUSTER_BLOCKS),
 }
 
-# A block that is launched without clusters is a cluster of its own (PTX ISA sections 10.12 to 10.18).
 _FIXED = {
     "%nsmid": 1,
     "%smid": 0,
     "%nctaid.w": 1,
-    **{f"%cluster_nctaid.{axis}": 1 for axis in "xyz"},
-    **{f"%cluster_ctaid.{axis}": 0 for axis in "xyz"},
-    "%cluster_nctarank": 1,
-    "%cluster_ctarank": 0,
 }
 
 _ENVIRONMENT = tuple(f"%envreg{number}" for number in range(32))
@@ -85,7 +87,7 @@ def special_base(e: RegisterFile, name: str, part: int) -> Value:
         now = _tick(e)
         return b.lshr(now, i64(32)) if name.endswith("_hi") else now
     if name == "%is_explicit_cluster":
-        return ir.Constant(t.I1, 0)
+        return b.icmp_unsigned("!=", e.launch(LaunchRecord.IS_CLUSTER), i32(0))
     if name in ("%envreg1", "%envreg2"):
         # Two 32-bit halves of a 64-bit address, the high one first.
         workspace = e.launch(LaunchRecord.GRID_WORKSPACE)

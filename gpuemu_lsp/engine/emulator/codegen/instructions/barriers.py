@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.dispatch import Dispatcher
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.instructions.arithmetic import predicate_parts
+from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_BARRIER, is_cluster_barrier
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, Value, i32
@@ -109,6 +110,10 @@ def _barrier_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], in
     zero = Immediate(0, "int")
     operands = instruction.operands
     modifiers = instruction.modifiers
+    if is_cluster_barrier(instruction):
+        # A count that is not 0 leaves the release to Python, which knows the other blocks.
+        kind = BarrierKind.ARRIVE if "arrive" in modifiers else BarrierKind.SYNC
+        return (Immediate(CLUSTER_BARRIER, "int"), Immediate(1, "int")), kind
     if "red" in modifiers:
         kinds = {"popc": BarrierKind.RED_POPC, "and": BarrierKind.RED_AND, "or": BarrierKind.RED_OR}
         kind = next(kinds[m] for m in modifiers if m in kinds)

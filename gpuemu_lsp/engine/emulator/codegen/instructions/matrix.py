@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llvmlite import ir
 
+from gpuemu_lsp.engine.emulator.abi.field_access import load_element, store_lanes
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.member_mask import MaskMisuse, report_lanes
-from gpuemu_lsp.engine.emulator.codegen.instructions.matrix_product import offsets, product_function
+from gpuemu_lsp.engine.emulator.codegen.instructions.products.fragments import offsets, product_function
+from gpuemu_lsp.engine.emulator.codegen.instructions.products.groups import A_REGISTERS, ROW, GroupForm, group_function
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, Value, i32, i64
 from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS, HalfRegister, halves
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
-from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Register
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Register, Vector
 
 _BUFFER_BYTES = 8 * 32 * (8 + 4 + 4 + 4)
 """Size of the registers of the largest product, f64 m16n8k16."""
@@ -24,7 +29,9 @@ _BUFFER_BYTES = 8 * 32 * (8 + 4 + 4 + 4)
 def supported(instruction: Instruction) -> bool:
     """Return whether this is a product or a permutation, to which the front end lowers matrix instructions."""
     # wmma, wgmma, ldmatrix and stmatrix have become loads, stores, products and permutations.
-    return instruction.opcode in PERMUTATIONS or (instruction.opcode == "mma" and product_of(instruction) is not None)
+    if instruction.opcode in PERMUTATIONS or instruction.opcode == GROUP_PRODUCT:
+        return True
+    return instruction.opcode == "mma" and product_of(instruction) is not None
 
 
 def link_products(program: Program) -> None:
@@ -32,6 +39,8 @@ def link_products(program: Program) -> None:
     for product in {product_of(one) for block in program.blocks for one in block.code if one.opcode == "mma"}:
         if product is not None:
             product_function(product)
+    for one in (one for block in program.blocks for one in block.code if one.opcode == GROUP_PRODUCT):
+        group_function(_group_form(one))
 
 
 def emit_matrix(e: Emitter, instruction: Instruction) -> None:
@@ -39,6 +48,8 @@ def emit_matrix(e: Emitter, instruction: Instruction) -> None:
     _check_all_lanes(e)
     if instruction.opcode == "mma":
         _multiply(e, instruction)
+    elif instruction.opcode == GROUP_PRODUCT:
+        _multiply_group(e, instruction)
     else:
         _permute(e, instruction)
 
@@ -78,6 +89,62 @@ def _multiply(e: Emitter, instruction: Instruction) -> None:
         for part in e.result_parts(name):
             position = starts[3] + (index * WARP_SIZE + part * e.lanes) * size
             e.write(name, part, t.load(b, buffer, position, row, align=4), bits)
+
+
+def _group_form(instruction: Instruction) -> GroupForm:
+    """Return the form of the product that ``matrix.warpgroup`` has written."""
+    _, _, a, of_a, of_b, *words = instruction.modifiers
+    d, left, *_ = instruction.operands
+    registers = elements(left) if isinstance(left, Vector) else (Register("_"),) * A_REGISTERS
+    size = 2 if words[-1] == "f16" else 4
+    sums = Vector(elements(d)[:size])
+    operands = (sums, Vector(registers), Vector((Register("_"),) * 2), sums)
+    tile = product_of(replace(instruction, opcode="mma", modifiers=tuple(words), operands=operands))
+    assert tile is not None
+    return GroupForm(tile, a == "shared", (of_a == "mn", of_b == "mn"))
+
+
+def _multiply_group(e: Emitter, instruction: Instruction) -> None:
+    b, form = e.builder, _group_form(instruction)
+    d, left, right, scale, sign, c = instruction.operands
+    sums = elements(d)
+    # One buffer for all products of the function, large enough for the largest, in its stack frame.
+    buffer = e.hoisted("products", lambda pre: t.aligned_alloca(pre, ir.ArrayType(I8, (A_REGISTERS + 128) * ROW)))
+
+    def put(row: int, part: int, value: Value) -> None:
+        t.store(b, value, buffer, row * ROW + 4 * part * e.lanes, align=4)
+
+    zero = t.splat(b, i32(0), e.lanes)
+    for part in range(e.parts):
+        for index, register in enumerate(elements(left) if not form.shared_a else ()):
+            put(index, part, e.vector_operand(register, "b32", part))
+        kept = e.vector_operand(scale, "pred", part) if not isinstance(scale, Immediate) else None
+        for index, register in enumerate(elements(c)):
+            value = e.vector_operand(register, "b32", part)
+            put(A_REGISTERS + index, part, value if kept is None else b.select(kept, value, zero))
+    # The same in all lanes, and checked to be: that of the first.
+    descriptors = [_first(e, one) if not isinstance(one, Vector) else i64(0) for one in (left, right)]
+    assert isinstance(sign, Immediate)
+    tiles = i32(len(sums) // form.tile.registers[2])
+    arguments = [buffer, e.context, i32(e.site), *descriptors, i32(sign.bits), tiles, i32(int(e.unit.checked))]
+    t.call_address(b, group_function(form), t.VOID, arguments)
+    row = ir.VectorType(I32, e.lanes)
+    for index, register in enumerate(sums):
+        name = _name(register)
+        for part in e.result_parts(name):
+            position = (A_REGISTERS + index) * ROW + 4 * part * e.lanes
+            e.write(name, part, t.load(b, buffer, position, row, align=4), "b32")
+
+
+def _first(e: Emitter, operand: Operand) -> Value:
+    """Return a descriptor of the lowest active lane."""
+    b = e.builder
+    if e.shape(operand).uniform:
+        return e.scalar_operand(operand, "b64", 0)
+    for part in range(e.parts):
+        store_lanes(b, e.vector_operand(operand, "b64", part), e.context, Warp.ADDRESSES.element(part * e.lanes))
+    lane = t.intrinsic(b, "llvm.cttz.i32", I32, [e.active_mask(), ir.Constant(I1, 0)])
+    return load_element(b, e.context, Warp.ADDRESSES, b.and_(lane, i32(31)))
 
 
 def _permute(e: Emitter, instruction: Instruction) -> None:

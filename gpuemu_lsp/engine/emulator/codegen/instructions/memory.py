@@ -16,7 +16,6 @@ from gpuemu_lsp.engine.emulator.codegen.core.gather_scatter import GatherScatter
 from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, is_race_free, is_strong, race_flags
 from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
-from gpuemu_lsp.engine.emulator.ir.opcodes import ASYNC_PROXY
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import Value
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Symbol
@@ -27,7 +26,7 @@ KNOWN_MODIFIERS = frozenset(
      "sys",
      "cluster", "acq_rel", "mmio", "unified", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
      "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "L2::evict_first", "L2::evict_last",
-     "L2::evict_normal", ASYNC_PROXY}
+     "L2::evict_normal"}
 )  # fmt: skip
 """Modifiers of supported loads and stores. Memory is sequentially consistent here; there are no caches for hints."""
 

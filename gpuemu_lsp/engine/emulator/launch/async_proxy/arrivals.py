@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS, counts_of
+
+GroupName: TypeAlias = tuple[int, int]
+"""A warp group: the number of its block, and its own there."""
 
 _NAMES: Final = {number: name for name, number in OPERATIONS.items()}
 _ARRIVALS = ("arrive", "arrive_drop")
@@ -16,7 +19,8 @@ _MOST_LISTED: Final = 4
 class BarrierObject:
     """An ``mbarrier`` object: the site that initialised it, and what happened to it in the current phase.
 
-    ``phase`` counts phases since ``init``. ``arrived`` and ``waiting`` have sites by thread; ``passed`` has the last
+    ``phase`` counts phases since ``init``. ``arrived`` has sites by the number of a thread's block and its index
+    there, ``waiting`` has sites by warp; ``passed`` has the last
     phase that each warp has waited for, and how often.
     """
 
@@ -26,12 +30,12 @@ class BarrierObject:
     valid: bool = True
     used: bool = False
     expected_bytes: int = 0
-    arrived: dict[int, int] = field(default_factory=dict)
+    arrived: dict[tuple[int, int], int] = field(default_factory=dict)
     waiting: dict[int, int] = field(default_factory=dict)
     passed: dict[int, tuple[int, int]] = field(default_factory=dict)
-    carried: dict[int, tuple[int, int]] = field(default_factory=dict)
+    carried: dict[GroupName, tuple[int, int]] = field(default_factory=dict)
     """By warp group: products issued and completed when threads of it arrived in the current phase."""
-    ended: dict[int, tuple[int, int]] = field(default_factory=dict)
+    ended: dict[GroupName, tuple[int, int]] = field(default_factory=dict)
     """The same of the last phase."""
 
     def follow(self, state: int) -> None:
@@ -60,14 +64,15 @@ def operation_fault(one: BarrierObject | None, operation: int, state: int, count
     return None
 
 
-def shortfall(one: BarrierObject, state: int) -> str:
-    """Return what the current phase of an object lacks: arrivals, and which came; bytes."""
+def shortfall(one: BarrierObject, state: int, block: int) -> str:
+    """Return what the current phase of an object of a block lacks: arrivals, and which came; bytes."""
     counts = counts_of(state)
     parts = []
     if counts.pending:
         came = counts.expected - counts.pending
         threads = sorted(one.arrived)
-        listed = ", ".join(map(str, threads[:_MOST_LISTED])) + (", ..." if len(threads) > _MOST_LISTED else "")
+        names = [f"{thread}" if home == block else f"{thread} of block {home}" for home, thread in threads]
+        listed = ", ".join(names[:_MOST_LISTED]) + (", ..." if len(threads) > _MOST_LISTED else "")
         who = f" (of thread{'s' * (len(threads) > 1)} {listed})" if threads else ""
         parts.append(f"{came} of {counts.expected} arrivals came{who}")
     if counts.missing > 0:

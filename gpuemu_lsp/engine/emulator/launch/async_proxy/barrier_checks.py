@@ -8,7 +8,6 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     MISUSE,
     UNINITIALISED,
-    BlockTraffic,
     EventCaller,
     SharedTraffic,
 )
@@ -23,9 +22,9 @@ class BarrierChecks:
 
     def operate(self, caller: EventCaller, operation: int) -> None:
         """Check and record an operation other than a wait, before it is executed."""
-        block = self._shared.block(caller.block)
         rows = zip(caller.values(0), caller.values(1), caller.values(2), strict=True)
         for index, (address, operand, transactions) in enumerate(rows):
+            block = self._shared.block(self._shared.owner(address, caller))
             state = self._shared.state(address)
             one = block.barriers.get(address)
             if one is not None:
@@ -44,15 +43,15 @@ class BarrierChecks:
                 one.used = True
                 one.expected_bytes += transactions
                 if operation in (OPERATIONS["arrive"], OPERATIONS["arrive_drop"]):
-                    one.arrived[caller.thread(index)] = caller.site
-                    self._carry(block, one, caller.warp)
+                    one.arrived[caller.block, caller.thread(index)] = caller.site
+                    self._carry(one, caller)
 
-    def _carry(self, block: BlockTraffic, one: BarrierObject, warp: int) -> None:
-        group = block.groups.get(warp >> 2)
+    def _carry(self, one: BarrierObject, caller: EventCaller) -> None:
+        name = (caller.block, caller.warp >> 2)
+        group = self._shared.block(caller.block).groups.get(caller.warp >> 2)
         if group is not None:
-            issued, completed = one.carried.get(warp >> 2, (0, 0))
-            now = (max(issued, group.issued.get(warp, 0)), max(completed, group.completed))
-            one.carried[warp >> 2] = now
+            issued, completed = one.carried.get(name, (0, 0))
+            one.carried[name] = (max(issued, group.issued.get(caller.warp, 0)), max(completed, group.completed))
 
     def before_test(self, caller: EventCaller, *, by_parity: bool) -> None:
         """Follow the objects that are tested, before copies arrive at them."""
@@ -103,7 +102,7 @@ class BarrierChecks:
                     ).shared.address
                     text = (
                         f"this waits for phase {one.phase} of the mbarrier at {self._shared.place(address - window)}, "
-                        f"which does not complete: {shortfall(one, state)}"
+                        f"which does not complete: {shortfall(one, state, number)}"
                     )
                     found.setdefault(site, Incident("sync/hang", text, site, warp * WARP_SIZE, number, one.site))
         return list(found.values())

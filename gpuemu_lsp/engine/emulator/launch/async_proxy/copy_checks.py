@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     PendingStore,
     SharedTraffic,
 )
-from gpuemu_lsp.engine.emulator.launch.bulk_copies import CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import Incident
 from gpuemu_lsp.engine.ptx.model import Immediate
 from gpuemu_lsp.engine.tensor_map import TensorMap
@@ -45,7 +45,7 @@ class CopyChecks:
             self._shared.add(issuer, "memory/box-outside", text)
         chunks = np.unique(near // CHUNK)
         if barrier is None:
-            self._shared.check_fenced(issuer, near, ORDER, "this copy reads")
+            self._shared.check_fenced(issuer, near, "this copy reads")
             block.stores.append(PendingStore(issuer.site, issuer.thread, near))
             return
         self._check_overwritten(block, issuer, chunks)
@@ -73,12 +73,13 @@ class CopyChecks:
 
     def _check_overwritten(self, block: BlockTraffic, issuer: CopyIssuer, chunks: Indices) -> None:
         warp = issuer.thread // WARP_SIZE
+        mine = self._shared.block(issuer.home)
         for number, group in block.groups.items():
             text = "its group has not been waited for with `wgmma.wait_group`"
             found = self._readers(group, chunks, group.completed, group.count)
-            if not found and warp >> 2 != number:
+            if not found and (issuer.remote or warp >> 2 != number):
                 # Another warp knows of no more than what had been waited for when the arrival was made.
-                issued, completed = block.known.get((warp, number), (0, 0))
+                issued, completed = mine.known.get((warp, (issuer.block, number)), (0, 0))
                 found = self._readers(group, chunks, completed, min(issued, group.completed))
                 text = "the arrival at the mbarrier that released the tile came before `wgmma.wait_group`"
             if found:

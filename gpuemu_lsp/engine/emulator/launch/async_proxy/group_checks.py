@@ -12,7 +12,6 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indice
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import Product, WarpGroup, made_product, step_fault
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
-    FENCE,
     LAYOUT,
     ORDER,
     UNINITIALISED,
@@ -118,7 +117,7 @@ class GroupChecks:
             )
             self._shared.add(caller, UNINITIALISED, text)
             return False
-        self._shared.check_fenced(caller, places, FENCE, f"operand {name} has")
+        self._shared.check_fenced(caller, places, f"operand {name} has")
         stored = (shadow & Shadow.WRITTEN != 0).reshape(-1, CHUNK).any(axis=1)
         for number in np.unique(shared.at(chunks.addresses[~stored])):
             tile = shared.tiles[int(number)] if number >= 0 else None

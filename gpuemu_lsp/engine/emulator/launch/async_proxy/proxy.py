@@ -13,9 +13,13 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.copy_checks import CopyChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.group_checks import GroupChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import Indices
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import EventCaller, SharedTraffic
-from gpuemu_lsp.engine.emulator.launch.bulk_copies import BulkCopies, CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.bulk.copies import BulkCopies
+from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.tensor_map import TensorMap
+
+_LATER_COPIES = frozenset({BulkOperation.SEND, BulkOperation.SEND_VALUES})
+"""Copies with numbers above those of the other operations."""
 
 
 class AsyncProxy:
@@ -25,7 +29,7 @@ class AsyncProxy:
         self._checks = prepared.request.checks
         self._shared = SharedTraffic(prepared)
         self._barriers, self._copies = BarrierChecks(self._shared), CopyChecks(self._shared)
-        self.copies = BulkCopies(prepared.arena, prepared.request, self._issued)
+        self.copies = BulkCopies(prepared, self._issued)
         self._handlers: dict[BulkOperation, Callable[[EventCaller], None]] = {
             BulkOperation.GROUP: GroupChecks(self._shared).event,
             BulkOperation.PROXY_FENCE: self._copies.fence,
@@ -52,7 +56,7 @@ class AsyncProxy:
     def execute(self, context: int, site: int, mask: int, which: int) -> None:
         """Execute an operation of generated code; ``context`` is the address of the warp's context."""
         operation = BulkOperation(which & 0xFF)
-        if operation < BulkOperation.DELIVER_STATE:
+        if operation < BulkOperation.DELIVER_STATE or operation in _LATER_COPIES:
             self.copies.execute(context, site, mask, which)
             return
         record = ctypes.c_int64.from_address(context + Warp.BLOCK).value
@@ -75,7 +79,7 @@ class AsyncProxy:
         else:
             by_parity = operation is BulkOperation.DELIVER_PARITY
             self._barriers.before_test(caller, by_parity=by_parity)
-            self.copies.execute(context, site, mask, which)
+            self.copies.deliver(context, mask, by_parity=by_parity)
             if self._active:
                 self._barriers.after_test(caller, by_parity=by_parity)
 

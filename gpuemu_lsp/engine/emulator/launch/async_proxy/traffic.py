@@ -12,11 +12,11 @@ from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import ROWS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject
+from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject, GroupName
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import WarpGroup
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
-from gpuemu_lsp.engine.emulator.launch.bulk_copies import CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.events import demangled
 from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
 
@@ -46,7 +46,7 @@ class BlockTraffic:
     barriers: dict[int, BarrierObject] = field(default_factory=dict)
     stores: list[PendingStore] = field(default_factory=list)
     commits: dict[int, int] = field(default_factory=dict)
-    known: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    known: dict[tuple[int, GroupName], tuple[int, int]] = field(default_factory=dict)
     """By warp and warp group: products issued and completed at the arrival that the warp last waited for."""
 
 
@@ -96,7 +96,13 @@ class SharedTraffic:
     def add(self, caller: EventCaller | CopyIssuer, rule: str, message: str, other: int | None = None) -> None:
         """Add an incident at an instruction, with the site of a second one."""
         thread = caller.thread() if isinstance(caller, EventCaller) else caller.thread
-        self.incidents.append(Incident(rule, message, caller.site, thread, caller.block, other))
+        block = caller.block if isinstance(caller, EventCaller) else caller.home
+        self.incidents.append(Incident(rule, message, caller.site, thread, block, other))
+
+    def owner(self, address: int, caller: EventCaller) -> int:
+        """Return the number of the block whose shared memory has an address, in doubt that of the caller."""
+        found = self.prepared.shared_owner(address) if self.prepared.cluster_blocks > 1 else None
+        return caller.block if found is None else found.number
 
     def place(self, offset: int) -> str:
         """Return a byte of shared memory as one of the variable that contains it."""
@@ -123,7 +129,7 @@ class SharedTraffic:
         places = places[(places >= 0) & (places < self.size)]
         return int((self.arena.shadow(window, self.size)[places] & bit != 0).sum())
 
-    def check_fenced(self, caller: EventCaller | CopyIssuer, places: Indices, rule: str, what: str) -> None:
+    def check_fenced(self, caller: EventCaller | CopyIssuer, places: Indices, what: str) -> None:
         """Report bytes that threads have stored with no fence between the proxies since."""
         # Copies by cp.async belong to neither proxy here: kernels multiply what they bring without a fence.
         if self.program.has_async_copies:
@@ -132,7 +138,7 @@ class SharedTraffic:
         if count:
             self.add(
                 caller,
-                rule,
+                FENCE,
                 f"{what} {count} bytes of shared memory, from {self.place(int(places.min()))} on, that stores of "
                 "threads have written: no `fence.proxy.async` is between them, so that the asynchronous proxy may "
                 "see older values",

@@ -10,7 +10,7 @@ exact sum by more than truncation of every addend to the accumulator's precision
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -49,12 +49,17 @@ def product_function(product: MatrixProduct) -> ExternalFunction:
     """
     p = product
     name = f"gpuemu_mma_m{p.m}n{p.n}k{p.k}_{p.d}_{p.a}_{p.b}_{p.c}_{p.bitwise}_{'sat' if p.saturating else ''}"
+    return link_function(name, lambda: _product_module(product, name))
+
+
+def link_function(name: str, write: Callable[[], ir.Module]) -> ExternalFunction:
+    """Return a function that ``write`` writes as a module of its own, compiled once per machine."""
     # The key covers the sources of the translator, and the function is written by them.
     key = disk_cache.key_of((name, target_description()))
     disk = disk_cache.shared_cache()
     code = disk.load(key)
     if code is None:
-        code = compile_object(_product_module(product, name))
+        code = compile_object(write())
         disk.store(key, code)
     loaded = load_object(code, (name,))
     _loaded.append(loaded)

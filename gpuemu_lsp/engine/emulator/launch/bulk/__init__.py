@@ -1,0 +1,18 @@
+"""Bulk copies between global memory and shared memory (PTX ISA sections 5.5 and 9.7.9.25.4-5), executed in Python.
+
+=====================  ================================================================================================
+module                 content
+=====================  ================================================================================================
+``boxes``              the bytes of a box of a tensor in global memory, and of its tile in shared memory
+``targets``            the blocks of a cluster whose shared memory a copy writes
+``reductions``         ``cp.reduce.async.bulk`` and ``red.async`` on bytes of memory
+``pending``            copies that have not arrived, and their arrival
+``copies``             executes the copies of one launch
+=====================  ================================================================================================
+
+A load arrives as late as its program may observe: when a thread tests the ``mbarrier`` object that it completes on.
+Until then its target holds poison that counts as uninitialised, so that a read before the phase is reported. A store
+reads shared memory when it is issued.
+
+The race detector does not see these copies, which no thread makes.
+"""

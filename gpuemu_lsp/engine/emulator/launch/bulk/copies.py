@@ -1,0 +1,301 @@
+"""Executes the bulk copies of one launch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.abi.memory import READABLE, Shadow
+from gpuemu_lsp.engine.emulator.abi.records import lanes_of
+from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
+from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import (
+    LOADS,
+    MULTICAST,
+    RANK_SHIFT,
+    REDUCTION_SHIFT,
+    REDUCTIONS,
+    ROWS,
+    TYPE_SHIFT,
+    TYPES,
+    BulkOperation,
+)
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, tile_addresses
+from gpuemu_lsp.engine.emulator.launch.bulk.pending import PendingCopies, PendingCopy
+from gpuemu_lsp.engine.emulator.launch.bulk.reductions import known_after, reduce_into, reducible
+from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, multicast_targets, offset_of, target_of
+from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.tensor_map import MAP_BYTES, TensorMap, decode
+
+UNSUPPORTED: Final = "engine/unsupported-instruction"
+
+_TILE_ALIGNMENT = 128
+"""Alignment in bytes of a tile in shared memory (section 9.7.9.25.5.2)."""
+
+_LINE_ALIGNMENT = 16
+"""Alignment in bytes of the addresses and the size of a copy without a map."""
+
+CopyObserver: TypeAlias = "Callable[[CopyIssuer, Indices, int | None, TensorMap | None, tuple[int, ...], bool], None]"
+"""Called before a copy: its issuer, the bytes of shared memory, the address of the ``mbarrier`` object that a load
+completes on, the map and coordinates if it has any, and whether all of the box is outside of the tensor."""
+
+_Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy with its operands: ``far`` and ``near`` are the addresses of its bytes, in shared memory from its start.
+
+    ``far`` is -1 outside of the tensor. ``reduction`` is its name and type of elements.
+    """
+
+    operation: BulkOperation
+    far: Indices
+    near: Indices
+    alignment: int
+    tensor: TensorMap | None
+    coordinates: tuple[int, ...]
+    reduction: tuple[str, str] | None
+
+
+class BulkCopies:
+    """Executes the bulk copies of one launch."""
+
+    def __init__(self, prepared: PreparedLaunch, observe: CopyObserver) -> None:
+        self._prepared, self._arena, self._request = prepared, prepared.arena, prepared.request
+        self._observe = observe
+        self._pending = PendingCopies(prepared.arena, self._add)
+        self._incidents: list[Incident] = []
+        self.unknown_map = False
+        """Whether a copy was given a tensor map that was not made here: the launch is not that of the program."""
+
+    def report_to(self, report: LaunchReport) -> None:
+        """Add the incidents of the launch to its report."""
+        for incident in self._incidents:
+            report.add(incident)
+
+    def deliver(self, context: int, mask: int, *, by_parity: bool) -> None:
+        """Let copies arrive before tests of ``mbarrier`` objects; ``context`` is the address of the warp's context."""
+        block = _word(_word(context + Warp.BLOCK, ctypes.c_int64) + BlockRecord.LINEAR, ctypes.c_int64)
+        tests = dict.fromkeys((values[1], values[2]) for values in _operands(context, mask))
+        for barrier, operand in tests:
+            self._pending.deliver(barrier, block, operand, by_parity=by_parity)
+
+    def execute(self, context: int, site: int, mask: int, which: int) -> None:
+        """Execute a copy of generated code; ``context`` is the address of the warp's context."""
+        record = _word(context + Warp.BLOCK, ctypes.c_int64)
+        window = _word(record + BlockRecord.SHARED, ctypes.c_int64)
+        block = _word(record + BlockRecord.LINEAR, ctypes.c_int64)
+        first = _word(context + Warp.WARP_ID, ctypes.c_int32) * WARP_SIZE
+        for lane, *values in _operands(context, mask):
+            issuer = CopyIssuer(block, window, site, first + lane, block)
+            if which & 0xFF == BulkOperation.SEND_VALUES:
+                self._send_values(which, values, issuer)
+            else:
+                self._copy(which, values, issuer)
+
+    # ---- decoding ----------------------------------------------------------------------------------------------------
+
+    def _copy(self, which: int, values: list[int], issuer: CopyIssuer) -> None:
+        operation = BulkOperation(which & 0xFF)
+        shared, barrier = values[0] & 0xFFFFFFFF, values[0] >> 32
+        copy = self._decoded(which, operation, values, offset_of(shared), issuer)
+        if copy is None:
+            return
+        if offset_of(shared) % copy.alignment:
+            text = f"the tile of a bulk copy begins at byte {offset_of(shared)} of shared memory, not at a multiple of "
+            self._add(issuer, "memory/misaligned", f"{text}{copy.alignment}")
+            return
+        if not copy.near.size:
+            return
+        if operation not in LOADS:
+            self._store(copy, issuer)
+            return
+        for target in self._targets(which, values, shared, barrier, issuer):
+            self._load(copy, target, offset_of(barrier))
+
+    def _targets(
+        self, which: int, values: list[int], shared: int, barrier: int, issuer: CopyIssuer
+    ) -> list[CopyIssuer]:
+        """Return the blocks that a load writes to; those that do not exist are reported."""
+        if which & MULTICAST:
+            targets, missing = multicast_targets(self._prepared, issuer, values[4] >> 32 & 0xFFFF)
+            if missing:
+                ranks = ", ".join(map(str, missing))
+                text = f"the mask of this multicast copy names block {ranks} of a cluster of "
+                self._add(issuer, "memory/out-of-bounds", f"{text}{self._prepared.cluster_blocks}")
+            return targets
+        target, arrival = (target_of(self._prepared, issuer, address) for address in (shared, barrier))
+        if target is None or arrival is None:
+            self._add(issuer, "memory/out-of-bounds", "the target of this copy is in no block of the cluster")
+            return []
+        if target.block != arrival.block:
+            text = "the target of this copy and the mbarrier that it completes on are in different blocks"
+            self._add(issuer, "sync/mbarrier", text)
+            return []
+        return [target]
+
+    def _decoded(
+        self, which: int, operation: BulkOperation, values: list[int], shared: int, issuer: CopyIssuer
+    ) -> _Copy | None:
+        rank, reduction = which >> RANK_SHIFT & 7, REDUCTIONS[which >> REDUCTION_SHIFT & 15]
+        type_ = TYPES[which >> TYPE_SHIFT & 15]
+        if rank:
+            tensor = self._map(values[1], rank, issuer)
+            if tensor is None:
+                self._pending.add_unknown((values[0] >> 32) + issuer.window)
+                return None
+            numbers = [value >> shift & 0xFFFFFFFF for value in values[2:] for shift in (0, 32)]
+            signed = tuple(number - (number >> 31 << 32) for number in numbers[:rank])
+            far, near = tile_addresses(tensor, signed, shared)
+            if reduction and not reducible(reduction, tensor.type):
+                kind = f"elements of type {tensor.type}" if tensor.type else "elements whose type is not known"
+                self._add(issuer, UNSUPPORTED, f"the reduction `{reduction}` of a tensor map for {kind} cannot be run")
+                return None
+            combined = (reduction, tensor.type) if reduction else None
+            return _Copy(operation, far, near, _TILE_ALIGNMENT, tensor, signed, combined)
+        count = values[2] & 0xFFFFFFFF
+        if operation is BulkOperation.SEND:
+            source = offset_of(values[1])
+            far = issuer.window + source + np.arange(count, dtype=np.int64)
+        else:
+            source = values[1]
+            far = source + np.arange(count, dtype=np.int64)
+        if count % _LINE_ALIGNMENT or source % _LINE_ALIGNMENT:
+            memory = "shared" if operation is BulkOperation.SEND else "global"
+            text = f"the size and the {memory} address of a bulk copy are multiples of 16 bytes"
+            self._add(issuer, "memory/misaligned", text)
+            return None
+        near = shared + np.arange(count, dtype=np.int64)
+        return _Copy(operation, far, near, _LINE_ALIGNMENT, None, (), (reduction, type_) if reduction else None)
+
+    def _map(self, address: int, rank: int, issuer: CopyIssuer) -> TensorMap | None:
+        known = self._arena.contains(address, MAP_BYTES)
+        tensor = decode(bytes(self._arena.data(address, MAP_BYTES))) if known else None
+        if tensor is None:
+            self.unknown_map = True
+            text = "the argument of this copy is no tensor map that was given for the launch"
+            self._add(issuer, UNSUPPORTED, text)
+        elif tensor.rank != rank:
+            text = f"the copy has {rank} coordinates, the tensor map {tensor.rank} dimensions"
+            self._add(issuer, "memory/out-of-bounds", text)
+            return None
+        return tensor
+
+    def _addressable(self, issuer: CopyIssuer, near: Indices, far: Indices) -> bool:
+        """Report a copy of which bytes are in no memory; elements outside of the tensor are no error."""
+        whose = "the shared memory of another block of the cluster" if issuer.remote else "shared memory"
+        for places, name in ((near + issuer.window, whose), (far[far >= 0], "global memory")):
+            if not places.size:
+                continue
+            low, size = int(places.min()), int(places.max()) - int(places.min()) + 1
+            whole = self._arena.contains(low, size)
+            bad = int((self._arena.shadow(low, size)[places - low] & Shadow.ADDRESSABLE == 0).sum()) if whole else 0
+            if not whole or bad:
+                part = f"{bad} of the {places.size} bytes" if whole else "bytes"
+                text = f"{part} of the bulk copy are outside of {name}"
+                if issuer.remote and name is whose:
+                    text += ", or the block has not started or has exited: no `barrier.cluster` is between"
+                self._add(issuer, "memory/out-of-bounds", text)
+                return False
+        return True
+
+    def _add(self, issuer: CopyIssuer, rule: str, message: str) -> None:
+        self._incidents.append(Incident(rule, message, issuer.site, issuer.thread, issuer.home))
+
+    # ---- execution ---------------------------------------------------------------------------------------------------
+
+    def _load(self, copy: _Copy, issuer: CopyIssuer, barrier: int) -> None:
+        if not self._addressable(issuer, copy.near, copy.far):
+            return
+        outside = copy.tensor is not None and not (copy.far >= 0).any()
+        self._observe(issuer, copy.near, barrier + issuer.window, copy.tensor, copy.coordinates, outside)
+        values, states = self._read(copy.far)
+        self._send(
+            barrier + issuer.window, PendingCopy(copy.near + issuer.window, values, states, issuer, copy.reduction)
+        )
+
+    def _send(self, barrier: int, copy: PendingCopy) -> None:
+        """Put a copy into flight: its target is not readable until it arrives."""
+        self._pending.add(barrier, copy)
+        if copy.reduction is not None:
+            return
+        low, size = int(copy.places.min()), int(copy.places.max()) - int(copy.places.min()) + 1
+        self._arena.data(low, size)[copy.places - low] = self._request.fill
+        if self._request.checks.uninitialized:
+            self._arena.shadow(low, size)[copy.places - low] = Shadow.ADDRESSABLE | Shadow.IN_FLIGHT
+
+    def _read(self, far: Indices) -> tuple[_Bytes, _Bytes]:
+        """Return the bytes at addresses and their shadow bytes, zeros outside of the tensor."""
+        inside = far >= 0
+        # Elements outside of the tensor are zero, and count as bytes of the transaction (section 5.5.3.3).
+        values = np.zeros(far.size, dtype=np.uint8)
+        states = np.full(far.size, READABLE, dtype=np.uint8)
+        if inside.any():
+            low = int(far[inside].min())
+            size = int(far[inside].max()) - low + 1
+            values[inside] = self._arena.data(low, size)[far[inside] - low]
+            # What was never written stays uninitialised where it arrives.
+            states[inside] &= self._arena.shadow(low, size)[far[inside] - low] | (255 & ~Shadow.INITIALISED)
+        return values, states
+
+    def _store(self, copy: _Copy, issuer: CopyIssuer) -> None:
+        if not self._addressable(issuer, copy.near, copy.far):
+            return
+        inside = copy.far >= 0
+        outside = copy.tensor is not None and not inside.any()
+        self._observe(issuer, copy.near, None, copy.tensor, copy.coordinates, outside)
+        if not inside.any():
+            return
+        to, source = copy.far[inside], copy.near[inside] + issuer.window
+        values, states = self._read(source)
+        low = int(to.min())
+        data, shadow = self._arena.data(low, int(to.max()) - low + 1), self._arena.shadow(low, int(to.max()) - low + 1)
+        before = shadow[to - low]
+        if copy.reduction is not None:
+            reduce_into(self._arena, to, values, *copy.reduction)
+            known = known_after(before, states)
+        else:
+            data[to - low] = values
+            known = states & np.uint8(Shadow.INITIALISED)
+        shadow[to - low] = before & (255 & ~Shadow.INITIALISED) | Shadow.WRITTEN | known
+
+    def _send_values(self, which: int, values: list[int], issuer: CopyIssuer) -> None:
+        """Execute a ``st.async`` or ``red.async``."""
+        count, reduction = which >> RANK_SHIFT & 7, REDUCTIONS[which >> REDUCTION_SHIFT & 15]
+        type_ = TYPES[which >> TYPE_SHIFT & 15]
+        size = int(type_[1:]) // 8
+        shared, barrier = values[0] & 0xFFFFFFFF, values[0] >> 32
+        near = offset_of(shared) + np.arange(count * size, dtype=np.int64)
+        if offset_of(shared) % (count * size):
+            text = f"the address of this store is not {count * size}-byte aligned"
+            self._add(issuer, "memory/misaligned", text)
+            return
+        data = b"".join((value & (1 << 8 * size) - 1).to_bytes(size, "little") for value in values[1 : 1 + count])
+        for target in self._targets(0, values, shared, barrier, issuer):
+            if not self._addressable(target, near, np.zeros(0, dtype=np.int64)):
+                continue
+            states = np.full(near.size, READABLE, dtype=np.uint8)
+            copy = PendingCopy(
+                near + target.window,
+                np.frombuffer(data, dtype=np.uint8),
+                states,
+                target,
+                (reduction, type_) if reduction else None,
+            )
+            self._send(offset_of(barrier) + target.window, copy)
+
+
+def _operands(context: int, mask: int) -> list[list[int]]:
+    """Return the number of each executing lane with its operands in scratch space."""
+    rows = [np.ctypeslib.as_array((ctypes.c_int64 * WARP_SIZE).from_address(context + row)) for row in ROWS]
+    return [[lane, *(int(row[lane]) & 0xFFFFFFFFFFFFFFFF for row in rows)] for lane in lanes_of(mask)]
+
+
+def _word(address: int, kind: type[ctypes.c_int64] | type[ctypes.c_int32]) -> int:
+    return int(kind.from_address(address).value)
