@@ -150,7 +150,7 @@ BUGS = {
 def test_a_planted_bug_is_found(name: str) -> None:
     bug = BUGS[name]
     variant = Variant(bug.kernel, bug.changes, bug.swizzles, BLOCKS[bug.kernel])
-    outcome, _, _ = variant.run(max_seconds=2.0)
+    outcome, _, _ = variant.run(max_seconds=4.0)
     found = [event for event in outcome.events if event.rule == bug.rule and bug.message in event.message]
     assert found, [(event.rule, event.message, lines_of(event)) for event in outcome.events] or outcome.status
     assert any(lines_of(event) & variant.lines(bug.line) for event in found), [lines_of(event) for event in found]

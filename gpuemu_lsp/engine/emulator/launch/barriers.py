@@ -9,6 +9,7 @@ the CUDA programming guide forbids, or would hang, an incident is reported and t
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
@@ -16,7 +17,7 @@ from gpuemu_lsp.engine.emulator.abi.states import BarrierKind, Resume, Status
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_BARRIER, GROUP_BARRIER
-from gpuemu_lsp.engine.emulator.launch.cluster_barrier import ClusterBarrier
+from gpuemu_lsp.engine.emulator.launch.cluster_barrier import ClusterBarrier, WarpName
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
@@ -54,8 +55,8 @@ class BarrierResolver:
         """Begin with a new cluster, of which the barrier is another one."""
         self._cluster.start()
 
-    def end_cluster_phase(self, live: set[tuple[int, int]]) -> bool:
-        """End the phase of the cluster's barrier if all ``live`` threads have arrived; return whether it has ended."""
+    def end_cluster_phase(self, live: Mapping[WarpName, int]) -> bool:
+        """End the phase of the cluster's barrier if all ``live`` lanes have arrived; return whether it has ended."""
         return self._cluster.complete(live)
 
     def resolve(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
@@ -93,53 +94,55 @@ class BarrierResolver:
 
     def _released(self, resident: ResidentBlock, warps: list[RecordView]) -> tuple[bool, list[_WaitingLane]]:
         """Release what can be released; return whether anything was, and the lanes that waited without arriving."""
-        waiting = [lane for index, warp in enumerate(warps) for lane in _waiting_lanes(index, warp)]
+        progress = self._attend_cluster(resident, warps)
+        waiting = [
+            lane
+            for index, warp in enumerate(warps)
+            if warp.get(Warp.STATUS) != Status.BARRIER or warp.row(Warp.BARRIER_ID)[0] != CLUSTER_BARRIER
+            for lane in _waiting_lanes(index, warp)
+            if lane.barrier != CLUSTER_BARRIER
+        ]
         arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
         # Arrivals first: they may complete a barrier at which others wait.
         for one in arriving:
-            if one.barrier == CLUSTER_BARRIER:
-                self._cluster.arrive((self._rank(resident), one.thread), one.site, resident.number)
-                _release(one)
-                continue
             resident.arrivals[one.barrier] = resident.arrivals.get(one.barrier, 0) + 1
             self._clocks.arrive(resident, one.barrier, one.thread)
             _release(one)
         waiting = [one for one in waiting if one.kind != BarrierKind.ARRIVE]
-        progress = self._pass_cluster_barrier(resident, waiting, warps)
         by_barrier: dict[int, list[_WaitingLane]] = defaultdict(list)
         for one in waiting:
-            if one.barrier != CLUSTER_BARRIER:
-                by_barrier[one.barrier].append(one)
+            by_barrier[one.barrier].append(one)
         live = _live_threads(warps)
         progress |= bool(arriving)
         for barrier, lanes in by_barrier.items():
             progress |= self._try_release(resident, barrier, lanes, live)
         return progress, waiting
 
-    def _rank(self, resident: ResidentBlock) -> int:
-        return next(rank for rank, one in enumerate(self._prepared.residents) if one is resident)
-
-    def _pass_cluster_barrier(
-        self, resident: ResidentBlock, waiting: list[_WaitingLane], warps: list[RecordView]
-    ) -> bool:
-        """Release the lanes that wait for a phase of the cluster's barrier that is over; return whether any are."""
-        lanes = [one for one in waiting if one.barrier == CLUSTER_BARRIER]
-        if not lanes:
+    def _attend_cluster(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
+        """Let warps arrive at the barrier of the cluster, or pass it; return whether any lane continues."""
+        at_barrier = [
+            (index, *found[1:]) for index, warp in enumerate(warps) if (found := _at_cluster_barrier(warp))[0]
+        ]
+        if not at_barrier:
             return False
-        rank = self._rank(resident)
-        # A cluster of one block is complete when its own threads have come; of several the schedule decides.
-        if self._prepared.cluster_blocks == 1:
-            live = {
-                (rank, index * WARP_SIZE + lane)
-                for index, warp in enumerate(warps)
-                for lane in lanes_of(live_mask(warp))
-            }
-            if self._cluster.complete(live):
-                self._clocks.synchronise_cluster([resident])
-        passing = [one for one in lanes if self._cluster.may_pass((rank, one.thread), one.site, resident.number)]
-        for one in passing:
-            _release(one)
-        return bool(passing)
+        rank = next(rank for rank, one in enumerate(self._prepared.residents) if one is resident)
+        progress = False
+        for index, arriving, waiting, site in at_barrier:
+            if arriving:
+                self._cluster.arrive((rank, index), arriving, site, resident.number)
+            # A cluster of one block is complete when its own threads have come; of several the schedule decides.
+            if self._prepared.cluster_blocks == 1:
+                live = {(rank, number): live_mask(warp) for number, warp in enumerate(warps)}
+                if self._cluster.complete(live):
+                    self._clocks.synchronise_cluster([resident])
+            passing = self._cluster.passing((rank, index), waiting, site, resident.number) if waiting else 0
+            released = arriving | passing
+            if released:
+                warp = warps[index]
+                warp.set(Warp.BARRIER_MASK, warp.get(Warp.BARRIER_MASK) & ~released)
+                warp.set(Warp.STATUS, Status.READY)
+                progress = True
+        return progress
 
     def _try_release(self, resident: ResidentBlock, barrier: int, lanes: list[_WaitingLane], live: int) -> bool:
         arrived = len(lanes) + resident.arrivals.get(barrier, 0)
@@ -236,6 +239,24 @@ def live_mask(warp: RecordView) -> int:
     if warp.get(Warp.STATUS) == Status.DONE:
         return 0
     return warp.get(Warp.THREAD_MASK if warp.get(Warp.RESUME) == Resume.START else Warp.LIVE_MASK)
+
+
+def _at_cluster_barrier(warp: RecordView) -> tuple[int, int, int, int]:
+    """Return the lanes of a warp at the barrier of the cluster: all, those that arrive or wait; and the site."""
+    status = warp.get(Warp.STATUS)
+    mask = warp.get(Warp.BARRIER_MASK) if status in (Status.BARRIER, Status.BLOCKED) else 0
+    if not mask:
+        return 0, 0, 0, 0
+    barriers, kinds, sites = warp.row(Warp.BARRIER_ID), warp.row(Warp.BARRIER_KIND), warp.row(Warp.BARRIER_SITE)
+    if status == Status.BARRIER:
+        if barriers[0] != CLUSTER_BARRIER:
+            return 0, 0, 0, 0
+        arrives = kinds[0] == BarrierKind.ARRIVE
+        return mask, mask if arrives else 0, 0 if arrives else mask, int(sites[0])
+    lanes = [lane for lane in lanes_of(mask) if barriers[lane] == CLUSTER_BARRIER]
+    arriving = sum(1 << lane for lane in lanes if kinds[lane] & 0xFF == BarrierKind.ARRIVE)
+    everything = sum(1 << lane for lane in lanes)
+    return everything, arriving, everything & ~arriving, int(sites[lanes[0]]) if lanes else 0
 
 
 def _waiting_lanes(index: int, warp: RecordView) -> list[_WaitingLane]:

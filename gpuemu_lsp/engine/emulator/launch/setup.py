@@ -41,7 +41,7 @@ QUANTUM: Final = 1 << 12
 """Backward jumps after which a warp yields: long enough that the switch costs nothing, short enough for spin loops."""
 
 SPIN_QUANTUM: Final = 16
-"""The same in kernels with bulk copies or clusters, in which each turn of a spin loop on an ``mbarrier`` calls Python."""
+"""The same in kernels with bulk copies or clusters: there each turn of a loop on an ``mbarrier`` calls Python."""
 
 YIELDS_PER_CALL: Final = 64
 BARRIERS_PER_CALL: Final = 1 << 13

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.emulator.ops import ieee, rounding
 from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
 from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element, integer_of
-from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF, I16, I32, PACKED
+from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, HALF, I16, I32, I64, PACKED
 
 _WIDE = ("f32", "f64")
 _SHORT = ("f16", "f16x2", "bf16", "bf16x2")
+_UNITS = {**PACKED, "f32x2": "f32"}
 _LLVM = {"add": "fadd", "sub": "fsub", "mul": "fmul", "fma": "fma", "mad": "fma", "div": "fdiv", "sqrt": "sqrt"}
 
 
@@ -26,16 +27,16 @@ class _ArithmeticModes:
 
 
 def unpacked(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-    """Return ``function``, on f16 or bf16 values, applied to both halves if ``name`` is a packed type."""
-    if name not in PACKED:
+    """Return ``function``, on f32, f16 or bf16 values, applied to both halves if ``name`` is a packed type."""
+    if name not in _UNITS:
         return function
-    scalar = HALF if PACKED[name] == "f16" else I16
+    scalar = {"f32": FLOAT, "f16": HALF, "bf16": I16}[_UNITS[name]]
 
     def emit(lanes: LaneBuilder, *values: Value) -> Value:
         # A bitcast to twice as many elements: one vector operation instead of two.
         twice = lanes.times(2)
         result = function(twice, *(twice.bits(value, scalar) for value in values))
-        return lanes.bits(result, I32)
+        return lanes.bits(result, I64 if name == "f32x2" else I32)
 
     return emit
 
@@ -48,11 +49,11 @@ def _modes(form: OpcodeForm) -> _ArithmeticModes:
 def _arithmetic(form: OpcodeForm) -> Operation | None:
     """Resolve ``add sub mul fma mad`` of all float types."""
     modes = _modes(form)
-    name = form.type((*_WIDE, *_SHORT))
+    name = form.type((*_WIDE, *_SHORT, "f32x2"))
     if name is None or not form.done or not _allowed(form.opcode, name, modes):
         return None
     llvm_name = _LLVM[form.opcode]
-    unit = PACKED.get(name, name)
+    unit = _UNITS.get(name, name)
 
     def emit(lanes: LaneBuilder, *values: Value) -> Value:
         if modes.ftz:
@@ -77,6 +78,8 @@ def _allowed(opcode: str, name: str, modes: _ArithmeticModes) -> bool:
         return not (modes.ftz or modes.sat or modes.relu)
     if name == "f32":
         return not modes.relu
+    if name == "f32x2":
+        return opcode in ("add", "sub", "mul", "fma") and not (modes.sat or modes.relu)
     if opcode == "mad" or modes.rounding != "rn" or (modes.relu and (opcode != "fma" or modes.sat)):
         return False
     return not (name.startswith("bf16") and (modes.ftz or modes.sat))
@@ -120,10 +123,14 @@ def _max(form: OpcodeForm) -> Operation | None:
 def _min_or_max(form: OpcodeForm, which: str) -> Operation | None:
     """Resolve ``min`` and ``max``: IEEE 754-2019 ``minimumNumber``, with ``.NaN`` ``minimum``; -0 is less than +0."""
     ftz, nan, signed = form.has("ftz"), form.has("NaN"), form.has("xorsign")
-    if signed != form.has("abs"):
-        return None
+    absolute = form.has("abs")
     name = form.type((*_WIDE, *_SHORT))
     if name is None or not form.done:
+        return None
+    # Three inputs (sm_100), of which .abs takes the magnitudes.
+    if len(form.shape) == 4:
+        return _of_three(which, ftz=ftz, nan=nan, absolute=absolute) if name == "f32" and not signed else None
+    if signed != absolute:
         return None
     if (name == "f64" and (ftz or nan or signed)) or (name.startswith("bf16") and ftz):
         return None
@@ -147,6 +154,20 @@ def _min_or_max(form: OpcodeForm, which: str) -> Operation | None:
         return result if sign is None else _with_sign(lanes, result, sign, unit)
 
     return operation(name, (name, name), unpacked(name, emit))
+
+
+def _of_three(which: str, *, ftz: bool, nan: bool, absolute: bool) -> Operation:
+    """Return ``min.f32`` or ``max.f32`` of three inputs."""
+
+    def emit(lanes: LaneBuilder, *values: Value) -> Value:
+        values = tuple(ieee.flush(lanes, value, "f32") for value in values) if ftz else values
+        values = tuple(_magnitude(lanes, value, "f32") for value in values) if absolute else values
+        name = which if nan else f"{which}num"
+        result = lanes.call(name, lanes.call(name, values[0], values[1]), values[2])
+        canonical = ieee.constant_bits(lanes, "f32", ieee.CANONICAL_NAN["f32"])
+        return lanes.select(lanes.fcmp("uno", result, result), canonical, result)
+
+    return operation("f32", ("f32",) * 3, emit)
 
 
 def _pattern(lanes: LaneBuilder, value: Value, unit: str) -> Value:

@@ -24,6 +24,7 @@ _LLVM: dict[str, ir.Type] = {
     # Not LLVM's bfloat: its x86 conversion (vcvtneps2bf16) flushes subnormals, which PTX keeps.
     "bf16": I16,
     "f32": FLOAT,
+    "f32x2": I64,
     "tf32": I32,
     "f64": DOUBLE,
     "e4m3x2": I16,

@@ -82,10 +82,6 @@ st.global.v4.b32 [%out], {%v0, %v1, %v2, %v3}; st.global.v2.b32 [%out+16], {%v4,
 L: ret;"""
     outcome = launch(ptx_kernel("q", body), 3, 1, out(np.zeros(6, np.int32)))
     assert list(result(outcome, 0, np.int32)) == [0, 1, 2, 3, 1, 0]
-    pairs = ptx_kernel("q", body, ".explicitcluster .reqnctapercluster 2, 1, 1")
-    clustered = launch(pairs, 4, 1, out(np.zeros(6, np.int32)))
-    assert clustered.status == "unsupported"
-    assert "clusters of 2 x 1 x 1" in clustered.events[0].message
     single = ptx_kernel("q", body, ".reqnctapercluster 1, 1, 1")
     assert launch(single, 3, 1, out(np.zeros(6, np.int32))).status == "completed"
 

@@ -111,6 +111,44 @@ def test_packed_equals_two_scalar_operations(name: str) -> None:
         assert (packed == (one | other.astype(np.uint32) << np.uint32(16))).all(), operation
 
 
+def test_pairs_of_f32_equal_two_scalar_operations() -> None:
+    f = FORMATS["f32"]
+    for operation, arity in (("add.rn", 2), ("sub.rz.ftz", 2), ("mul.rp", 2), ("fma.rn", 3), ("fma.rm.ftz", 3)):
+        operands = ", ".join("dabc"[: arity + 1])
+        rows = cases(f, arity, _COUNT, operation)
+        # The sign of a NaN is that of the host, which may differ between the two.
+        (results,) = run(f"{operation}.f32 {operands}", *_columns(rows, f))
+        rows = [row for row, bits in zip(rows, results.tolist(), strict=True) if not is_nan(bits, f)]
+        low, high = _columns(rows, f), _columns(rows[::-1], f)
+        (packed,) = run(
+            f"{operation}.f32x2 {operands}", *(a | b << np.uint64(32) for a, b in zip(low, high, strict=True))
+        )
+        (one,) = run(f"{operation}.f32 {operands}", *low)
+        (other,) = run(f"{operation}.f32 {operands}", *high)
+        assert (packed == (one.astype(np.uint64) | other.astype(np.uint64) << np.uint64(32))).all(), operation
+
+
+@pytest.mark.parametrize("which", ["min", "max"])
+def test_min_and_max_of_three(which: str) -> None:
+    f = FORMATS["f32"]
+    few = edges(f)[::3]
+    rows = [(a, b, c) for a in few for b in few for c in few] + cases(f, 3, _COUNT, which)
+    larger = which == "max"
+
+    def three(a: int, b: int, c: int, propagate: bool = False) -> int:
+        if propagate and any(is_nan(one, f) for one in (a, b, c)):
+            return encode(math.nan, f)
+        return _extreme(_extreme(a, b, f, larger, propagate), c, f, larger, propagate)
+
+    _check(f"{which}.f32 d, a, b, c", f, rows, three)
+    _check(f"{which}.NaN.f32 d, a, b, c", f, rows, lambda a, b, c: three(a, b, c, True))
+    magnitude = f.sign - 1
+    _check(f"{which}.abs.f32 d, a, b, c", f, rows, lambda a, b, c: three(a & magnitude, b & magnitude, c & magnitude))
+    flush = [tuple(flushed(one, f) for one in row) for row in rows]
+    wanted = {row: three(*small) for row, small in zip(rows, flush, strict=True)}
+    _check(f"{which}.ftz.f32 d, a, b, c", f, rows, lambda *row: wanted[row])
+
+
 def test_bf16_products_below_the_normal_range_round_once() -> None:
     f = FORMATS["bf16"]
     rows = [(a, b) for a in range(0x1F00, 0x2100, 7) for b in range(0x1F80, 0x2080, 5)]

@@ -18,7 +18,9 @@ def supported(instruction: Instruction) -> bool:
     if opcode == "shfl":
         return "b32" in modifiers
     if opcode == "redux":
-        return bool(modifiers & votes.REDUCTIONS) and bool(modifiers & {"u32", "s32", "b32"}) and "f32" not in modifiers
+        if "f32" in modifiers:
+            return modifiers <= {"sync", "min", "max", "abs", "NaN", "f32"} and bool(modifiers & {"min", "max"})
+        return bool(modifiers & votes.REDUCTIONS) and bool(modifiers & {"u32", "s32", "b32"})
     return opcode in ("vote", "match", "elect", "bar", "barrier")
 
 

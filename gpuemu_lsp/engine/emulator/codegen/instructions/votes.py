@@ -118,7 +118,8 @@ def emit_match(e: Emitter, instruction: Instruction) -> None:
 
 _IDENTITY = {
     ("add", "u32"): 0, ("add", "s32"): 0, ("min", "u32"): -1, ("min", "s32"): 0x7FFFFFFF, ("max", "u32"): 0,
-    ("max", "s32"): -0x80000000, ("and", "b32"): -1, ("or", "b32"): 0, ("xor", "b32"): 0,
+    ("max", "s32"): -0x80000000, ("min", "f32"): 0x7FFFFFFF, ("max", "f32"): -0x80000000, ("and", "b32"): -1,
+    ("or", "b32"): 0, ("xor", "b32"): 0,
 }  # fmt: skip
 
 
@@ -129,9 +130,15 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
     type_ = instruction.modifiers[-1]
     op = next(m for m in instruction.modifiers if m in REDUCTIONS)
     identity = i32(_IDENTITY[op, type_])
-    reduce_name = op if op in ("add", "and", "or", "xor") else ("s" if type_ == "s32" else "u") + op
-    values = [e.vector_operand(source, type_, part) for part in range(e.parts)]
+    floating = type_ == "f32"
+    reduce_name = op if op in ("add", "and", "or", "xor") else ("s" if type_ != "u32" else "u") + op
+    operand_type = "b32" if floating else type_
+    values = [e.vector_operand(source, operand_type, part) for part in range(e.parts)]
     name = register_name(target)
+    bad = i32(0)
+    if floating:
+        values, bad = _float_keys(e, values, identity, absolute="abs" in instruction.modifiers)
+        bad = bad if "NaN" in instruction.modifiers else i32(0)
 
     def reduced(members: Value) -> Value:
         total = None
@@ -141,13 +148,18 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
             masked = b.select(e.unpack(chosen, part), value, t.splat(b, identity, e.lanes))
             one = t.intrinsic(b, f"llvm.vector.reduce.{reduce_name}.{t.mangled(masked.type)}", I32, [masked])
             total = one if total is None else _combine(b, op, type_, total, one)
-        return total
+        if not floating:
+            return total
+        # With .NaN one NaN among the members decides, without it they are ignored; a NaN is the canonical one.
+        none = b.icmp_unsigned("==", total, identity)
+        invalid = b.or_(none, b.icmp_unsigned("!=", b.and_(bad, chosen), i32(0)))
+        return b.select(invalid, i32(0x7FFFFFFF), _float_key(b, total))
 
     operand = mask_operand(instruction)
     if e.shape(operand).uniform:
         value = reduced(e.scalar_operand(operand, "b32", 0))
         for part in e.result_parts(name):
-            e.write(name, part, value, type_)
+            e.write(name, part, value, operand_type)
         return
     # A varying mask: groups of lanes reduce separately, so that each lane needs a reduction of its own.
     for part in range(e.parts):
@@ -159,12 +171,35 @@ def emit_redux(e: Emitter, instruction: Instruction) -> None:
         t.store(b, reduced(members), e.context, b.add(offset, i64(Warp.VALUES + 256)))
     for part in range(e.parts):
         value = t.load(b, e.context, Warp.VALUES + 256 + 4 * part * e.lanes, ir.VectorType(I32, e.lanes), align=4)
-        e.write(name, part, value, type_)
+        e.write(name, part, value, operand_type)
+
+
+def _float_key(b: ir.IRBuilder, bits: Value) -> Value:
+    """Return a signed integer that is ordered as the f32 of some bits is, or the bits of such an integer."""
+    count = bits.type.count if isinstance(bits.type, ir.VectorType) else None
+
+    def c(value: int) -> Value:
+        return i32(value) if count is None else t.splat(b, i32(value), count)
+
+    return b.xor(bits, b.and_(b.ashr(bits, c(31)), c(0x7FFFFFFF)))
+
+
+def _float_keys(e: Emitter, values: list[Value], identity: Value, *, absolute: bool) -> tuple[list[Value], Value]:
+    """Return the keys of f32 values, the identity for NaN; and the lanes that have a NaN."""
+    b = e.builder
+    keys, numbers = [], []
+    for value in values:
+        magnitude = b.and_(value, t.splat(b, i32(0x7FFFFFFF), e.lanes))
+        is_nan = b.icmp_unsigned(">", magnitude, t.splat(b, i32(0x7F800000), e.lanes))
+        key = _float_key(b, magnitude if absolute else value)
+        keys.append(b.select(is_nan, t.splat(b, identity, e.lanes), key))
+        numbers.append(is_nan)
+    return keys, e.pack(numbers)
 
 
 def _combine(b: ir.IRBuilder, op: str, type_: str, x: Value, y: Value) -> Value:
     if op in ("min", "max"):
-        compare = b.icmp_signed if type_ == "s32" else b.icmp_unsigned
+        compare = b.icmp_unsigned if type_ == "u32" else b.icmp_signed
         return b.select(compare("<" if op == "min" else ">", x, y), x, y)
     return {"add": b.add, "and": b.and_, "or": b.or_, "xor": b.xor}[op](x, y)
 

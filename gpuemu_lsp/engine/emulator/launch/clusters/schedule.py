@@ -6,10 +6,9 @@ from collections.abc import Callable
 from enum import Enum
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
-from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
-from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver, live_mask
+from gpuemu_lsp.engine.emulator.launch.cluster_barrier import WarpName
 from gpuemu_lsp.engine.emulator.launch.clusters.places import clusters_of, place_block, place_windows, withdraw
 from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, add_resident
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch, ResidentBlock
@@ -98,18 +97,19 @@ class ClusterSchedule:
         self._clocks.synchronise_cluster(self._prepared.residents)
         return True
 
-    def _live(self) -> set[tuple[int, int]]:
-        """Return the threads of the cluster that have not exited."""
-        prepared, live = self._prepared, set()
-        for rank, resident in enumerate(prepared.residents):
-            for index in range(0 if resident.ended else prepared.warp_count):
-                lanes = lanes_of(live_mask(prepared.warp(resident, index)))
-                live |= {(rank, index * WARP_SIZE + lane) for lane in lanes}
-        return live
+    def _live(self) -> dict[WarpName, int]:
+        """Return the lanes of the cluster's warps that have not exited."""
+        prepared = self._prepared
+        return {
+            (rank, index): live_mask(prepared.warp(resident, index))
+            for rank, resident in enumerate(prepared.residents)
+            for index in range(0 if resident.ended else prepared.warp_count)
+        }
 
     def _report_deadlock(self) -> None:
         prepared = self._prepared
+        threads = sum(mask.bit_count() for mask in self._live().values())
         for resident in prepared.residents:
             if not resident.ended:
                 warps = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
-                self._barriers.report_deadlock(resident, warps, len(self._live()))
+                self._barriers.report_deadlock(resident, warps, threads)
