@@ -13,6 +13,7 @@ from support.pyptx_kernels import run, traced
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("pyptx") is None, reason="pyptx is not installed")
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
+LIMITS = {"max_seconds": 300.0, "translate_seconds": 300.0}
 
 
 def _wide(array):
@@ -26,7 +27,7 @@ def _softmax(x):
 
 def _checked(kernel, tensors, output, dtype, shape, wanted, atol, rtol, rules=(), **more):
     """Run a kernel; compare with its fp64 reference in pyptx's own tolerances."""
-    outcome = run(kernel, {**tensors, output: np.zeros(shape, dtype)}, (output,), max_seconds=60.0, **more)
+    outcome = run(kernel, {**tensors, output: np.zeros(shape, dtype)}, (output,), **LIMITS, **more)
     assert outcome.status == "completed", outcome.events
     assert {event.rule for event in outcome.events} == set(rules), outcome.events
     assert outcome.written is not None and outcome.written[output].all()
@@ -122,7 +123,7 @@ def test_a_tile_that_nothing_has_written():
     q, k, v = ((random.standard_normal((128, 64)) * 0.3).astype(BF16) for _ in range(3))
     output = next(name for name in kernel.tensors if name not in ("Q", "K_t", "V"))
     tensors = {"Q": q, "K_t": np.ascontiguousarray(k.T), "V": v, output: np.zeros((128, 64), np.float32)}
-    outcome = run(kernel, tensors, (output,), max_seconds=60.0)
+    outcome = run(kernel, tensors, (output,), **LIMITS)
     found = [event.message for event in outcome.events if event.rule != "sync/proxy-fence"]
     assert found and all(event.rule in ("memory/uninitialized-read", "sync/proxy-fence") for event in outcome.events)
     assert "of the 2048 bytes of operand A in shared memory, from byte 49152 of `dyn_smem` on: nothing has" in found[0]
@@ -141,7 +142,5 @@ def test_a_cluster_of_two_blocks():
     schedule[0, 0] = 0
     tensors = {"A": a, "B": b, "hilbert_schedule": schedule, "M": m, "N": n, "K": k}
     wanted = _wide((_wide(b) @ _wide(a).T).astype(np.float32).astype(BF16))
-    found = _checked(
-        kernel, tensors, "C", BF16, (n, m), wanted, 1e-2, 1e-2, ("sync/proxy-fence",), translate_seconds=300.0
-    )
+    found = _checked(kernel, tensors, "C", BF16, (n, m), wanted, 1e-2, 1e-2, ("sync/proxy-fence",))
     assert np.array_equal(found, wanted)

@@ -27,7 +27,7 @@ class AccessView:
 
     ``me`` is the thread number of lane 0; ``stride`` the distance from one plane of the cell to the next. ``foreign``
     is true for local memory, which has no shadow cells because no other thread can access it. ``quick_barrier`` is an
-    epoch before which all accesses to shared memory are ordered, whoever made them, ``launch_start`` one before which
+    epoch before which all accesses to shared memory are ordered, of all threads, ``launch_start`` one before which
     those of other blocks are.
     """
 
