@@ -48,7 +48,8 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
     assert subject is not None
     first = subject.first(plan, request.options.seed)
     constants = _constexprs(plan) if plan.triton is not None or prepared.source is None else prepared.source.constants
-    hints = LaunchHints(_tile_sizes(constants, plan.entry), first.numerics.linear)
+    tiles, numerics = _tile_sizes(constants, plan.entry), first.numerics
+    hints = LaunchHints(tiles, numerics.linear, "f16" in numerics.precisions)
     spec, options = request.spec, request.options
     findings = FindingFactory(plan, first.artifact.arch, first.source_map, spec.places)
     reference, problem = load_reference(request, findings)

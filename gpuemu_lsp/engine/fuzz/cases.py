@@ -61,7 +61,7 @@ def cases(
     built, reason = 0, "no sizes to try"
     for index in range(count):
         seed = derive_seed(master_seed, f"iter_{index}")
-        how = recipe(strategy, index, hints.linear, narrow)
+        how = recipe(strategy, index, hints.linear, narrow, hints.half)
         wanted = _included(included, index)
         try:
             geometry, chosen = _choose(plan, dims, seed, how, wanted, variants)

@@ -111,6 +111,7 @@ _ENDS = frozenset({"large", "extreme", "adversarial"})
 _INTEGER_RANGES = {
     "positive": (1, 100),
     "negative": (-100, 0),
+    "lowered": (-100, 0),
     SMALL_INTEGERS: (-4, 5),
     "small": (-2, 3),
     "one-hot": (0, 2),

@@ -22,11 +22,12 @@ class LaunchHints:
 
     ``constants`` are integer constants of the file and of the instance's template arguments (tile sizes, unroll
     factors). ``linear``: the kernel only adds, multiplies and moves values, so some cases are small integers, for which
-    its results are exact.
+    its results are exact. ``half``: it computes in half precision, so no case has values whose squares overflow there.
     """
 
     constants: tuple[int, ...] = ()
     linear: bool = False
+    half: bool = False
 
 
 @dataclass(frozen=True, slots=True)

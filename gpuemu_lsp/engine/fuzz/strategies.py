@@ -7,7 +7,7 @@ combinations. The other names are those of the original.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.size_classes import SIZE_CLASSES
@@ -82,6 +82,10 @@ _WIDE_SLOT = 3
 _EXACT_SLOT = 4
 """For linear kernels, this case has small integers."""
 
+_IN_HALF = {"negative": "lowered", "large": "moderate"}
+"""Distributions in place of those with values above 64, for kernels that compute in half precision: any such kernel may
+overflow there, so that no output would be compared (:func:`.arithmetic.squares_exceed`)."""
+
 _SIZES = (
     *("ragged", "medium", "warp", "large", "default", "boundary", "below", "small", "ones", "regular", "full"),
     *("even", "quads"),
@@ -119,10 +123,11 @@ DTYPE_OF = {"single_dtype_f32": "float32", "single_dtype_f16": "float16"}
 """Strategies for one dtype only; the caller restricts the check to it."""
 
 
-def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False) -> Recipe:
+def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False, half: bool = False) -> Recipe:
     """Return the recipe of case number ``index`` of a strategy; a recipe's own name returns that recipe.
 
-    ``linear``: the kernel only adds, multiplies and moves values. ``narrow``: its data are half precision.
+    ``linear``: the kernel only adds, multiplies and moves values. ``narrow``: its data are half precision. ``half``:
+    its arithmetic is.
 
     Raises
     ------
@@ -130,7 +135,8 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
         If ``strategy`` is neither a strategy nor ``<size class>/<distribution>[/<layout>]``.
     """
     if strategy == QUICK:
-        return _quick(index, linear, narrow)
+        found = _quick(index, linear, narrow)
+        return replace(found, values=_IN_HALF.get(found.values, found.values)) if half else found
     if strategy == "adversarial":
         turn, times = index % len(_ADVERSARIAL), index // len(_ADVERSARIAL)
         return Recipe(*_ADVERSARIAL[turn], lead=times)

@@ -77,6 +77,12 @@ def _negative(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     return values.reshape(-1)
 
 
+def _lowered(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """Negative values, every second row low; the squares of all stay within fp16."""
+    values = _negative(rng, shape, form)
+    return np.where(values < -100, values + 150, values)
+
+
 def _small_integers(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     # fp16 represents integers up to 2048 exactly and bfloat16 up to 256: sums of three values stay below.
     reach = 4 if form.digits >= 24 else 1
@@ -199,6 +205,7 @@ _FLOATS: dict[str, Callable[[Rng, Shape, FloatFormat], Doubles]] = {
     "uniform": _uniform,
     "positive": _positive,
     "negative": _negative,
+    "lowered": _lowered,
     SMALL_INTEGERS: _small_integers,
     "small": _small,
     "large": _large,

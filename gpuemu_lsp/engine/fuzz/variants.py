@@ -122,7 +122,7 @@ def variants_of(
     if not expressions:
         return None
     found = Variants(sizes, limit.fixed, expressions)
-    drawn = {index: draw(index, limit.fixed) for index in (MEDIUM, SMALL, *range(DRAWN))}
+    drawn = {index: draw(index, limit.fixed) for index in dict.fromkeys((MEDIUM, SMALL, *range(DRAWN)))}
     keys = {index: found.variant(dims) for index, dims in drawn.items()}
     columns = list(zip(*keys.values(), strict=True))
     listed = {dim.spec.name for dim in sizes if dim.spec.choices}

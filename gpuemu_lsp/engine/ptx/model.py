@@ -107,6 +107,10 @@ class Instruction:
     location: Location | None = None
     text_line: int = 0
     used_bytes: int | None = None
+    registers: tuple[tuple[str, ...], tuple[str, ...]] | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
+    """The registers that it writes and reads, kept by the emulator, whose analyses all ask for them."""
 
     @property
     def name(self) -> str:

@@ -21,9 +21,9 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, parse
@@ -55,13 +55,17 @@ def to_json(value: object) -> Json:
     WireError
         If it contains anything else.
     """
-    if value is None or isinstance(value, (bool, str)):
+    kind: Any = type(value)
+    if value is None or kind is str or kind is bool or kind is int:
+        return typing.cast("Json", value)
+    if isinstance(value, (bool, str)):
         return str(value.value) if isinstance(value, Enum) else value
     if isinstance(value, Expression):
         return {"$expression": value.text}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        record: dict[str, Json] = {_TYPE: type(value).__name__}
-        record.update((field.name, to_json(getattr(value, field.name))) for field in dataclasses.fields(value))
+    if (names := _field_names(kind)) is not None:
+        record: dict[str, Json] = {_TYPE: kind.__name__}
+        for name in names:
+            record[name] = to_json(getattr(value, name))
         return record
     if isinstance(value, int):
         return int(value)
@@ -80,6 +84,12 @@ def to_json(value: object) -> Json:
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
         return to_json(value.item())  # type: ignore[attr-defined]
     raise WireError(f"a {type(value).__name__} has no JSON form")
+
+
+@functools.cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of a dataclass' fields; None for another class."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def from_json(kind: type[T], data: Json) -> T:
@@ -102,16 +112,25 @@ def from_json(kind: type[T], data: Json) -> T:
 
 def _decode(kind: Any, data: Json, where: str) -> Any:
     """Decode ``data`` as ``kind``. ``where`` is the path of keys to it, for messages."""
+    return _decoder(kind)(data, where)
+
+
+_Decoder: TypeAlias = Callable[[Json, str], Any]
+
+
+@functools.cache
+def _decoder(kind: Any) -> _Decoder:
+    """Return the function that decodes a type: what the type is takes longer to find out than most values to decode."""
     if kind is _AnyJson or kind is Any:
-        return _plain(data, where)
+        return _plain
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _record(kind, data, where)
+        return functools.partial(_record, kind)
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
-        return _union(typing.get_args(kind), data, where)
+        return functools.partial(_union, typing.get_args(kind))
     if origin is not None:
-        return _container(origin, typing.get_args(kind), data, where)
-    return _scalar(kind, data, where)
+        return functools.partial(_container, origin, typing.get_args(kind))
+    return functools.partial(_scalar, kind)
 
 
 def _scalar(kind: Any, data: Json, where: str) -> Any:
@@ -164,20 +183,27 @@ def _record(kind: Any, data: Json, where: str) -> Any:
             raise WireError(f"{where}: {error.message}") from error
     if data.get(_TYPE) != kind.__name__:
         raise WireError(f"{where}: expected {kind.__name__}, found {data.get(_TYPE)}")
-    hints: dict[str, Any] = _hints(kind)
-    if unknown := data.keys() - hints.keys() - {_TYPE}:
+    fields = _fields(kind)
+    if unknown := data.keys() - fields.keys() - {_TYPE}:
         raise WireError(f"{where}: {kind.__name__} has no field {', '.join(sorted(unknown))}")
-    if missing := hints.keys() - data.keys():
+    if missing := fields.keys() - data.keys():
         raise WireError(f"{where}: {kind.__name__} lacks {', '.join(sorted(missing))}")
-    return kind(**{name: _decode(hint, data[name], f"{where}.{name}") for name, hint in hints.items()})
+    return kind(
+        **{
+            # Most fields are texts or None, and most of these are what is expected.
+            name: value
+            if ((value := data[name]) is None and optional) or (text and type(value) is str)
+            else decoder(value, f"{where}.{name}")
+            for name, (decoder, text, optional) in fields.items()
+        }
+    )
 
 
 def _union(kinds: tuple[Any, ...], data: Json, where: str) -> Any:
     """Decode one of several types: records by their class name, other values by trying, narrowest type first."""
     if data is not None and len(rest := [kind for kind in kinds if kind is not type(None)]) == 1:
         return _decode(rest[0], data, where)
-    ranked = sorted(kinds, key=lambda kind: _NARROW_FIRST.index(kind) if kind in _NARROW_FIRST else -1)
-    for kind in ranked:
+    for kind in _ranked(kinds):
         try:
             return _decode(kind, data, where)
         except WireError as error:
@@ -185,6 +211,11 @@ def _union(kinds: tuple[Any, ...], data: Json, where: str) -> Any:
                 raise error  # the right record with an error inside: report that one
     names = " | ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
     raise WireError(f"{where}: expected {names}, found {_shorten(data)}")
+
+
+@functools.cache
+def _ranked(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted(kinds, key=lambda kind: _NARROW_FIRST.index(kind) if kind in _NARROW_FIRST else -1))
 
 
 _NARROW_FIRST = (type(None), bool, int, float, str)
@@ -239,10 +270,18 @@ def _plain(data: Json, where: str) -> Json:
 
 
 @functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """Return the resolved annotations of a dataclass. ``Json`` is recursive, which typing cannot resolve."""
+def _fields(kind: Any) -> dict[str, tuple[_Decoder, bool, bool]]:
+    """Return, for each field of a dataclass, its decoder, and whether a text and whether None is valid as it is.
+
+    ``Json`` is recursive, which typing cannot resolve.
+    """
     resolved = typing.get_type_hints(kind, localns={"Json": _AnyJson})
-    return {field.name: resolved[field.name] for field in dataclasses.fields(kind)}
+    found = {}
+    for field in dataclasses.fields(kind):
+        hint = resolved[field.name]
+        kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+        found[field.name] = _decoder(hint), set(kinds) <= {str, type(None)}, type(None) in kinds
+    return found
 
 
 def _shorten(data: Json) -> str:

@@ -92,7 +92,8 @@ class CheckQueue:
                 merged = replace(merged, kernels=None, deep=merged.deep or running.deep)
             self._options[path] = merged
             self._scheduler.cancel_pending(BatchKey("compile", path))
-            self._scheduler.debounce(_SAVE_SECONDS, key, partial(self._prepare_check, path), partial(self._check, path))
+            prepare, begin = partial(self._prepare_check, path), partial(self._check, path)
+            self._scheduler.debounce(_SAVE_SECONDS, key, prepare, begin, meanwhile=True)
 
     async def check_all(self) -> int:
         """Check every registered kernel and every open file; return the number of files."""

@@ -11,10 +11,12 @@ from support.fuzz_plans import ALL, BLOCK_IS_SIZE, FIXED_GRID, FLAT, MATMUL, ROW
 
 from gpuemu_lsp.engine.fuzz import cases, rebuild
 from gpuemu_lsp.engine.fuzz.cases import MAX_ELEMENTS, MAX_WORK
+from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
 from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.strategies import STRATEGIES, recipe
 from gpuemu_lsp.engine.fuzz.values import NON_FINITE
+from gpuemu_lsp.engine.oracle.arithmetic import squares_exceed
 from gpuemu_lsp.engine.plan.model import TritonOptions
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec
@@ -124,6 +126,17 @@ def test_tiles_come_from_the_launch_the_template_and_the_source(drawn, hints, ti
 def test_first_cases_have_other_values_than_uniform_ones():
     values = {case.values for case in _drawn(ROWS)}
     assert {"uniform", "negative", "large", "small", "mixed-rows"} <= values
+
+
+def test_kernels_that_compute_in_half_precision_have_no_case_in_which_nothing_is_compared():
+    half = FORMATS["float16"]
+    usual = [case for case in _drawn(ROWS, 32) if squares_exceed(case, half)]
+    # These find a softmax that overflows; of a kernel that computes in fp16 no output is compared in them.
+    assert {case.values for case in usual} >= {"negative", "large"}
+    for case in _drawn(ROWS, 32, LaunchHints(half=True)):
+        assert not squares_exceed(case, half), case.key
+        again = rebuild(ROWS, case.key)
+        assert all(np.array_equal(again.tensors[name], case.tensors[name]) for name in case.tensors)
 
 
 def test_quick_cases_are_finite():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from support.scripted_pool import ScriptedPool
@@ -123,6 +124,23 @@ async def test_a_request_cancels_one_that_is_being_prepared(recorder: Recorder):
     recorder.scheduler.debounce(0.0, KEY, now, begun.append)
     await asyncio.wait_for(recorder.scheduler.wait_idle(), 5)
     assert begun == ["new"]
+
+
+async def test_a_save_is_prepared_during_the_delay_and_begins_after_it(recorder: Recorder):
+    begun: list[int] = []
+    prepared: list[int] = []
+
+    async def prepare(number: int) -> int:
+        prepared.append(number)
+        return number
+
+    recorder.scheduler.debounce(60.0, KEY, partial(prepare, 1), begun.append, meanwhile=True)
+    await asyncio.sleep(0)
+    assert (prepared, begun) == ([1], [])
+    # A newer one is prepared again: what the first has read may have changed.
+    recorder.scheduler.debounce(0.01, KEY, partial(prepare, 2), begun.append, meanwhile=True)
+    await asyncio.wait_for(recorder.scheduler.wait_idle(), 5)
+    assert (prepared, begun) == ([1, 2], [2])
 
 
 async def test_a_pending_request_does_not_supersede_before_it_begins(recorder: Recorder):

@@ -12,6 +12,7 @@ import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpuemu_lsp.engine.findings import Position
 
@@ -37,19 +38,21 @@ class TokenizedText:
     digest: str
 
     @staticmethod
+    @lru_cache(maxsize=4)
     def of(text: str) -> TokenizedText | None:
         """Return the tokens of a text, None if Python cannot read it."""
-        digest = hashlib.blake2b(digest_size=20)
+        parts: list[str] = []
         starts: list[Position] = []
         ends: list[Position] = []
         try:
             for token in _tokens(text):
                 begins = not starts or ends[-1].line != token.start[0] - 1
-                digest.update(repr((token.type, token.string, begins)).encode("utf-8", "surrogatepass"))
+                parts.append(repr((token.type, token.string, begins)))
                 starts.append(_position(token.line, token.start, token.start[0]))
                 ends.append(_position(token.line, token.end, token.start[0]))
         except (tokenize.TokenError, SyntaxError):
             return None
+        digest = hashlib.blake2b("".join(parts).encode("utf-8", "surrogatepass"), digest_size=20)
         return TokenizedText(tuple(starts), tuple(ends), digest.hexdigest())
 
     def anchor(self, position: Position) -> TokenPosition | None:
@@ -82,6 +85,8 @@ def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
 
 def _position(line: str, at: tuple[int, int], first: int) -> Position:
     """Return a position of a token as 0-based line and UTF-8 byte column; ``line`` is all lines of the token."""
+    if at[0] == first and at[1] < len(line) and line.isascii():
+        return Position(at[0] - 1, at[1])
     rows = line.split("\n")
     row = rows[at[0] - first] if at[0] - first < len(rows) else ""
     return Position(at[0] - 1, len(row[: at[1]].encode("utf-8", "surrogatepass")))

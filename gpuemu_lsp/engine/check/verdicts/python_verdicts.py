@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.verdicts import cache
 from gpuemu_lsp.engine.check.verdicts.key import KEY_VERSION, engine_digest, installed, plain, scripts
@@ -121,9 +121,11 @@ def find_python_verdict(request: CheckRequest) -> ReusedPythonVerdict | None:
     if tokens is None:
         return None
     # A command checks more than a save does.
-    thorough = replace(request, options=replace(request.options, specialisations="all"))
-    keys = [_key(one, tokens) for one in (thorough, request)]
-    found_verdicts = (cache.load(key, PythonVerdict) for key in keys if key is not None)
+    identity = _identity(request, tokens)
+    if identity is None:
+        return None
+    keys = (_key(identity, replace(request.options, specialisations="all")), _key(identity, request.options))
+    found_verdicts = (cache.load(key, PythonVerdict) for key in keys)
     verdict = next((one for one in found_verdicts if one is not None), None)
     if verdict is None:
         return None
@@ -159,10 +161,11 @@ def store_python_verdict(
         return
     # The text of the module itself is that of the editor, and its tokens are in the key.
     files = {path: digest for path, digest in files.items() if path != request.spec.source}
-    key = _key(request, tokens)
+    identity = _identity(request, tokens)
     placing = _Placing(request, tokens, files)
     stored = [finding for finding in map(placing.stored, findings) if finding is not None]
-    if key is not None and len(stored) == len(findings):
+    if identity is not None and len(stored) == len(findings):
+        key = _key(identity, request.options)
         cache.store(key, PythonVerdict(tuple(stored), replace(report, timing_ms={}), files))
 
 
@@ -180,22 +183,28 @@ def _tokens(request: CheckRequest) -> TokenizedText | None:
     return TokenizedText.of(text) if is_triton_text(spec, text) else None
 
 
-def _key(request: CheckRequest, tokens: TokenizedText) -> str | None:
+def _key(identity: list[Json], options: CheckOptions) -> str:
+    """Return the key of a check with some options."""
+    parts = [identity, plain(replace(options, store_root=None, verdicts="run"))]
+    text = json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=20).hexdigest()
+
+
+def _identity(request: CheckRequest, tokens: TokenizedText) -> list[Json] | None:
+    """Return everything but the options that decides a verdict; None if that is not known."""
     engine, spec = engine_digest(), request.spec
     cases = _stored_cases(request)
     if engine is None or cases is None:
         return None
-    parts: list[Json] = [
+    return [
         [KEY_VERSION, "python", engine, sys.version, *installed()],
         tokens.digest,
         [plain(replace(spec, places={})), *sorted(spec.places)],
         plain(request.validation),
-        [request.root, plain(replace(request.options, store_root=None, verdicts="run"))],
+        request.root,
         cases,
         [scripts(spec.source), scripts(spec.reference)],
     ]
-    text = json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(text, digest_size=20).hexdigest()
 
 
 def _stored_cases(request: CheckRequest) -> list[Json] | None:

@@ -51,8 +51,20 @@ def _roots_of(operand: Operand, known: Mapping[str, frozenset[str]]) -> frozense
     return frozenset({operand.name}) if isinstance(operand, Symbol) else frozenset()
 
 
-def origins(program: Program) -> dict[str, frozenset[str]]:
+def origins(program: Program) -> Mapping[str, frozenset[str]]:
     """Return the roots of every register: the names of parameters and variables, and ``UNKNOWN``."""
+    for known, found in _latest:
+        if known is program:
+            return found
+    _latest[:] = [(program, _origins(program))]
+    return _latest[0][1]
+
+
+_latest: list[tuple[Program, Mapping[str, frozenset[str]]]] = []
+"""The program asked for last: a translation asks for its roots twice."""
+
+
+def _origins(program: Program) -> dict[str, frozenset[str]]:
     flows: list[tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = []
     for instruction in (instruction for block in program.blocks for instruction in block.code):
         targets = registers_written(instruction)

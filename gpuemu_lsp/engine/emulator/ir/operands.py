@@ -60,13 +60,29 @@ def register_name(operand: Operand) -> str:
 
 def registers_written(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers an instruction writes (its definitions), without the bit bucket ``_``."""
+    return (instruction.registers or _kept(instruction))[0]
+
+
+def registers_read(instruction: Instruction) -> tuple[str, ...]:
+    """Return the registers an instruction reads (its uses): sources, base addresses and the guard."""
+    return (instruction.registers or _kept(instruction))[1]
+
+
+def _kept(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the registers an instruction writes and reads, and keep them: a translation asks for them 18 times."""
+    found = _written(instruction), _read(instruction)
+    # Frozen for everyone else: the registers follow from the other fields.
+    object.__setattr__(instruction, "registers", found)
+    return found
+
+
+def _written(instruction: Instruction) -> tuple[str, ...]:
     destinations, _ = split_operands(instruction)
     names = tuple(name for name in map(_written_name, flattened(destinations)) if name and name != "_")
     return (*names, CARRY) if "cc" in instruction.modifiers else names
 
 
-def registers_read(instruction: Instruction) -> tuple[str, ...]:
-    """Return the registers an instruction reads (its uses): sources, base addresses and the guard."""
+def _read(instruction: Instruction) -> tuple[str, ...]:
     destinations, sources = split_operands(instruction)
     names = [name for operand in flattened(sources) for name in _register_names(operand)]
     # The base register of an address is always a use, also for an opcode whose first operand is the address.

@@ -33,6 +33,12 @@ class InstructionText:
         return self._text
 
 
+def constant_vector(element: ir.Type, values: Sequence[int]) -> InstructionText:
+    """Return a vector of integers, formatted once; llvmlite keeps a constant per element."""
+    text = ", ".join([f"{_text(element)} {value}" for value in values])
+    return InstructionText(ir.VectorType(element, len(values)), f"<{text}>", "")
+
+
 class _NumberedScope(ir._utils.NameScope):  # type: ignore[misc]
     """Names made unique by a running number, without llvmlite's search for clashes."""
 

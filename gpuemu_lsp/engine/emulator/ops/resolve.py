@@ -44,8 +44,10 @@ def key_of(instruction: Instruction) -> OperationKey:
     operands = instruction.operands
     immediates: tuple[int | None, ...] = (None,) * len(operands)
     if instruction.opcode in _BY_VALUE:
-        immediates = tuple(o.bits if isinstance(o, Immediate) and o.kind == "int" else None for o in operands)
-    return OperationKey(instruction.opcode, instruction.modifiers, tuple(map(_elements, operands)), immediates)
+        immediates = tuple([o.bits if isinstance(o, Immediate) and o.kind == "int" else None for o in operands])
+    # The types are compared, which no class derives from: this runs three times for each instruction.
+    shape = tuple([1 if (kind := type(o)) is not Vector and kind is not Pair else _elements(o) for o in operands])
+    return OperationKey(instruction.opcode, instruction.modifiers, shape, immediates)
 
 
 @lru_cache(maxsize=8192)

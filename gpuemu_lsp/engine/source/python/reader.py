@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 
 from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
 from gpuemu_lsp.engine.source.python.host_launches import function_variables, launch_code
@@ -36,6 +37,18 @@ def may_have_cuda(text: str) -> bool:
 
 def read_python(path: str, text: str) -> PythonSource:
     """Read the kernels of a ``.py`` file; ``path`` is absolute."""
+    return _read(path, text) if may_have_cuda(text) else _read_triton(path, text)
+
+
+@lru_cache(maxsize=4)
+def _read_triton(path: str, text: str) -> PythonSource:
+    """Read a file without CUDA code, for which no other file is read. A check asks four times."""
+    scope = _scope(path, text)
+    kernels, launches = triton_kernels(scope.root)
+    return PythonSource(path, text, (), (), kernels, launches, scope.files)
+
+
+def _read(path: str, text: str) -> PythonSource:
     scope = _scope(path, text)
     calls = list(cuda_calls(scope.root, scope))
     # A variable that holds several kernels does not say which of them a call launches.

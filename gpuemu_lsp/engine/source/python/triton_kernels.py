@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -24,11 +24,13 @@ _HEURISTICS = re.compile(r"@\s*(?:triton\s*\.\s*)?heuristics\b")
 
 def triton_kernels(root: Node) -> tuple[tuple[TritonKernel, ...], tuple[TritonLaunch, ...]]:
     """Return the functions with ``@triton.jit`` and the launches of a module, in the order of the text."""
-    kernels = list(_kernels(root))
+    nodes = list(descendants(root, "decorated_definition", "call", "identifier"))
+    kernels = list(_kernels(one for one in nodes if one.type == "decorated_definition"))
     names = {kernel.name for kernel in kernels}
-    launches = tuple(launch for launch in _launches(root) if launch.kernel in names)
+    launches = tuple(one for one in _launches(one for one in nodes if one.type == "call") if one.kernel in names)
     launched = {launch.kernel for launch in launches}
-    launched |= {text_of(one) for one in descendants(root, "identifier") if text_of(one) in names and is_launched(one)}
+    identifiers = (one for one in nodes if one.type == "identifier")
+    launched |= {text_of(one) for one in identifiers if text_of(one) in names and is_launched(one)}
     return tuple(replace(kernel, launched=kernel.name in launched) for kernel in kernels), launches
 
 
@@ -55,8 +57,8 @@ def is_launched(name: Node) -> bool:
     return statement is not None and statement.type == "assignment" and statement.child_by_field_name("right") == value
 
 
-def _kernels(root: Node) -> Iterator[TritonKernel]:
-    for decorated in descendants(root, "decorated_definition"):
+def _kernels(definitions: Iterable[Node]) -> Iterator[TritonKernel]:
+    for decorated in definitions:
         function = decorated.child_by_field_name("definition")
         if function is None or function.type != "function_definition":
             continue
@@ -89,8 +91,8 @@ def _param(node: Node) -> TritonParam | None:
     return TritonParam(text_of(name), constexpr, range_of(name), text_of(value) if value is not None else None)
 
 
-def _launches(root: Node) -> Iterator[TritonLaunch]:
-    for call in descendants(root, "call"):
+def _launches(calls: Iterable[Node]) -> Iterator[TritonLaunch]:
+    for call in calls:
         function = call.child_by_field_name("function")
         if function is None or function.type != "subscript":
             continue

@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -55,8 +55,7 @@ def import_module(path: str, text: str, entry: str | None = None) -> ModuleType:
     folder, package = _package(Path(path))
     name = f"{package}.{Path(path).stem}" if package else Path(path).stem
     _folders.add(folder)
-    for one in _folders:
-        _forget(one)
+    _forget(_folders)
     module = ModuleType(name)
     module.__file__, module.__package__ = path, package
     # Triton reads the source of its functions through linecache: that of the editor's text, not of the saved file.
@@ -90,8 +89,7 @@ def import_name(name: str, folders: tuple[str, ...]) -> ModuleType:
         If it, or a module that it imports, raises an exception.
     """
     _folders.update(folders)
-    for one in _folders:
-        _forget(one)
+    _forget(_folders)
     importlib.invalidate_caches()
     with contextlib.ExitStack() as stack:
         for folder in reversed(folders):
@@ -113,16 +111,16 @@ def _package(path: Path) -> tuple[str, str]:
     return str(folder), ".".join(reversed(parts))
 
 
-def _forget(folder: str) -> None:
+def _forget(folders: Iterable[str]) -> None:
+    """Remove the modules of some folders from those that are imported."""
+    # A prefix: paths of the hundreds of modules of a process, as objects, took a tenth of a save.
+    prefixes = tuple(f"{folder.rstrip(os.sep)}{os.sep}" for folder in folders)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
+        if not file or not file.startswith(prefixes) or not file.endswith(".py"):
+            continue
         # A compiled extension registers its operators with PyTorch when it is loaded, which happens once in a process.
-        if not file or not file.endswith(".py") or name.partition(".")[0] in _KEPT:
-            continue
-        # A prefix: paths of the hundreds of modules of a process, as objects, took a tenth of a save.
-        if not file.startswith(f"{folder.rstrip(os.sep)}{os.sep}"):
-            continue
-        if not _INSTALLED & set(Path(file).parts):
+        if name.partition(".")[0] not in _KEPT and not _INSTALLED & set(Path(file).parts):
             del sys.modules[name]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.ptx_programs import instructions, program
 
 from gpuemu_lsp.engine.emulator.ir.accesses import memory_accesses
 from gpuemu_lsp.engine.emulator.ir.operands import CARRY, registers_read, registers_written, terminator_reads
+from gpuemu_lsp.engine.ptx.model import Register
 
 CASES = {
     "add.u32 %r1, %r2, 3;": (["%r1"], ["%r2"]),
@@ -69,3 +72,11 @@ def test_sites_count_instructions_and_terminators() -> None:
     ]
     assert first == 0
     assert second == sum(len(block.code) + 1 for block in between)
+
+
+def test_an_instruction_with_other_operands_has_other_registers() -> None:
+    (one,) = instructions("add.u32 %r1, %r2, 3;")
+    assert registers_read(one) == ("%r2",)
+    other = replace(one, operands=(*one.operands[:2], Register("%r7")))
+    assert registers_read(other) == ("%r2", "%r7") and other != one
+    assert replace(one) == one

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
@@ -11,6 +14,7 @@ from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import register_name
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.llvm.text_builder import constant_vector
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Pair
 
 
@@ -61,29 +65,51 @@ def source_lane(mode: str, lane: int, amount: int, clamp: int) -> tuple[int, boo
     return (source, True) if inside else (lane, False)
 
 
+@dataclass(frozen=True, slots=True)
+class _PartPattern:
+    """What one SIMD part of a shuffle with a constant pattern reads.
+
+    ``origins`` are the parts with sources, each with the lanes that read from it; ``lanes`` the lanes within them.
+    ``inside`` and ``sources`` are as :func:`source_lane` returns them.
+    """
+
+    origins: tuple[tuple[int, Value], ...]
+    lanes: Value
+    inside: Value
+    sources: Value
+
+
+@lru_cache(maxsize=1024)
+def _pattern(mode: str, amount: int, clamp: int, lanes: int) -> tuple[_PartPattern, ...]:
+    """Return the pattern of a shuffle by part. There are few: reductions halve the distance."""
+    pattern = [source_lane(mode, lane, amount, clamp) for lane in range(WARP_SIZE)]
+    found = []
+    for start in range(0, WARP_SIZE, lanes):
+        own = pattern[start : start + lanes]
+        used = sorted({source // lanes for source, _ in own})
+        found.append(
+            _PartPattern(
+                tuple((part, constant_vector(I1, [int(one // lanes == part) for one, _ in own])) for part in used),
+                constant_vector(I32, [source % lanes for source, _ in own]),
+                constant_vector(I1, [int(ok) for _, ok in own]),
+                constant_vector(I32, [source for source, _ in own]),
+            )
+        )
+    return tuple(found)
+
+
 def _fixed_shuffle(e: Emitter, values: list[Value], mode: str, amount: int, clamp: int) -> _Shuffled:
     """Write a shuffle with a constant pattern: LLVM vector shuffles, which need no memory."""
     b = e.builder
-    pattern = [source_lane(mode, lane, amount, clamp) for lane in range(WARP_SIZE)]
-    index_type, flag_type = ir.VectorType(I32, e.lanes), ir.VectorType(I1, e.lanes)
-    results, inside, sources = [], [], []
-    for part in range(e.parts):
-        own = pattern[part * e.lanes : (part + 1) * e.lanes]
+    results, parts = [], _pattern(mode, amount, clamp, e.lanes)
+    for own in parts:
         # A pattern that stays within a part reads one source vector; one across parts selects between several.
-        used = sorted({source // e.lanes for source, _ in own})
-        lanes = [source % e.lanes for source, _ in own]
         result = None
-        for origin in used:
-            picked = b.shuffle_vector(values[origin], values[origin], ir.Constant(index_type, lanes))
-            if result is None:
-                result = picked
-            else:
-                from_origin = ir.Constant(flag_type, [int(source // e.lanes == origin) for source, _ in own])
-                result = b.select(from_origin, picked, result)
+        for origin, from_origin in own.origins:
+            picked = b.shuffle_vector(values[origin], values[origin], own.lanes)
+            result = picked if result is None else b.select(from_origin, picked, result)
         results.append(result)
-        inside.append(ir.Constant(flag_type, [int(ok) for _, ok in own]))
-        sources.append(ir.Constant(index_type, [source for source, _ in own]))
-    return results, inside, sources
+    return results, [one.inside for one in parts], [one.sources for one in parts]
 
 
 def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, clamp: Operand) -> _Shuffled:
