@@ -75,7 +75,7 @@ def test_sites_count_instructions_and_terminators() -> None:
 
 
 def test_an_instruction_with_other_operands_has_other_registers() -> None:
-    (one,) = instructions("add.u32 %r1, %r2, 3;")
+    (one,) = instructions(program("add.u32 %r1, %r2, 3; ret;"), "add")
     assert registers_read(one) == ("%r2",)
     other = replace(one, operands=(*one.operands[:2], Register("%r7")))
     assert registers_read(other) == ("%r2", "%r7") and other != one
