@@ -93,8 +93,8 @@ def receive(connection: socket.socket, received: bytes) -> tuple[dict[str, Any] 
     """Return a request, its descriptors, and the bytes after it; None when the connection has ended."""
     descriptors = array.array("i")
     while b"\n" not in received:
-        room = socket.CMSG_SPACE(_DESCRIPTORS * descriptors.itemsize)
-        data, ancillary, _, _ = connection.recvmsg(1 << 16, room)
+        space = socket.CMSG_SPACE(_DESCRIPTORS * descriptors.itemsize)
+        data, ancillary, _, _ = connection.recvmsg(1 << 16, space)
         for level, kind, value in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(value[: len(value) - len(value) % descriptors.itemsize])
