@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Mapping
 
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
-from gpuemu_lsp.engine.plan.host.symbolic import number, substitute, symbols
-from gpuemu_lsp.engine.plan.host.values import Pointer
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
+from gpuemu_lsp.engine.plan.host.values import Pointer, Truth
 
 _USUAL = 1024
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
 
 
 def preference(one: ReadHostLaunch) -> tuple[bool, int, int]:
@@ -36,5 +41,24 @@ def _slack(one: ReadHostLaunch) -> int:
 
 
 def is_refuted(one: ReadHostLaunch) -> bool:
-    """Return whether a condition on the path to a launch is false."""
-    return any(condition.value is False for condition in one.launch.conditions)
+    """Return whether a condition on the path to a launch is false, for the sizes that the program has."""
+    values = {
+        name: number(next(iter(known.values)))
+        for name, known in one.run.symbols.items()
+        if known.origin == "constant" and len(known.values) == 1
+    }
+    return any(_holds(condition, values) is False for condition in one.launch.conditions)
+
+
+def _holds(condition: Truth, values: Mapping[str, Polynomial]) -> bool | None:
+    """Return the truth of a condition for some sizes; None if others decide it."""
+    if condition.value is not None:
+        return condition.value
+    if condition.operator in ("&&", "||"):
+        parts = [_holds(part, values) for part in condition.parts]
+        decided = condition.operator == "||"
+        return decided if decided in parts else None if None in parts else not decided
+    if condition.left is None or condition.right is None or condition.operator not in _COMPARISONS:
+        return None
+    left, right = substitute(condition.left, values).constant, substitute(condition.right, values).constant
+    return None if left is None or right is None else _COMPARISONS[condition.operator](left, right)

@@ -103,8 +103,8 @@ def negated(condition: Truth) -> Truth:
         return Truth(not condition.value)
     if condition.operator in opposite:
         return Truth(None, opposite[condition.operator], condition.left, condition.right)
-    if condition.operator == "||":
-        return Truth(None, "&&", parts=tuple(map(negated, condition.parts)))
+    if condition.operator in ("&&", "||"):
+        return Truth(None, "&&" if condition.operator == "||" else "||", parts=tuple(map(negated, condition.parts)))
     return Truth()
 
 
