@@ -138,6 +138,40 @@ int main() {
 }
 """,
 }
+SMALL_BRANCH: Files = {
+    "reverse.cuh": """#pragma once
+template <int TILE>
+__global__ void reverse(const float* x, float* y, int n) {
+  __shared__ float tile[TILE];
+  int base = blockIdx.x * TILE;
+  for (int i = threadIdx.x; i < blockDim.x; i += blockDim.x) tile[i] = x[base + i];
+  __syncthreads();
+  for (int i = threadIdx.x; i < TILE; i += blockDim.x) y[base + i] = tile[TILE - 1 - i];
+}
+""",
+    "runner.h": "void run(float* x, float* y, int rows, int n);\n",
+    "runner.cu": """#include "reverse.cuh"
+#include "runner.h"
+void run(float* x, float* y, int rows, int n) {
+  if (rows >= 128 and n >= 128) {
+    reverse<128><<<rows * n / 128, 128>>>(x, y, n);
+  } else {
+    reverse<64><<<rows * n / 64, 32>>>(x, y, n);  // wrong, and never reached
+  }
+}
+""",
+    "main.cu": """#include "runner.h"
+#include <vector>
+int main() {
+  std::vector<int> sizes = {128, 256, 512, 1024};
+  float *x, *y;
+  cudaMalloc(&x, 1024 * 1024 * sizeof(float));
+  cudaMalloc(&y, 1024 * 1024 * sizeof(float));
+  cudaMemset(x, 0, 1024 * 1024 * sizeof(float));
+  for (int size : sizes) run(x, y, size, size);
+}
+""",
+}
 PROGRAMS = [
     (TILES, "src/kernels/multiply.cuh", ("    __syncthreads();\n    for", "    for"), "memory/shared-race"),
     (TILES, "src/kernels/multiply.cuh", ("left[TILE * TILE], right", "left[TILE * 12], right"), "memory/out-of-bounds"),
@@ -181,3 +215,12 @@ def test_the_correct_programs_have_no_findings(tmp_path: Path, files: Files, che
     assert [one for one in found if one.severity in (Severity.ERROR, Severity.WARNING)] == []
     (hint,) = [one for one in found if one.rule == "config/launch-inferred"]
     assert "as the program launches it" in hint.message and "not known" not in hint.message
+
+
+def test_a_branch_that_no_size_of_the_program_takes_has_no_errors(tmp_path: Path) -> None:
+    found = findings(tmp_path, SMALL_BRANCH, "reverse.cuh")
+    assert [one for one in found if one.severity in (Severity.ERROR, Severity.WARNING)] == []
+    reached = {**SMALL_BRANCH, "main.cu": SMALL_BRANCH["main.cu"].replace("{128, 256", "{64, 256")}
+    assert "memory/uninitialized-read" in [
+        one.rule for one in findings(tmp_path / "reached", reached, "reverse.cuh") if one.severity is Severity.ERROR
+    ]

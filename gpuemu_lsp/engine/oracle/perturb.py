@@ -29,6 +29,8 @@ random draws must show what the worst of them does."""
 _SLOW_SECONDS = 1.0
 """References slower than this are evaluated less often. All other limits count operations, so that a case gets the
 same budget on a busy machine as on an idle one."""
+_SLOW_SCRIPT_SECONDS = 20.0
+"""The same for scripts, whose time is mostly that of starting processes, and several times that on a busy machine."""
 _TRACED_SECONDS = 5.0
 _TRACED_FACTOR = 50.0
 """A traced run may take this many times as long as a plain one, and five seconds."""
@@ -41,7 +43,7 @@ def rounded_operation_runs(evaluation: ReferenceEvaluation, arithmetic: KernelAr
     may cancel in it.
     """
     plan, case, expected = evaluation.plan, evaluation.case, evaluation.expected
-    if expected.seconds > _SLOW_SECONDS:
+    if _is_slow(evaluation):
         return []
     noises = [_noise(case, arithmetic, sign, draw) for draw, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (2, 1.0))]
     runs = []
@@ -54,6 +56,11 @@ def rounded_operation_runs(evaluation: ReferenceEvaluation, arithmetic: KernelAr
     return [run for run in runs if run is not None]
 
 
+def _is_slow(evaluation: ReferenceEvaluation) -> bool:
+    limit = _SLOW_SCRIPT_SECONDS if evaluation.reference.separate else _SLOW_SECONDS
+    return evaluation.expected.seconds > limit
+
+
 def perturbed_input_runs(evaluation: ReferenceEvaluation, arithmetic: KernelArithmetic) -> list[ReferenceOutput]:
     """Evaluate the reference with perturbed inputs: random errors per element, and all errors in one direction.
 
@@ -62,7 +69,7 @@ def perturbed_input_runs(evaluation: ReferenceEvaluation, arithmetic: KernelArit
     """
     plan, case = evaluation.plan, evaluation.case
     runs = []
-    for directed in (False,) if evaluation.expected.seconds > _SLOW_SECONDS else (False, True):
+    for directed in (False,) if _is_slow(evaluation) else (False, True):
         for sign in (1.0, -1.0):
             tensors = _perturbed_inputs(plan, case, _noise(case, arithmetic, sign), directed)
             # Before the call, in which the reference may change its inputs.
