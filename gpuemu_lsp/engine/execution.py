@@ -32,7 +32,8 @@ class Buffer:
     does. ``host_address`` is the address of ``data`` by which the memory of the launch refers to it, in buffers that
     ``holds_addresses``; the executor replaces it by its own address there, and back in the results. ``variable`` is the
     name of the module variable whose memory this is: ``data`` then takes the place of its initialiser. Of a ``freed``
-    buffer no byte may be accessed, and there is no result.
+    buffer no byte may be accessed, and there is no result. ``pointers`` are pairs of an offset in ``data`` and a buffer
+    whose address the kernel finds there: tables of pointers, and the records of textures.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Buffer:
     holds_addresses: bool = False
     variable: str | None = None
     freed: bool = False
+    pointers: tuple[tuple[int, Buffer], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,12 @@ Argument: TypeAlias = "Buffer | Scalar | StructArgument"
 
 
 def buffers_of(arguments: Iterable[Argument]) -> Iterator[Buffer]:
-    """Yield the buffers of a launch in parameter order, those that structs point to included."""
+    """Yield the buffers of a launch in parameter order, those that structs and tables point to included."""
     for argument in arguments:
         if isinstance(argument, Buffer):
             yield argument
-        elif isinstance(argument, StructArgument):
-            yield from (buffer for _, buffer in argument.pointers)
+        if isinstance(argument, Buffer | StructArgument):
+            yield from buffers_of(buffer for _, buffer in argument.pointers)
 
 
 def parameter_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
@@ -165,7 +167,7 @@ class Request:
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """All buffers of the launch: the arguments in parameter order, then the reachable ones."""
-        return *buffers_of(self.arguments), *self.reachable
+        return *buffers_of(self.arguments), *buffers_of(self.reachable)
 
 
 LOCAL_MEMORY = "local memory"

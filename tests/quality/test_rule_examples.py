@@ -32,6 +32,7 @@ UNTESTED = {
     "artifact/regression": "a stored baseline",
     "memory/use-after-free": "a whole program",
     **{rule: "a whole program" for rule in RULES if rule.startswith("api/")},
+    "memory/texture-bounds": "a texture object, as in tests/unit/emulator/launch/test_surfaces.py",
     "memory/tile-layout": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",
     "memory/box-outside": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",
     "engine/timeout": "a long time",

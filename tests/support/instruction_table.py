@@ -323,6 +323,17 @@ mbarrier.{test_wait,try_wait}{,.acquire.cta}.shared{,::cta}.b64 %p0, [%r9], %d1
 mbarrier.{test_wait,try_wait}.parity.shared{,::cta}.b64 %p0, [%r9], %r1
 mbarrier.try_wait.shared.b64 %p0, [%r9], %d1, %r2
 mbarrier.pending_count.b64 %r0, %d0
+tex.{1d,2d,3d,cube}.v4.{f32,s32,u32}.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1,%f2,%f2}]
+tex.{a1d,a2d,acube}.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%r1,%f1,%f2,%f2}]
+tex.{1d,2d,3d}.v4.f32.s32 {%f0,%f1,%f2,%f3}, [%d6, {%r0,%r1,%r2,%r2}]
+tex.level.{1d,2d,3d}.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1,%f2,%f2}], %f3
+tex.grad.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1}], {%f0,%f1}, {%f2,%f3}
+tld4.{r,g,b,a}.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1}]
+suld.b.{1d,2d,3d,a1d,a2d}.b32.{trap,clamp,zero} {%r0}, [%d6, {%r1,%r2,%r3,%r3}]
+suld.b.2d.v2.b64.trap {%d0,%d1}, [%d6, {%r1,%r2}]
+suld.b.2d.v4.{b8,b16}.trap {%h0,%h1,%h2,%h3}, [%d6, {%r1,%r2}]
+sust.b.{1d,2d,3d,a1d,a2d}.b32.{trap,clamp,zero} [%d6, {%r1,%r2,%r3,%r3}], {%r0}
+{txq,suq}.{width,height,depth}.b32 %r0, [%d6]
 """
 
 WARPS = """
@@ -410,13 +421,10 @@ cp.async.bulk.commit_group
 cp.async.bulk.wait_group.read 0
 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r9], %d6
 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d6], [%r9], 16
-tex.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1}]
-tld4.r.2d.v4.f32.f32 {%f0,%f1,%f2,%f3}, [%d6, {%f0,%f1}]
-suld.b.1d.b32.trap {%r0}, [%d6, {%r1}]
-sust.b.1d.b32.trap [%d6, {%r1}], {%r0}
 sured.b.add.1d.u32.trap [%d6, {%r1}], %r0
-txq.width.b32 %r0, [%d6]
-suq.width.b32 %r0, [%d6]
+sust.p.1d.b32.trap [%d6, {%r1}], {%r0}
+txq.channel_order.b32 %r0, [%d6]
+tex.2dms.v4.f32.s32 {%f0,%f1,%f2,%f3}, [%d6, {%r0,%r1,%r2,%r2}]
 """
 
 

@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.texture_faults import TextureFaults
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
@@ -103,6 +104,8 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     runtime.heap = prepared.heap
     proxy = AsyncProxy(prepared)
     runtime.bulk = proxy.execute
+    textures = TextureFaults(prepared)
+    runtime.textures = textures.execute
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
     scheduler = Scheduler(prepared, clocks, versions)
@@ -110,6 +113,7 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     try:
         report = scheduler.run()
         proxy.report_to(report)
+        textures.report_to(report)
     except AssumptionError as error:
         kernel.force_varying(versions.shape, error.site)
         raise _Again(milliseconds) from None
@@ -129,7 +133,7 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
         launch_ms=(finished - ready - compiling) * 1e3,
         started=translated + compiling,
         counted=counting.counters() if counting is not None else None,
-        unknown_map=proxy.copies.unknown_map,
+        unknown_objects=proxy.copies.unknown_map or textures.unknown_object,
     )
 
 
@@ -142,11 +146,11 @@ def _outcome(
     launch_ms: float,
     started: float,
     counted: Counters | None,
-    unknown_map: bool,
+    unknown_objects: bool,
 ) -> Outcome:
     events = collect_events(prepared, report)
-    if unknown_map:
-        # The tiles never arrived: whatever else was found is no fault of the program.
+    if unknown_objects:
+        # The tiles never arrived, the texels were not read: whatever else was found is no fault of the program.
         events = tuple(event for event in events if event.rule == UNSUPPORTED)
     # A failed assert is a call and a trap in PTX: the event is the trap's, the text the call's.
     if runtime.assertion is not None:
@@ -163,6 +167,8 @@ def _outcome(
             continue
         region = prepared.buffers[buffer.name]
         after = arena.data(region.address, region.size)
+        for offset, _ in buffer.pointers:
+            after[offset : offset + 8] = buffer.data[offset : offset + 8]
         if request.in_place:
             if buffer.alias_of is None:
                 buffer.data[:] = after

@@ -29,6 +29,28 @@ __global__ void scale(const float* x, float* y, int n) {
         ),
     ),
     Rule(
+        "memory/texture-bounds",
+        Severity.INFORMATION,
+        "texel outside of the texture",
+        "`tex1Dfetch` was given an index outside of the memory that the texture describes. The hardware returns 0 and "
+        "reports nothing: where that is not what the kernel relies on, the result is wrong. Coordinates in floats are "
+        "no subject of this rule, since the texture's address mode says what they stand for.",
+        Example(
+            bad="""\
+__global__ void gradient(cudaTextureObject_t image, float* y, int n) {  // n texels
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tex1Dfetch<float>(image, i + 1) - tex1Dfetch<float>(image, i);
+}
+""",
+            good="""\
+__global__ void gradient(cudaTextureObject_t image, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tex1Dfetch<float>(image, min(i + 1, n - 1)) - tex1Dfetch<float>(image, i);
+}
+""",
+        ),
+    ),
+    Rule(
         "memory/misaligned",
         Severity.ERROR,
         "misaligned access",

@@ -14,6 +14,10 @@ REGISTER_BYTES: Final = WARP_SIZE * 8
 """Size of a register's 32 values in a warp's context; also the distance between rows of scratch values."""
 
 
+TEXTURE_ROWS: Final = 12
+"""Most 32-bit operands of a texture instruction: four coordinates, and two derivatives of four."""
+
+
 class Warp(Struct, align=64):
     """A warp's context: execution state, scratch space for calls of the device library, saved registers.
 
@@ -184,6 +188,9 @@ class LaunchRecord(Struct, align=64):
     TRACE_COUNT = i64()
     TRACE_CALLBACK = address()  # Python function that empties the table when it holds TRACE_LIMIT entries
     READABLE_BUFFERS = address()  # a ReadableBuffer for each parameter
+    TEXTURE_HANDLES = i64(count=WARP_SIZE)  # scratch of texture and surface instructions: the object of each lane,
+    TEXTURE_OPERANDS = i32(count=TEXTURE_ROWS * WARP_SIZE)  # rows of coordinates, of levels and of derivatives,
+    TEXTURE_RESULTS = i32(count=4 * WARP_SIZE)  # and the four values that a texture returns
 
 
 class ReadableBuffer(Struct):

@@ -261,7 +261,7 @@ class _ReadValues:
                     in_shared = True
                     loads = self._shared_loads
                     targets = [(s, to) for s in loads for to in registers_written(self._definitions.instructions[s])]
-                elif one.opcode in ("st", "call", "cp", "wmma", "stmatrix", "mbarrier", "%push", "%copy"):
+                elif one.opcode in ("st", "sust", "call", "cp", "wmma", "stmatrix", "mbarrier", "%push", "%copy"):
                     # As a guard the value decides a store, which is what the branches say, too.
                     stored = stored or one.guard is None or one.guard.register.name != name or one.opcode == "call"
                 else:

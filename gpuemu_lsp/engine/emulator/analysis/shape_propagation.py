@@ -39,6 +39,11 @@ _ALWAYS_VARYING = (
             "mbarrier",
             "mapa",
             "getctarank",
+            "tex",
+            "tld4",
+            "suld",
+            "txq",
+            "suq",
             CLUSTER_ADDRESS,
             GROUP_PRODUCT,
         }

@@ -32,6 +32,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
     mbarrier,
     memory,
     recursive_calls,
+    textures,
 )
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
 from gpuemu_lsp.engine.emulator.ir import opcodes
@@ -49,6 +50,7 @@ _FAMILIES: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruc
     (bulk_copy.supported, bulk_copy.emit_bulk_copy),
     (async_proxy.supported, async_proxy.emit_group_event),
     (mbarrier.supported, mbarrier.emit_mbarrier),
+    (textures.supported, textures.emit_texture),
 )
 """(supported, emit) of the families that need only the emitter, and no control flow."""
 

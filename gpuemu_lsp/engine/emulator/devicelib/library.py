@@ -14,6 +14,8 @@ from gpuemu_lsp.engine.emulator.devicelib import (
     mbarrier,
     race_detector,
     row_access,
+    surfaces,
+    textures,
 )
 from gpuemu_lsp.engine.emulator.devicelib.block_scheduler import add_block_scheduler
 from gpuemu_lsp.engine.emulator.jit import disk_cache
@@ -22,7 +24,7 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import ExternalFunction, Value
 
 _NAMES: Final = (
     *("record_event", "check_access", "load", "store", "load_row", "store_row", "affine_addresses", "run_blocks"),
-    *(*async_copy.NAMES, *mbarrier.NAMES, *cluster.NAMES, *race_detector.NAMES),
+    *(*async_copy.NAMES, *mbarrier.NAMES, *cluster.NAMES, *race_detector.NAMES, *surfaces.NAMES, *textures.NAMES),
 )
 
 
@@ -38,6 +40,8 @@ def build_library() -> ir.Module:
     async_copy.add_async_copies(module, check, loads, stores)
     mbarrier.add_mbarrier(module, check, race)
     cluster.add_cluster_address(module)
+    textures.add_textures(module, check)
+    surfaces.add_surfaces(module)
     add_block_scheduler(module)
     return module
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, is_bulk_copy, memory_space, type_bytes, vector_length
+from gpuemu_lsp.engine.emulator.ir.opcodes import (
+    access_type,
+    is_bulk_copy,
+    is_surface_access,
+    memory_space,
+    type_bytes,
+    vector_length,
+)
+from gpuemu_lsp.engine.emulator.ir.operands import surface_object
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction
 
@@ -72,6 +80,10 @@ def _accesses(instruction: Instruction) -> list[tuple[str, Address, bool]]:
         # Another block's object has a generic address.
         space = memory_space(instruction)
         return [("shared" if space == "shared" else "generic", address, True) for address in addresses[:1]]
+    if is_surface_access(instruction):
+        # The memory behind it is found by its object, as that of a pointer is.
+        base = surface_object(instruction)
+        return [] if base is None else [("global", Address(base), instruction.opcode == "sust")]
     space = memory_space(instruction)
     if instruction.opcode not in ("ld", "st", "atom", "red", "ldu") or space not in ("global", "shared", "generic"):
         return []

@@ -94,9 +94,14 @@ def memory_space(instruction: Instruction) -> str:
     return "generic"
 
 
+def is_surface_access(instruction: Instruction) -> bool:
+    """Whether the instruction reads or writes a surface (section 9.7.11)."""
+    return instruction.opcode in ("suld", "sust")
+
+
 def access_type(instruction: Instruction) -> str:
-    """Return the element type of a memory access: its last modifier."""
-    return instruction.modifiers[-1]
+    """Return the element type of a memory access: its last modifier, before the boundary mode of a surface access."""
+    return instruction.modifiers[-2 if is_surface_access(instruction) else -1]
 
 
 def vector_length(instruction: Instruction) -> int:

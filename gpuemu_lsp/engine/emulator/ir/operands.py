@@ -10,8 +10,8 @@ from gpuemu_lsp.engine.ptx.model import Address, Instruction, Negated, Operand, 
 
 _NO_DESTINATION = frozenset(
     {"st", "red", "bra", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep", "prefetch", "prefetchu",
-     "discard", "applypriority", "cp", "pmevent", "stmatrix", "setmaxnreg", "griddepcontrol", "mbarrier", GROUP_EVENT,
-     SEND}
+     "sust", "discard", "applypriority", "cp", "pmevent", "stmatrix", "setmaxnreg", "griddepcontrol", "mbarrier",
+     GROUP_EVENT, SEND}
 )  # fmt: skip
 
 _MBARRIER_RESULTS = frozenset({"arrive", "test_wait", "try_wait", "pending_count", "arrive_drop"})
@@ -116,6 +116,13 @@ def address_operand(instruction: Instruction) -> Address | None:
 def elements(operand: Operand) -> tuple[Operand, ...]:
     """Return the elements of a vector operand, or the operand itself."""
     return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def surface_object(instruction: Instruction) -> Register | None:
+    """Return the register with the object of a surface access."""
+    operand = instruction.operands[0 if instruction.opcode == "sust" else 1]
+    base = operand.base if isinstance(operand, Address) else elements(operand)[0]
+    return base if isinstance(base, Register) else None
 
 
 def _written_name(operand: Operand) -> str | None:

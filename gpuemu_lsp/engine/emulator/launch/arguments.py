@@ -44,6 +44,12 @@ def place_buffers(request: Request, arena: Arena, variables: dict[str, Region]) 
         if not known and argument.initialized_bytes is not None:
             arena.shadow(region.address, size)[argument.initialized_bytes] |= Shadow.INITIALISED
         regions[argument.name] = region
+    for argument in request.buffers:
+        for offset, target in argument.pointers:
+            # The bytes of the record are an offset to the buffer.
+            place = arena.data(regions[argument.name].address + offset, 8)
+            address = int(place.view(np.uint64)[0]) + regions[target.name].address + target.pointer_offset
+            place[:] = np.frombuffer(address.to_bytes(8, "little"), dtype=np.uint8)
     return regions
 
 

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.execution import Coverage, Goal, Solution
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Location
 
 _OUTCOMES = (CoverageBits.TAKEN, CoverageBits.NOT_TAKEN)
-_ACTING = frozenset({"st", "atom", "red", "call", "cp", "mbarrier"})
+_ACTING = frozenset({"st", "sust", "atom", "red", "call", "cp", "mbarrier"})
 
 
 def coverage_of(program: Program, reached: npt.NDArray[np.uint8]) -> Coverage:

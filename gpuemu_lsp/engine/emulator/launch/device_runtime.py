@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import BulkOperation
 from gpuemu_lsp.engine.emulator.codegen.instructions.device_runtime import FUNCTIONS, ROWS
+from gpuemu_lsp.engine.emulator.codegen.instructions.textures import TextureFault
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 
 _SPECIFICATION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?([diouxXeEfFgGaAcsp%])")
@@ -66,6 +67,7 @@ class DeviceRuntime:
         self.assertion: str | None = None
         self.heap: Heap | None = None
         self.bulk: Callable[[int, int, int, int], None] | None = None
+        self.textures: Callable[[int, int, int, int], None] | None = None
         self._function = CALLBACK(self._called)
 
     @property
@@ -79,6 +81,10 @@ class DeviceRuntime:
         return "".join(self._printed)
 
     def _called(self, context: int, site: int, mask: int, which: int) -> None:
+        if which & 0xFF >= TextureFault.NO_TEXTURE:
+            assert self.textures is not None
+            self.textures(context, site, mask, which)
+            return
         if which >= BulkOperation.TENSOR_LOAD:
             assert self.bulk is not None
             self.bulk(context, site, mask, which)

@@ -26,7 +26,24 @@ from gpuemu_lsp.engine.ptx.model import Instruction, Register, Symbol
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32)
 
 _EFFECTS = frozenset(
-    {"st", "atom", "red", "cp", "call", "ld", "bar", "barrier", "wmma", "mma", "mbarrier", "activemask"}
+    {
+        "st",
+        "sust",
+        "tex",
+        "tld4",
+        "suld",
+        "atom",
+        "red",
+        "cp",
+        "call",
+        "ld",
+        "bar",
+        "barrier",
+        "wmma",
+        "mma",
+        "mbarrier",
+        "activemask",
+    }
 )
 """Opcodes whose operands are used whatever becomes of a result."""
 

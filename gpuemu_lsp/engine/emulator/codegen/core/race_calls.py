@@ -40,7 +40,7 @@ def race_flags(e: Emitter, instruction: Instruction) -> int:
     if "mbarrier" in (instruction.opcode, *instruction.modifiers[:2]):
         return RaceFlag.WATCHED | _mbarrier_flags(instruction)
     atomic = instruction.opcode in ("atom", "red")
-    stores = atomic or instruction.opcode == "st"
+    stores = atomic or instruction.opcode in ("st", "sust")
     flags = RaceFlag.WATCHED | (RaceFlag.STORE if stores else 0) | (RaceFlag.ATOMIC if atomic else 0)
     if e.site in candidates.strong:
         flags |= RaceFlag.STRONG | (RaceFlag.BLOCK_SCOPE if has_block_scope(instruction) else 0)
