@@ -90,7 +90,7 @@ class Sampling:
 class Texture:
     """The memory that a texture or surface object describes, and how it is read.
 
-    ``extent`` is (width, height, depth) in texels; the depth is the number of layers, of faces, or of slices. A texel
+    ``extent`` is (width, height, depth) in texels; the depth is the number of layers, of sides, or of slices. A texel
     has ``channels`` values of ``channel_bytes`` bytes. ``row_bytes`` and ``slice_bytes`` are the distances of the first
     level; 0 stands for rows and slices without padding. Further levels follow the first without padding.
     """

@@ -81,12 +81,12 @@ def read(
     return result
 
 
-def cube_face(x: float, y: float, z: float) -> tuple[int, float, float]:
-    """Return the face of a cubemap and the coordinates there, by the table of "Cubemap Textures"."""
+def cube_side(x: float, y: float, z: float) -> tuple[int, float, float]:
+    """Return the side of a cubemap and the coordinates there, by the table of "Cubemap Textures"."""
     if abs(x) >= abs(y) and abs(x) >= abs(z):
-        face, m, s, t = (0, x, -z, -y) if x >= 0 else (1, -x, z, -y)
+        side, m, s, t = (0, x, -z, -y) if x >= 0 else (1, -x, z, -y)
     elif abs(y) >= abs(z):
-        face, m, s, t = (2, y, x, z) if y >= 0 else (3, -y, x, -z)
+        side, m, s, t = (2, y, x, z) if y >= 0 else (3, -y, x, -z)
     else:
-        face, m, s, t = (4, z, x, -y) if z >= 0 else (5, -z, -x, -y)
-    return face, (s / m + 1) / 2, (t / m + 1) / 2
+        side, m, s, t = (4, z, x, -y) if z >= 0 else (5, -z, -x, -y)
+    return side, (s / m + 1) / 2, (t / m + 1) / 2

@@ -220,7 +220,7 @@ def _accumulate(
 
 
 def _cube(b: ir.IRBuilder, x: Value, y: Value, z: Value) -> tuple[Value, Value, Value]:
-    """Return the face of a cubemap that a direction points to, and the coordinates there (Programming Guide)."""
+    """Return the side of a cubemap that a direction points to, and the coordinates there (Programming Guide)."""
     size = [t.intrinsic(b, "llvm.fabs.f32", F32, [value]) for value in (x, y, z)]
     along_x = b.and_(b.fcmp_ordered(">=", size[0], size[1]), b.fcmp_ordered(">=", size[0], size[2]))
     along_y = b.and_(b.not_(along_x), b.fcmp_ordered(">=", size[1], size[2]))
@@ -230,7 +230,7 @@ def _cube(b: ir.IRBuilder, x: Value, y: Value, z: Value) -> tuple[Value, Value, 
         return b.select(along_x, of_x, b.select(along_y, of_y, of_z))
 
     negative = chosen(*minus)
-    face = b.add(chosen(i32(0), i32(2), i32(4)), b.zext(negative, I32))
+    side = b.add(chosen(i32(0), i32(2), i32(4)), b.zext(negative, I32))
     s = chosen(b.select(negative, z, b.fneg(z)), x, b.select(negative, b.fneg(x), x))
     v = chosen(b.fneg(y), b.select(negative, b.fneg(z), z), b.fneg(y))
     major = chosen(*size)
@@ -238,7 +238,7 @@ def _cube(b: ir.IRBuilder, x: Value, y: Value, z: Value) -> tuple[Value, Value, 
     def coordinate(value: Value) -> Value:
         return b.fmul(b.fadd(b.fdiv(value, major), _real(1.0)), _real(0.5))
 
-    return face, coordinate(s), coordinate(v)
+    return side, coordinate(s), coordinate(v)
 
 
 def _level_of_detail(b: ir.IRBuilder, scratch: Value, lane: Value, form: Value, record: Value, axes: Value) -> Value:
@@ -307,12 +307,12 @@ def _add_texture(module: ir.Module, texel: Value, sample: Value) -> None:
             with good:
                 rows = [lane_operand(b, scratch, b.add(first, i32(axis)), lane) for axis in range(3)]
                 depth = extent(b, handle, i32(0), 2)
-                faces = b.select(is_cube, i32(6), i32(1))
+                sides = b.select(is_cube, i32(6), i32(1))
                 layer = lane_operand(b, scratch, i32(0), lane)
-                highest = b.sub(b.udiv(depth, faces), i32(1))
+                highest = b.sub(b.udiv(depth, sides), i32(1))
                 layer = b.select(b.icmp_signed("<", layer, i32(0)), i32(0), layer)
                 layer = b.select(b.icmp_signed(">", layer, highest), highest, layer)
-                layer = b.mul(b.select(layered, layer, i32(0)), faces)
+                layer = b.mul(b.select(layered, layer, i32(0)), sides)
                 with b.if_else(integers) as (whole, real):
                     with whole:
                         inside = ir.Constant(I1, 1)
@@ -329,9 +329,9 @@ def _add_texture(module: ir.Module, texel: Value, sample: Value) -> None:
                                 fault(lane, 32)
                     with real:
                         values = [b.bitcast(value, F32) for value in rows]
-                        face, s, v = _cube(b, *values)
+                        side, s, v = _cube(b, *values)
                         x, y = b.select(is_cube, s, values[0]), b.select(is_cube, v, values[1])
-                        layer = b.add(layer, b.select(is_cube, face, i32(0)))
+                        layer = b.add(layer, b.select(is_cube, side, i32(0)))
                         used = b.select(is_cube, i32(2), axes)
                         detail = _level_of_detail(b, scratch, lane, form, handle, used)
                         _sample_levels(

@@ -161,13 +161,13 @@ def test_layers() -> None:
 
 
 def test_cubemaps() -> None:
-    faces = np.arange(6 * 4 * 4, dtype=np.float32).reshape(6, 4, 4, 1)
+    sides = np.arange(6 * 4 * 4, dtype=np.float32).reshape(6, 4, 4, 1)
     x, y, z = np.random.default_rng(15).uniform(-1, 1, (3, _COUNT)).astype(np.float32)
-    outcome = run(CUBE, 4, 64, of_array("t", faces, _sampling((), normalised=True)), x, y, z, np.zeros(_COUNT, "f4"))
+    outcome = run(CUBE, 4, 64, of_array("t", sides, _sampling((), normalised=True)), x, y, z, np.zeros(_COUNT, "f4"))
     expected = []
     for direction in zip(x, y, z, strict=True):
-        face, s, t = reference.cube_face(*map(float, direction))
-        expected.append(faces[face, min(int(t * 4), 3), min(int(s * 4), 3), 0])
+        side, s, t = reference.cube_side(*map(float, direction))
+        expected.append(sides[side, min(int(t * 4), 3), min(int(s * 4), 3), 0])
     np.testing.assert_array_equal(_result(outcome, 4, 1)[:, 0], expected)
 
 
