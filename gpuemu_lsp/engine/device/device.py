@@ -87,6 +87,9 @@ class Device:
         if self.poisoned:
             message = "the GPU is unusable in this process after an earlier fault"
             return Outcome("failed", self.name, {}, events=(_event(_NOT_RUN, message),), counters={"poisoned": 1})
+        if any(buffer.pointers for buffer in request.buffers):
+            message = "arguments that hold addresses of others, as textures do, are for the emulator only"
+            return Outcome("failed", self.name, {}, events=(_event(_NOT_RUN, message),))
         start = time.perf_counter()
         printed: list[str] = []
         try:

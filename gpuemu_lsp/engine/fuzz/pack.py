@@ -14,9 +14,11 @@ from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.recorded import with_recorded_memory
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg, parameters
+from gpuemu_lsp.engine.texture import AddressMode, ChannelKind, Sampling, Texture, texture_object
 
 _FLOAT_POISON = 0xFF
 """NaN in every supported float format, e4m3fn included."""
+_CHANNEL_KINDS = {"u": ChannelKind.UNSIGNED}
 _INTEGER_POISON = 0xA5
 """An improbable integer result; not a valid bool."""
 
@@ -96,14 +98,14 @@ def _argument(args: tuple[PlanArg, ...], case: Case) -> Argument:
     member = args[0].member
     if member is None:
         (arg,) = args
-        return _scalar(arg, case) if isinstance(arg, ScalarArg) else pack_buffer(arg, case)
+        return _scalar(arg, case) if isinstance(arg, ScalarArg) else _pointer(arg, case)
     data = bytearray(member.size)  # padding is zero
     pointers = []
     for arg in args:
         assert arg.member is not None
         offset = arg.member.offset
         if isinstance(arg, TensorArg):
-            pointers.append((offset, pack_buffer(arg, case)))
+            pointers.append((offset, _pointer(arg, case)))
         else:
             raw = case.scalars[arg.param].tobytes()
             data[offset : offset + len(raw)] = raw
@@ -112,6 +114,23 @@ def _argument(args: tuple[PlanArg, ...], case: Case) -> Argument:
 
 def _scalar(arg: ScalarArg, case: Case) -> Scalar:
     return Scalar(arg.param, case.scalars[arg.param].tobytes())
+
+
+def _pointer(arg: TensorArg, case: Case) -> Buffer:
+    """Return what the address in a parameter is that of: a buffer, or the record of a texture over it."""
+    buffer = pack_buffer(arg, case)
+    if arg.texture is None:
+        return buffer
+    *extents, channels = shape_of(case, arg.param)
+    width, height, depth = (*reversed(extents), 1, 1)[:3]
+    kind = ChannelKind.FLOAT if is_float(arg.dtype) else _CHANNEL_KINDS.get(arg.dtype[:1], ChannelKind.SIGNED)
+    spec = arg.texture
+    modes = tuple(AddressMode(mode) for mode in spec.modes)
+    sampling = Sampling(
+        (modes[0], modes[1], modes[2]), linear=spec.linear, normalised=spec.normalised, as_float=spec.as_float
+    )
+    texture = Texture((width, height, depth), numpy_dtype(arg.dtype).itemsize, channels, kind, sampling)
+    return texture_object(f"{arg.param} (object)", texture, buffer)
 
 
 def pack_buffer(arg: TensorArg, case: Case) -> Buffer:

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.plan.configured import beyond_type, configured_argument
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam, listed, struct_arguments
+from gpuemu_lsp.engine.plan.textures import is_object, object_argument
 from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec, ScalarSpec
@@ -117,6 +118,9 @@ def _inferred(context: KernelContext) -> ArgumentRoles:
     shape: tuple[Expression, ...] = (parse(sizes[0].name),) if flat else ()
     for param in decl.params:
         known = element_type(param.type, aliases)
+        if is_object(param):
+            args.append(object_argument(context, param, [parse(one.name) for one in sizes]))
+            continue
         if not param.name or known is None or param.pointer_depth > 1:
             return ArgumentRoles(problem=f"no values can be generated for the type of '{param.name or param.type}'")
         if param.pointer:

@@ -22,6 +22,16 @@ class StructMember:
 
 
 @dataclass(frozen=True, slots=True)
+class TextureSpec:
+    """How a texture object reads its memory: CUDA's numbers of the address modes, and the flags of its description."""
+
+    modes: tuple[int, int, int] = (1, 1, 1)
+    linear: bool = False
+    normalised: bool = False
+    as_float: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TensorArg:
     """A pointer parameter.
 
@@ -51,6 +61,8 @@ class TensorArg:
     """Bytes from the begin of the memory, whose shape is ``shape``, to the address that is passed; None for 0."""
     shares: str | None = None
     """An earlier tensor of the same shape and dtype whose memory this one always has."""
+    texture: TextureSpec | None = None
+    """The parameter is a texture or surface object for this memory, whose last axis has the channels of a texel."""
 
     @property
     def ordered(self) -> bool:

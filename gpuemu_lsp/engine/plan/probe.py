@@ -158,7 +158,8 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
 def _open_tensors(plan: Plan) -> list[TensorArg]:
     """Return the tensors whose length is to be found: of a launch in the program those without one."""
     read = plan.read_launch is not None
-    return [arg for arg in plan.args if isinstance(arg, TensorArg) and not (read and arg.shape)]
+    tensors = (arg for arg in plan.args if isinstance(arg, TensorArg) and arg.texture is None)
+    return [arg for arg in tensors if not (read and arg.shape)]
 
 
 def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_lau
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.skeleton import template
+from gpuemu_lsp.engine.plan.textures import is_object
 from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
@@ -25,8 +25,6 @@ from gpuemu_lsp.engine.source.model import KernelDecl, Param, SourceFile
 
 _NO_DTYPE = "float32"
 """The dtype under which a kernel without parameters is checked: the default of ``[validation]``."""
-_TEXTURE = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b|\bCU(?:tex|surf)Object\b")
-"""Types of bindless textures and surfaces (CUDA C++ programming guide, 3.2.14). In C they are integers."""
 _POWERS_OF_TWO = tuple(1 << power for power in range(1, 11))
 
 
@@ -78,8 +76,8 @@ def unregistered(source: SourceFile, decl: KernelDecl, include_dirs: tuple[str, 
 
 
 def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None, tuple[Finding, ...]]:
-    texture = next((param for param in context.declaration.params if _TEXTURE.search(param.type)), None)
-    if texture is not None:
+    texture = next((param for param in context.declaration.params if is_object(param)), None)
+    if texture is not None and context.registered:
         return None, (_texture_parameter(context, texture),)
     host = None if context.registered else host_plan(context)
     if host is not None and not host.open:
@@ -246,7 +244,7 @@ def _texture_parameter(context: KernelContext, param: Param) -> Finding:
     kind = "surface" if "urface" in param.type else "texture"
     message = (
         f"'{context.declaration.name}' was compiled but not run: '{param.name}' is a {kind} object ({param.type}), and "
-        f"{kind}s are not supported."
+        f"{kind}s cannot be registered."
     )
     severity = Severity.WARNING if "name" in context.spec.places else Severity.HINT
     return make("engine/not-executed", message, context.place, kernel=context.spec.name, severity=severity)

@@ -15,7 +15,7 @@ void host(float* x, int n) { scale<<<(n + 255) / 256, 256>>>(x, n); }
 """
 MISSING = '#include "own/tile.h"\n__global__ void tiled(Tile* x) { x[0] = Tile(); }\n'
 TEMPLATE = "template <typename A, int B> __global__ void many(A* x) { x[B] = 0; }\n"
-TEXTURE = "__global__ void sampled(cudaTextureObject_t t, float* x) { x[0] = tex1D<float>(t, 0.0f); }\n"
+TABLE = "__global__ void sampled(float** t, float* x) { x[0] = t[0][0]; }\n"
 
 
 def _project(root):
@@ -23,7 +23,7 @@ def _project(root):
     (root / "runs.cu").write_text(RUNS)
     (root / "a.cu").write_text(MISSING)
     (root / "b.cu").write_text(MISSING.replace("tiled", "tiled_too"))
-    (root / "texture.cu").write_text(TEXTURE)
+    (root / "table.cu").write_text(TABLE)
     (root / "compile_flags.txt").write_text("-DN=2\n-march=native\n")
 
 
@@ -33,7 +33,7 @@ def test_a_project_by_reason_the_most_frequent_first(tmp_path, capsys):
     text = capsys.readouterr().out
     assert text.startswith("4 kernels in 4 files: 1 ran, 3 did not run.\n")
     header = text.index("   2  header own/tile.h was not found\n      -> add its folder to `include_dirs` of `[build]`")
-    assert header < text.index("   1  it reads texture or surface objects\n")
+    assert header < text.index("   1  no values can be generated for the type of\n")
     assert "      a.cu: tiled\n" in text
 
 

@@ -61,6 +61,8 @@ def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Ca
     known = tensors.get(event.buffer or "")
     if event.buffer in plan.uncertain_lengths:
         return not_checked(finding)
+    if known is not None and known.texture is not None and not event.rule.endswith("-race"):
+        return _as_information(finding, _TEXTURE_EXTENT)
     own = event.buffer == LOCAL_MEMORY
     if own and _is_far(event):
         # The address is no array's: the kernel read it from memory, or computed it from sizes that do not fit together.
@@ -91,6 +93,7 @@ def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Ca
 
 _UNKNOWN_SIZES = "; the program does not determine {}"
 _ASSUMED_BLOCK = "; the block size is an assumption"
+_TEXTURE_EXTENT = "; the extents of the texture or surface are assumptions"
 _MULTIPLE_OF = "; if sizes are always multiples, set `multiple_of` in `dims` in gpuemu.toml"
 
 

@@ -40,6 +40,7 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_EXTENT_RULES = frozenset({"memory/out-of-bounds", "memory/texture-bounds"})
 _ACCESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 
 
@@ -59,6 +60,8 @@ def claim_on_read_launch(
     if event is not None and event.rule == "engine/timeout":
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if event is not None and event.buffer in launch.uncertain:
+        return None
+    if event is not None and event.rule in _EXTENT_RULES and _is_texture(event, plan):
         return None
     if launch.uncertain and event is not None and event.rule == "memory/out-of-bounds":
         buffers = {arg.param for arg in plan.args if isinstance(arg, TensorArg)}
@@ -104,6 +107,12 @@ def claim_on_read_launch(
     known = "the program is not known to launch it with" if launch.host else "no call in the program is known to have"
     message = f"{finding.message}; {known} {sizes}"
     return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def _is_texture(event: Event, plan: Plan) -> bool:
+    """Return whether an event is about a texture or surface, whose extents the program is not asked for."""
+    tensors = (arg for arg in plan.args if isinstance(arg, TensorArg) and arg.texture is not None)
+    return any(event.buffer == arg.param for arg in tensors)
 
 
 def _is_partial(event: Event, plan: Plan, case: Case, launch: ReadLaunch) -> bool:

@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Buffer, Request, parameter_bytes
+from gpuemu_lsp.engine.texture import is_texture
 
 _MAX_GUARD = 1 << 20
 """Guard zones are as large as their buffer, up to this: an index that is wrong by a dimension stays inside them."""
@@ -40,7 +41,8 @@ def place_buffers(request: Request, arena: Arena, variables: dict[str, Region]) 
             regions[argument.name] = region
             continue
         known = argument.initialized or not request.checks.uninitialized
-        arena.fill(region, argument.data, initialised=known)
+        # A store that misses its buffer by far must not change what an object describes.
+        arena.fill(region, argument.data, initialised=known, read_only=is_texture(argument))
         if not known and argument.initialized_bytes is not None:
             arena.shadow(region.address, size)[argument.initialized_bytes] |= Shadow.INITIALISED
         regions[argument.name] = region

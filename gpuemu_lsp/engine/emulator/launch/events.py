@@ -378,6 +378,7 @@ def _from_incident(prepared: PreparedLaunch, incident: Incident, count: int) -> 
         _incident_name(instruction),
         _coordinates(incident.thread, prepared.request.block),
         _coordinates(incident.block, prepared.request.grid),
+        incident.buffer,
         count=count,
         other=other.location if other is not None else None,
     )

@@ -118,7 +118,7 @@ class PreparedLaunch:
 class Incident:
     """A finding of the scheduler: rule, message and site; ``thread`` is the linear index in its block.
 
-    ``other_site`` is that of a second instruction which the message is about.
+    ``other_site`` is that of a second instruction which the message is about, ``buffer`` the name of its memory.
     """
 
     rule: str
@@ -127,6 +127,7 @@ class Incident:
     thread: int
     block: int
     other_site: int | None = None
+    buffer: str | None = None
 
 
 @dataclass(slots=True)

@@ -38,10 +38,11 @@ class TextureFaults:
         first = ctypes.c_int32.from_address(context + Warp.WARP_ID).value * WARP_SIZE
         fault, form = TextureFault(which & 0xFF), which >> FORM_SHIFT
         for lane in lanes_of(mask):
-            rule, message = self._described(fault, form, lane)
-            self._incidents.append(Incident(rule, message, site, first + lane, number))
+            rule, message, name = self._described(fault, form, lane)
+            self._incidents.append(Incident(rule, message, site, first + lane, number, buffer=name))
 
-    def _described(self, fault: TextureFault, form: int, lane: int) -> tuple[str, str]:
+    def _described(self, fault: TextureFault, form: int, lane: int) -> tuple[str, str, str | None]:
+        """Return the rule, the message and the name of the memory."""
         launch, arena = self._prepared.launch, self._prepared.arena
         handle = ctypes.c_int64.from_address(launch.address + LaunchRecord.TEXTURE_HANDLES + 8 * lane).value
         known = arena.contains(handle, RECORD.itemsize)
@@ -49,17 +50,28 @@ class TextureFaults:
         kind = "surface" if fault is TextureFault.SURFACE else "texture"
         if texture is None:
             self.unknown_object = True
-            return UNSUPPORTED, f"the operand of this instruction is no {kind} object that was given for the launch"
+            message = f"the operand of this instruction is no {kind} object that was given for the launch"
+            return UNSUPPORTED, message, None
         rows = launch.row(LaunchRecord.TEXTURE_OPERANDS)
         geometry = Geometry(form & 15)
         count = geometry.coordinates + geometry.layered
         values = [int(rows[row * WARP_SIZE + lane]) for row in range(min(count, 4))]
-        name = next((name for name, region in self._prepared.buffers.items() if region.address == handle), kind)
+        name = self._memory(handle)
         if fault is TextureFault.BEYOND:
             place = ", ".join(map(str, values))
-            return _FETCH, f"read of texel {place} of `{name}`, which has {_extent(texture, geometry)}: the result is 0"
+            size = _extent(texture, geometry)
+            return _FETCH, f"read of texel {place} of `{name or kind}`, which has {size}: the result is 0", name
         layer, places = (values[:1], values[1:]) if geometry.layered else ([], values)
-        return _OUTSIDE, f"access to {_surface_place(places, layer)} of `{name}`, which has {_size(texture, geometry)}"
+        size = _size(texture, geometry)
+        return _OUTSIDE, f"access to {_surface_place(places, layer)} of `{name or kind}`, which has {size}", name
+
+    def _memory(self, handle: int) -> str | None:
+        """Return the name of the buffer behind an object of the launch's arguments."""
+        regions = self._prepared.buffers
+        for buffer in self._prepared.request.buffers:
+            if buffer.pointers and regions[buffer.name].address == handle:
+                return buffer.pointers[0][1].name
+        return None
 
 
 def _surface_place(places: list[int], layer: list[int]) -> str:

@@ -37,6 +37,7 @@ from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
+from gpuemu_lsp.engine.plan.textures import is_object, object_argument
 from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, names, parse
 from gpuemu_lsp.engine.project.model import DimSpec
@@ -224,6 +225,10 @@ def _arguments(building: _Building, param: Param, value: Value) -> Iterator[Plan
     """Yield the argument of a parameter, one for each member of a struct; none if it is not known."""
     context = building.context
     known = element_type(param.type, context.type_aliases)
+    if is_object(param):
+        building.unjudged.add(param.name)
+        yield object_argument(context, param, _threads(building))
+        return
     if param.pointer:
         if param.pointer_depth > 1:
             return
@@ -243,6 +248,14 @@ def _arguments(building: _Building, param: Param, value: Value) -> Iterator[Plan
     if known is None or known.lanes != 1:
         return
     yield _scalar(building, param.name, known.dtype, value)
+
+
+def _threads(building: _Building) -> list[Expression]:
+    """Return the threads of the launch along each axis that has any."""
+    launch = building.found.launch
+    pairs = zip(launch.grid, launch.block, strict=False)
+    extents = [(building.expression(grid), building.expression(block)) for grid, block in pairs if grid and block]
+    return [parse(f"({grid}) * ({block})") for grid, block in extents]
 
 
 def _member(building: _Building, name: str, leaf: Leaf, value: Value) -> Iterator[PlanArg]:

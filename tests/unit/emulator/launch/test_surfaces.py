@@ -76,7 +76,7 @@ def test_what_traps_is_out_of_bounds() -> None:
     event = _only(outcome)
     assert outcome.status == "trapped"
     assert (event.rule, event.count, event.thread) == ("memory/out-of-bounds", 4, (0, 0, 0))
-    assert event.message == "access to byte -8, row 1 of `s`, which has 16 bytes in a row, 2 rows"
+    assert event.message == "access to byte -8, row 1 of `s.texels`, which has 16 bytes in a row, 2 rows"
 
 
 def test_bytes_that_are_no_multiples_of_the_element() -> None:
@@ -94,7 +94,7 @@ def test_fetches_past_the_end_are_reported_and_give_zero() -> None:
     assert outcome.status == "completed"
     assert outcome.buffers["a1"].view(np.float32).tolist() == [0, 1, 2, 3, 4, 5, 0, 0]
     assert (event.rule, event.count) == ("memory/texture-bounds", 3)
-    assert event.message == "read of texel -1 of `t`, which has 5 texels: the result is 0"
+    assert event.message == "read of texel -1 of `t.texels`, which has 5 texels: the result is 0"
 
 
 def test_texels_that_were_never_written() -> None:
