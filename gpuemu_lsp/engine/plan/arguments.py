@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.plan.configured import beyond_type, configured_argument
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam, listed, struct_arguments
-from gpuemu_lsp.engine.plan.textures import is_object, object_argument
+from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
 from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec, ScalarSpec

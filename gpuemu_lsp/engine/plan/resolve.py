@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_lau
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.skeleton import template
-from gpuemu_lsp.engine.plan.textures import is_object
+from gpuemu_lsp.engine.plan.textures.objects import is_object
 from gpuemu_lsp.engine.project.expressions import names, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make

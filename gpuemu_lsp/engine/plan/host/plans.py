@@ -37,7 +37,7 @@ from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
-from gpuemu_lsp.engine.plan.textures import is_object, object_argument
+from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
 from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, names, parse
 from gpuemu_lsp.engine.project.model import DimSpec

@@ -1,0 +1,1 @@
+"""Texture and surface objects among the parameters of a kernel."""
