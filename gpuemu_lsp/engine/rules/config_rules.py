@@ -189,6 +189,20 @@ launch = { grid = "ceil_div(n, 256)", block = 256 }
         "`gpuemu run --record` recorded launches of this kernel which its check does not use: its parameters have "
         "changed since, the contents were too large for the recording, or the file is damaged. Record the program "
         "again.",
+        Example(
+            bad="""\
+__global__ void scale(float* x, float factor, long n) {  // recorded with (float* x, int n)
+    long i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= factor;
+}
+""",
+            good="""\
+__global__ void scale(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= 2.0f;
+}
+""",
+        ),
     ),
     Rule(
         "config/launch-inferred",

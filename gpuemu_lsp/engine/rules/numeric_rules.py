@@ -35,6 +35,20 @@ __global__ void mean_share(const float* x, float* y, int n) {
         "A launch that `gpuemu run --record` recorded leaves other values since the file was edited, with the same "
         "inputs. Differences of rounding are not reported. If the edit was meant to change results, record the program "
         "again.",
+        Example(
+            bad="""\
+__global__ void scale(float* x, int n) {  // recorded with 2.0f
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= 2.5f;
+}
+""",
+            good="""\
+__global__ void scale(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = x[i] + x[i];  // the same values
+}
+""",
+        ),
     ),
     Rule(
         "numeric/nan",
