@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, nvcc_folder
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
 HERE = Path(__file__).parent
 GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")

@@ -1,15 +1,15 @@
-"""``gpuemu run`` and ``gpuemu nvcc``: whole CUDA programs."""
+"""``gpuemu run``: whole CUDA programs."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from gpuemu_lsp.cli.commands.nvcc import nvcc
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.recordings.model import RecordingError
@@ -21,16 +21,6 @@ from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.runtime.findings import has_errors
 from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
-from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, nvcc_command
-
-
-def nvcc(arguments: Sequence[str]) -> int:
-    """Compile as nvcc does with ``arguments``; return its exit code."""
-    try:
-        return subprocess.run(nvcc_command(arguments), check=False).returncode
-    except ProgramBuildError as error:
-        print(f"gpuemu: {error}", file=sys.stderr)
-        return EXIT_USAGE
 
 
 def run(

@@ -68,6 +68,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _nvcc(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.commands.run import nvcc
+    from gpuemu_lsp.cli.commands.nvcc import nvcc
 
     return nvcc(options.arguments)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gpuemu_lsp.engine.runtime.toolchain import LIBRARY
+from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY
 
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""

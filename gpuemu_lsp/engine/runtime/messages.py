@@ -31,6 +31,7 @@ class RuntimeCall(IntEnum):
     EVENT = 12
     WAIT = 13
     SYNCHRONIZE = 14
+    PRODUCT = 15
 
 
 class MessageError(Exception):

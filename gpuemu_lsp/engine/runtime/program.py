@@ -16,7 +16,8 @@ from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE
 from gpuemu_lsp.engine.runtime.messages import MessageError, receive, reply
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.service import RuntimeService
-from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, runtime_library
+from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 
 DEVICE_BYTES = 4 << 30
 """Memory of the emulated device: ``cudaMalloc`` beyond it fails."""

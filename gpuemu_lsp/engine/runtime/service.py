@@ -6,13 +6,12 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, MemoryKind, PendingWrite
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
 from gpuemu_lsp.engine.runtime.launches import (
     LoadedKernel,
@@ -23,9 +22,12 @@ from gpuemu_lsp.engine.runtime.launches import (
     place_variables,
     request_of,
 )
+from gpuemu_lsp.engine.runtime.linking import linked_text
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
+from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
-from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, StreamOperation, StreamOrder, WaitScope
+from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, StreamOrder, WaitScope
+from gpuemu_lsp.engine.runtime.transfers import Transfers
 
 _INVALID_VALUE = 1
 _LAUNCH_FAILURE = 719
@@ -50,6 +52,8 @@ class RuntimeService:
         self.findings = RunFindings(program)
         self.launches = self.completed = self.repeated = 0
         self._order = StreamOrder()
+        self._transfers = Transfers(self.memory, self._order, self.findings)
+        self._products = Products(self.memory, self._order, self._transfers)
         self._emulator = Emulator()
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
         self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
@@ -71,6 +75,7 @@ class RuntimeService:
             RuntimeCall.EVENT: self._event,
             RuntimeCall.WAIT: self._wait,
             RuntimeCall.SYNCHRONIZE: self._synchronize,
+            RuntimeCall.PRODUCT: self._products.answer,
         }
 
     @property
@@ -96,7 +101,8 @@ class RuntimeService:
                     self.findings.host("api/leak", message, allocation.site, None)
 
     def _module(self, message: Message) -> list[int]:
-        number, module = message.word(), parse(message.text())
+        number = message.word()
+        module = parse(linked_text(message.text().split("\0")))
         self._modules[number] = module, place_variables(module, self.memory)
         return []
 
@@ -153,71 +159,22 @@ class RuntimeService:
         width, rows, stream, asynchronous = (message.word() for _ in range(4))
         site = call_site(message.frames())
         operation = self._order.begin(stream)
-        ends: list[tuple[DeviceAllocation, slice | npt.NDArray[np.int64]] | None] = []
-        for address, pitch, verb in ((target, target_pitch, "writes"), (source, source_pitch, "reads")):
-            if not address:
-                ends.append(None)
-                continue
-            extent = (rows - 1) * pitch + width
-            allocation = self.memory.nearest(address)
-            problem = _range_problem(allocation, address, extent)
-            if problem is not None or allocation is None:
-                text = f"the call {verb} {extent} bytes {problem}"
-                self.findings.host("api/invalid-copy", text, site, allocation)
-                return [_INVALID_VALUE]
-            ends.append((allocation, _bytes_of(address - allocation.address, width, pitch, rows)))
-        to, origin = ends
+        to = origin = None
+        if target:
+            to = self._transfers.bytes_at(target, width, target_pitch, rows, "writes", site)
+        if source and (to is not None or not target):
+            origin = self._transfers.bytes_at(source, width, source_pitch, rows, "reads", site)
+        if (target and to is None) or (source and origin is None):
+            return [_INVALID_VALUE]
         if origin is not None:
-            self._read_by_copy(operation, *origin, site, of_host=to is None)
+            text = "the call copies bytes of which none was ever written to the host"
+            self._transfers.read(operation, origin, site, text if to is None else None)
         if to is not None:
-            allocation, span = to
-            self._write_by_copy(operation, allocation, span, site)
-            known = origin[0].initialised[origin[1]].copy() if origin is not None else True
-            allocation.initialised[span] = known
-            self.memory.generation += 1
+            known = origin.allocation.initialised[origin.span].copy() if origin is not None else True
+            self._transfers.write(operation, to, site, known)
         if not asynchronous:
             self._order.synchronize(WaitScope.STREAM, DEFAULT_STREAM)
         return [0]
-
-    def _read_by_copy(
-        self,
-        operation: StreamOperation,
-        allocation: DeviceAllocation,
-        span: slice | npt.NDArray[np.int64],
-        site: CallSite | None,
-        *,
-        of_host: bool,
-    ) -> None:
-        for write in self._unordered(operation, allocation):
-            if write.mask[span].any():
-                message = f"the call reads bytes that {write.text} writes on another stream: no event orders them"
-                self.findings.host("api/stream-race", message, site, allocation, write)
-                return
-        if of_host and not allocation.initialised[span].any():
-            message = "the call copies bytes of which none was ever written to the host"
-            self.findings.host("api/uninitialized-copy", message, site, allocation)
-
-    def _write_by_copy(
-        self,
-        operation: StreamOperation,
-        allocation: DeviceAllocation,
-        span: slice | npt.NDArray[np.int64],
-        site: CallSite | None,
-    ) -> None:
-        for write in self._unordered(operation, allocation):
-            if write.mask[span].any():
-                message = f"the call overwrites bytes that {write.text} writes on another stream: no event orders them"
-                self.findings.host("api/stream-race", message, site, allocation, write)
-                return
-        if not self._order.single:
-            mask = np.zeros(allocation.size, np.bool_)
-            mask[span] = True
-            allocation.add_write(PendingWrite(operation, mask, f"the call at {site}", site), self._order)
-
-    def _unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingWrite]:
-        """Return the writes to an allocation that may not have ended when an operation begins."""
-        allocation.pending = [one for one in allocation.pending if not self._order.known(one.operation)]
-        return [one for one in allocation.pending if not self._order.precedes(one.operation, operation)]
 
     def _launch(self, message: Message) -> list[int]:
         kernel, variables = self._kernels[message.word() - 1]
@@ -238,7 +195,7 @@ class RuntimeService:
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site)
         before = self.memory.generation
         built = request_of(
-            launch, self.memory, self._launch_seconds, variables, lambda one: self._unordered(operation, one)
+            launch, self.memory, self._launch_seconds, variables, lambda one: self._transfers.unordered(operation, one)
         )
         recorded = self._recorder.begin(key, launch, built, self.memory) if self._recorder is not None else None
         outcome = self._emulator.run(built.request)
@@ -319,23 +276,3 @@ class RuntimeService:
 
 def _reads_clock(module: Module) -> bool:
     return "%clock" in module.text or "%globaltimer" in module.text
-
-
-def _bytes_of(offset: int, width: int, pitch: int, rows: int) -> slice | npt.NDArray[np.int64]:
-    """Return the bytes of rows as an index."""
-    if rows == 1 or width == pitch:
-        return slice(offset, offset + width * rows)
-    places: npt.NDArray[np.int64] = offset + pitch * np.arange(rows)[:, None] + np.arange(width)
-    return places.reshape(-1)
-
-
-def _range_problem(allocation: DeviceAllocation | None, address: int, size: int) -> str | None:
-    """Return what is wrong with a range of device memory, None if it is inside a live allocation."""
-    if allocation is None:
-        return "outside every allocation"
-    offset = address - allocation.address
-    if not allocation.live:
-        return f"from byte {offset} of memory that was freed at {allocation.freed}"
-    if offset + size > allocation.size:
-        return f"from byte {offset} of an allocation of {allocation.size} bytes, past its end"
-    return None

@@ -29,6 +29,7 @@ pid_t owner = 0;
 char* device_memory = nullptr;
 uint64_t device_bytes = 0;
 std::recursive_mutex mutex;
+thread_local const CallStack* replayed = nullptr;  // while a graph is launched
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t launch_error = cudaSuccess;  // of a launch since the last synchronisation
 bool unchecked_launch = false;           // gpuemu knows of a failed launch for which the program has not checked
@@ -91,16 +92,27 @@ Message::Message(Operation operation) : bytes_(8) { memcpy(&bytes_[0], &operatio
 
 Message& Message::text(const char* value) { return data(value, strlen(value)); }
 
-Message& Message::call_stack() {
+CallStack CallStack::here() {
+    if (replayed) return *replayed;
+    CallStack stack;
     void* frames[16];
     int count = backtrace(frames, 16);
-    word(uint64_t(count));
     for (int i = 0; i < count; i++) {
         Dl_info info{};
         dladdr(frames[i], &info);
-        word(reinterpret_cast<uint64_t>(frames[i]) - reinterpret_cast<uint64_t>(info.dli_fbase) - 1);
-        text(info.dli_fname ? info.dli_fname : "");
+        uint64_t offset = reinterpret_cast<uint64_t>(frames[i]) - reinterpret_cast<uint64_t>(info.dli_fbase) - 1;
+        stack.frames.push_back({offset, info.dli_fname ? info.dli_fname : ""});
     }
+    return stack;
+}
+
+CallStack::Use::Use(const CallStack& stack) : before(replayed) { replayed = &stack; }
+CallStack::Use::~Use() { replayed = before; }
+
+Message& Message::call_stack() {
+    CallStack stack = CallStack::here();
+    word(uint64_t(stack.frames.size()));
+    for (const auto& [offset, file] : stack.frames) word(offset).text(file.c_str());
     return *this;
 }
 

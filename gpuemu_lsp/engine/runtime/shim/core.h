@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #define API extern "C" __attribute__((visibility("default")))
@@ -26,6 +28,7 @@ enum Operation : uint32_t {
     EVENT,
     WAIT,
     SYNCHRONIZE,
+    PRODUCT,
 };
 
 // Kinds of memory, as in the Python part.
@@ -33,6 +36,18 @@ enum Kind : uint64_t { DEVICE, MANAGED, PINNED };
 
 // What has ended when a call of SYNCHRONIZE returns.
 enum Scope : uint64_t { WHOLE_DEVICE, ONE_STREAM, ONE_EVENT };
+
+// The return addresses on the stack, each as a file and an offset in it: a position-independent program is loaded
+// anywhere. A node of a graph has those of the call that added it, which `Use` puts in place of the current ones.
+struct CallStack {
+    std::vector<std::pair<uint64_t, std::string>> frames;
+    static CallStack here();
+    struct Use {
+        explicit Use(const CallStack& stack);
+        ~Use();
+        const CallStack* before;
+    };
+};
 
 // A request: an operation, words and byte strings. The answer has words only.
 class Message {
@@ -42,8 +57,6 @@ class Message {
     Message& word(const void* address) { return word(reinterpret_cast<uint64_t>(address)); }
     Message& data(const void* from, size_t size) { return word(size).raw(from, size); }
     Message& text(const char* value);
-    // The return addresses on the stack, each as a file and an offset in it: a position-independent program is
-    // loaded anywhere.
     Message& call_stack();
     std::vector<uint64_t> call();
 

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <mutex>
+#include <set>
 
-#include "core.h"
+#include "graphs.h"
 
 using namespace gpuemu;
 
@@ -14,13 +16,9 @@ namespace {
 constexpr int MULTIPROCESSORS = 108, THREADS_PER_MULTIPROCESSOR = 2048, BLOCKS_PER_MULTIPROCESSOR = 32;
 constexpr size_t SHARED_PER_MULTIPROCESSOR = 164 << 10;
 
-struct Handle {
-    uint64_t number;
-    bool recorded = false;
-    double time = 0;
-    uint64_t flags = 0;
-};
 std::atomic<uint64_t> next_number{1};
+std::mutex all_streams;
+std::set<Handle*> streams;
 
 double milliseconds() {
     timespec now;
@@ -28,12 +26,11 @@ double milliseconds() {
     return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
 }
 
-Handle* handle(cudaStream_t stream) { return reinterpret_cast<Handle*>(stream); }
-Handle* handle(cudaEvent_t event) { return reinterpret_cast<Handle*>(event); }
-
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags) {
     Handle* made = new Handle{next_number++};
     made->flags = flags;
+    std::lock_guard<std::mutex> guard(all_streams);
+    streams.insert(made);
     Message(STREAM).word(made->number).word(uint64_t(flags)).call();
     *stream = reinterpret_cast<cudaStream_t>(made);
     return cudaSuccess;
@@ -52,6 +49,17 @@ const NamedError ERROR_NAMES[] = {
 }  // namespace
 
 namespace gpuemu {
+
+uint64_t new_number() { return next_number++; }
+
+void end_captures(Graph* graph) {
+    std::lock_guard<std::mutex> guard(all_streams);
+    for (Handle* stream : streams)
+        if (stream->capture == graph) {
+            stream->capture = nullptr;
+            stream->last.clear();
+        }
+}
 
 // 1 and 2 as handles are names of the default stream.
 uint64_t stream_number(cudaStream_t stream) {
@@ -82,10 +90,13 @@ API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flag
 }
 API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (reinterpret_cast<uint64_t>(stream) <= 2) return result(cudaErrorInvalidResourceHandle);
+    std::lock_guard<std::mutex> guard(all_streams);
+    streams.erase(handle(stream));
     delete handle(stream);
     return cudaSuccess;
 }
 API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    if (wait_captured(stream, event)) return cudaSuccess;
     Message(WAIT).word(stream_number(stream)).word(handle(event)->number).call();
     return cudaSuccess;
 }
@@ -97,10 +108,6 @@ API cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
     *priority = 0;
     return cudaSuccess;
 }
-API cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
 API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     *least = 0;
     *greatest = 0;
@@ -108,6 +115,8 @@ API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 // A host function runs when everything before it in its stream has ended: here, at once.
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+    Work later = [=](cudaStream_t s) { return cudaLaunchHostFunc(s, function, data); };
+    if (captured(stream, cudaGraphNodeTypeHost, later)) return cudaSuccess;
     synchronize(ONE_STREAM, stream_number(stream));
     function(data);
     return cudaSuccess;
@@ -128,6 +137,7 @@ API cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    if (event_captured(stream, event)) return cudaSuccess;
     handle(event)->recorded = true;
     handle(event)->time = milliseconds();
     Message(EVENT).word(handle(event)->number).word(stream_number(stream)).call();

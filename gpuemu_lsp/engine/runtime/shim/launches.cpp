@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core.h"
+#include "graphs.h"
 
 using namespace gpuemu;
 
@@ -57,7 +57,7 @@ std::recursive_mutex loading;
 void load(uint64_t number) {
     std::lock_guard<std::recursive_mutex> guard(loading);
     Module& module = modules()[number];
-    if (!module.loaded) Message(MODULE).word(number).text(module.ptx.c_str()).call();
+    if (!module.loaded) Message(MODULE).word(number).data(module.ptx.data(), module.ptx.size()).call();
     module.loaded = true;
 }
 
@@ -104,8 +104,29 @@ const char* rejection(const Function& function, dim3 grid, dim3 block, size_t sh
     return nullptr;
 }
 
-cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream,
-                   bool cooperative) {
+// A launch with the block of its parameters.
+struct Launch {
+    Function* function;
+    dim3 grid, block;
+    size_t shared;
+    bool cooperative;
+    std::vector<char> parameters;
+
+    cudaError_t operator()(cudaStream_t stream) const {
+        Message message(LAUNCH);
+        for (uint64_t value : {function->id, uint64_t(grid.x), uint64_t(grid.y), uint64_t(grid.z), uint64_t(block.x),
+                               uint64_t(block.y), uint64_t(block.z), uint64_t(shared), stream_number(stream),
+                               uint64_t(cooperative)})
+            message.word(value);
+        // A launch returns before the kernel has run: its failure is that of a later call.
+        uint64_t failure = message.data(parameters.data(), function->bytes).call_stack().call()[0];
+        if (failure) launch_failed(static_cast<cudaError_t>(failure));
+        return cudaSuccess;
+    }
+};
+
+cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, bool cooperative,
+                    Launch* launch) {
     Function* function = function_of(host);
     const char* reason = function ? rejection(*function, grid, block, shared) : "the kernel is in no loaded module";
     if (reason) {
@@ -117,23 +138,30 @@ cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, si
         launch_failed(error);
         return error;
     }
-    std::vector<char> parameters(function->bytes ? function->bytes : 1);
+    *launch = Launch{function, grid, block, shared, cooperative, std::vector<char>(function->bytes + 1)};
     for (size_t i = 0; i < function->parameters.size(); i++)
-        memcpy(&parameters[function->parameters[i].first], arguments[i], function->parameters[i].second);
-    Message message(LAUNCH);
-    for (uint64_t value : {function->id, uint64_t(grid.x), uint64_t(grid.y), uint64_t(grid.z), uint64_t(block.x),
-                           uint64_t(block.y), uint64_t(block.z), uint64_t(shared), stream_number(stream),
-                           uint64_t(cooperative)})
-        message.word(value);
-    // A launch returns before the kernel has run: its failure is that of a later call.
-    uint64_t failure = message.data(parameters.data(), function->bytes).call_stack().call()[0];
-    if (failure) launch_failed(static_cast<cudaError_t>(failure));
+        memcpy(&launch->parameters[function->parameters[i].first], arguments[i], function->parameters[i].second);
     return cudaSuccess;
+}
+
+cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream,
+                   bool cooperative) {
+    Launch launch;
+    cudaError_t error = prepare(host, grid, block, arguments, shared, cooperative, &launch);
+    if (error != cudaSuccess || captured(stream, cudaGraphNodeTypeKernel, launch)) return error;
+    return launch(stream);
 }
 
 }  // namespace
 
 namespace gpuemu {
+
+cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, Work* work) {
+    Launch launch;
+    cudaError_t error = prepare(host, grid, block, arguments, shared, false, &launch);
+    if (error == cudaSuccess) *work = launch;
+    return error;
+}
 
 bool variable_of(const void* host, char** address, size_t* size) {
     auto found = variables().find(host);
@@ -154,18 +182,21 @@ bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, s
 
 }  // namespace gpuemu
 
-API void** __cudaRegisterFatBinary(void* wrapper) {
+namespace {
+
+// The PTX in the code that nvcc has put into a program.
+std::string ptx_of(void* wrapper) {
     struct Wrapper {
         int magic, version;
         const char* data;
         void* file;
     };
     const char* binary = static_cast<Wrapper*>(wrapper)->data;
+    std::string ptx;
     uint16_t header;
     uint64_t total;
     memcpy(&header, binary + 6, 2);
     memcpy(&total, binary + 8, 8);
-    Module module;
     for (const char *at = binary + header, *end = at + total; at < end;) {
         uint16_t kind;
         uint32_t entry;
@@ -173,11 +204,27 @@ API void** __cudaRegisterFatBinary(void* wrapper) {
         memcpy(&kind, at, 2);
         memcpy(&entry, at + 4, 4);
         memcpy(&size, at + 8, 8);
-        if (kind == 1) module.ptx.assign(at + entry, strnlen(at + entry, size));
+        if (kind == 1) ptx.assign(at + entry, strnlen(at + entry, size));
         at += entry + size;
     }
-    modules().push_back(module);
+    return ptx;
+}
+
+void** add_module(const std::string& ptx) {
+    modules().push_back(Module{ptx});
     return reinterpret_cast<void**>(new uint64_t(modules().size() - 1));
+}
+
+}  // namespace
+
+API void** __cudaRegisterFatBinary(void* wrapper) { return add_module(ptx_of(wrapper)); }
+// One object of a program whose device code is linked. All of them are one module, with a zero byte between.
+API void gpuemu_register_linked(void (*callback)(void**), void* wrapper) {
+    static void** linked = add_module("");
+    std::string& ptx = modules()[module_of(linked)].ptx;
+    if (!ptx.empty()) ptx.push_back('\0');
+    ptx += ptx_of(wrapper);
+    callback(linked);
 }
 API void __cudaRegisterFatBinaryEnd(void**) {}
 API void __cudaUnregisterFatBinary(void**) {}

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <map>
 
-#include "core.h"
+#include "graphs.h"
 
 using namespace gpuemu;
 
@@ -42,6 +42,10 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
                       cudaStream_t stream, bool asynchronous) {
     if (!width || !rows) return cudaSuccess;
     if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidPitchValue);
+    if (asynchronous && captured(stream, cudaGraphNodeTypeMemcpy, [=](cudaStream_t s) {
+            return copy_rows(to, to_pitch, from, from_pitch, width, rows, s, true);
+        }))
+        return cudaSuccess;
     cudaError_t error = transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous);
     if (error != cudaSuccess) return error;
     for (size_t row = 0; row < rows; row++)
@@ -50,13 +54,21 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
 }
 
 cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows, cudaStream_t stream,
-                      bool asynchronous) {
+                      bool asynchronous, size_t element = 1) {
     if (!width || !rows) return cudaSuccess;
     connect_once();
+    if (asynchronous && captured(stream, cudaGraphNodeTypeMemset, [=](cudaStream_t s) {
+            return fill_rows(to, pitch, value, width, rows, s, true, element);
+        }))
+        return cudaSuccess;
     if (!on_device(to)) return result(cudaErrorInvalidValue);
     cudaError_t error = transfer(to, pitch, nullptr, 0, width, rows, stream, asynchronous);
     if (error != cudaSuccess) return error;
-    for (size_t row = 0; row < rows; row++) memset(static_cast<char*>(to) + row * pitch, value, width);
+    for (size_t row = 0; row < rows; row++) {
+        char* at = static_cast<char*>(to) + row * pitch;
+        if (element == 1) memset(at, value, width);
+        else for (size_t i = 0; i + element <= width; i += element) memcpy(at + i, &value, element);
+    }
     return cudaSuccess;
 }
 
@@ -88,6 +100,18 @@ namespace gpuemu {
 
 cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous) {
     return copy_rows(to, size, from, size, size, 1, stream, asynchronous);
+}
+
+Work volume_copy(const cudaMemcpy3DParms& parameters) {
+    return [parameters](cudaStream_t stream) { return copy_volume(&parameters, stream, true); };
+}
+
+Work fill(const cudaMemsetParams& p) {
+    return [p](cudaStream_t stream) {
+        size_t width = p.width * p.elementSize;
+        return fill_rows(p.dst, p.height > 1 ? p.pitch : width, int(p.value), width, p.height, stream, true,
+                         p.elementSize);
+    };
 }
 
 }  // namespace gpuemu

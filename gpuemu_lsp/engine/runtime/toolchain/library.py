@@ -1,0 +1,111 @@
+"""Our runtime library, built once by the host's C++ compiler, in a folder that stands for NVIDIA's toolkit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gpuemu_lsp.engine.cache_folder import cache_root
+from gpuemu_lsp.engine.runtime.toolchain.wheels import SHIM, ProgramBuildError, nvcc_folder
+
+LIBRARY = "gpuemu_runtime"
+
+_ALIASES = (
+    *("libcudart.so", "libcudart_static.a", "libcudadevrt.a", "libculibos.a", "libcuda.so", "libcublas.so"),
+    *("libcublasLt.so", "libcurand.so", "libcublas_static.a", "libcublasLt_static.a", "libcurand_static.a"),
+)
+"""Libraries of NVIDIA that ours stands for."""
+
+
+def toolkit_folder() -> Path:
+    """Return a folder with ``bin/nvcc``, ``include`` and ``lib64``, as build files expect of a toolkit.
+
+    Raises
+    ------
+    ProgramBuildError
+        If nvcc or a C++ compiler is missing, or the library does not compile.
+    """
+    return runtime_library().parents[1]
+
+
+def runtime_library() -> Path:
+    """Return our runtime library, which is compiled if the cache does not have this version of it.
+
+    Raises
+    ------
+    ProgramBuildError
+        If there is no C++ compiler, or it fails.
+    """
+    include = nvcc_folder() / "include"
+    parts = {path.name: path.read_text() for path in sorted(SHIM.iterdir()) if path.suffix in (".h", ".cpp")}
+    parts |= _generated("".join(parts.values()), include)
+    content = repr((sorted(parts.items()), sys.executable, str(include)))
+    folder = cache_root() / "runtime" / hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
+    library = folder / "lib64" / f"lib{LIBRARY}.so"
+    if library.exists():
+        return library
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        raise ProgramBuildError("there is no C++ compiler: install g++, which nvcc needs too")
+    library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        for name, text in parts.items():
+            Path(temporary, name).write_text(text)
+        options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", f"-I{include}", f"-I{SHIM / 'include'}"]
+        sources = [Path(temporary, name) for name in parts if name.endswith(".cpp")]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda source: _compile([compiler, *options, "-c", str(source)], temporary), sources))
+        built = Path(temporary) / library.name
+        objects = [str(source.with_suffix(".o")) for source in sources]
+        _compile([compiler, "-shared", *objects, "-o", str(built), "-ldl"], temporary)
+        _add_toolkit(folder, include)
+        built.replace(library)
+    return library
+
+
+def _compile(command: Sequence[str], folder: str) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ProgramBuildError(f"the runtime library does not compile with {command[0]}:\n{done.stderr.strip()}")
+
+
+def _add_toolkit(folder: Path, include: Path) -> None:
+    """Add what build files look for in a toolkit: a compiler, headers, and libraries by their names."""
+    for name in _ALIASES:
+        (folder / "lib64" / name).write_text(f"INPUT(-l{LIBRARY} -lstdc++)\n")
+    (folder / "bin").mkdir(exist_ok=True)
+    compiler = folder / "bin" / "nvcc"
+    compiler.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpuemu_lsp.cli.gpuemu nvcc "$@"\n')
+    compiler.chmod(0o755)
+    (folder / "include").mkdir(exist_ok=True)
+    for header in (*include.iterdir(), *(SHIM / "include").iterdir()):
+        link = folder / "include" / header.name
+        if not link.is_symlink():
+            link.symlink_to(header)
+
+
+def _generated(sources: str, include: Path) -> dict[str, str]:
+    """Return the sources that follow from CUDA's headers, by file name.
+
+    They are the names of all errors, and a function for each one of the runtime that ``sources`` does not define:
+    it reports its name when it is called.
+    """
+    declared = re.findall(r"\bcudaError_t CUDARTAPI (cuda\w+)\(", (include / "cuda_runtime_api.h").read_text())
+    defined = set(re.findall(r"^API [\w *]*?\b(\w+)\(", sources, re.MULTILINE))
+    missing = sorted({name for name in declared if not name.endswith("_ptsz")} - defined)
+    # Their parameters do not matter: the caller removes what it has passed.
+    functions = "".join(f'STUB int {name}() {{ return gpuemu_missing("{name}"); }}\n' for name in missing)
+    stub = '#define STUB extern "C" __attribute__((visibility("default")))\nint gpuemu_missing(const char* name);\n'
+    bridge = '#include "core.h"\nint gpuemu_missing(const char* name) { return int(gpuemu::unsupported(name)); }\n'
+    errors = re.findall(r"^ *(cudaError\w+|cudaSuccess) *= *(\d+)", (include / "driver_types.h").read_text(), re.M)
+    names = "".join(f'{{{number}, "{name}"}},\n' for name, number in errors)
+    return {"missing.cpp": stub + functions, "bridge.cpp": bridge, "error_names.inc": names}

@@ -1,0 +1,128 @@
+"""Commands of nvcc, with the options that whole programs need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY, runtime_library, toolkit_folder
+from gpuemu_lsp.engine.runtime.toolchain.separate_compilation import (
+    compile_options,
+    expanded,
+    is_relocatable,
+    output_of,
+    registration,
+    sources_in,
+)
+from gpuemu_lsp.engine.runtime.toolchain.wheels import SHIM, nvcc_folder
+
+_VALUE_OPTIONS = frozenset(
+    (
+        *("-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code", "-cudart", "--cudart"),
+        *("-maxrregcount", "--maxrregcount", "-Xptxas", "--ptxas-options", "-Xnvlink", "--nvlink-options"),
+    )
+)
+"""Options of nvcc, each with a value, that choose what we choose (one architecture, as PTX, and the runtime), or that
+are for tools that do not run."""
+
+_DROPPED = frozenset(
+    (
+        *("-G", "--device-debug", "-lineinfo", "--generate-line-info", "-dlto", "--dlink-time-opt"),
+        *("-lcuda", "-lcudart", "-lcudart_static", "-lcudadevrt", "-lculibos"),
+    )
+)
+"""Code for a debugger is not optimised, and excludes ``-lineinfo``, which is given anyway; the runtime is ours."""
+
+_NO_LINK = frozenset(
+    (
+        *("-c", "--compile", "-dc", "--device-c", "-ptx", "--ptx", "-E", "--preprocess", "-M", "-MM", "--version"),
+        *("-V", "-lib", "--lib", "-cubin", "--cubin", "-fatbin", "--fatbin", "-cuda", "--cuda", "-h", "--help"),
+    )
+)
+"""Options with which nvcc does not link."""
+
+_DEVICE_LINK = frozenset(("-dlink", "--device-link"))
+_VERBOSE = frozenset(("-v", "--verbose", "-dryrun", "--dryrun"))
+
+
+def run_nvcc(arguments: Sequence[str]) -> int:
+    """Do what nvcc does with ``arguments``; return the exit code.
+
+    Raises
+    ------
+    ProgramBuildError
+        If nvcc or a C++ compiler is missing.
+    OSError
+        If a file of options cannot be read.
+    """
+    words = expanded(arguments)
+    if _VERBOSE.intersection(words):
+        return _verbose(nvcc_command(words))
+    if _DEVICE_LINK.intersection(words):
+        # Device code is linked when the program runs: what is needed here is the registration of each object.
+        return _compiled(registration(words), output_of(words) or "a_dlink.o")
+    if _NO_LINK.intersection(words):
+        return _run(nvcc_command(words))
+    with tempfile.TemporaryDirectory(prefix="gpuemu-nvcc-") as folder:
+        if is_relocatable(words):
+            options = compile_options(words)
+            for place in sources_in(words):
+                compiled = str(Path(folder, f"{place}.o"))
+                status = _run(nvcc_command([*options, "-dc", words[place], "-o", compiled]))
+                if status:
+                    return status
+                words[place] = compiled
+        functions = registration(words)
+        if functions:
+            words.append(str(Path(folder, "registration.o")))
+            status = _compiled(functions, words[-1])
+            if status:
+                return status
+        return _run(nvcc_command(words))
+
+
+def nvcc_command(arguments: Sequence[str], architecture: str = "80") -> list[str]:
+    """Return the command that compiles as nvcc does with ``arguments``, to PTX and for our runtime.
+
+    Raises
+    ------
+    ProgramBuildError
+        If nvcc or a C++ compiler is missing.
+    """
+    kept: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument in _VALUE_OPTIONS:
+            next(remaining, None)
+        elif argument.partition("=")[0] not in _VALUE_OPTIONS and argument not in _DROPPED:
+            kept.append(argument)
+    target = f"arch=compute_{architecture},code=compute_{architecture}"
+    # -g is for the lines of launches and allocations, --no-compress because the PTX is read from the program.
+    own = ["-gencode", target, "-lineinfo", "--no-compress", "-g", "--cudart", "none", "-Wno-deprecated-gpu-targets"]
+    own += ["-include", str(SHIM / "removed_functions.h")]
+    command = [str(nvcc_folder() / "bin" / "nvcc"), *own, *kept, "-isystem", str(SHIM / "include")]
+    if not _NO_LINK.intersection(kept):
+        libraries = runtime_library().parent
+        command += [f"-L{libraries}", f"-l{LIBRARY}", "-Xlinker", f"-rpath={libraries}"]
+    return command
+
+
+def _run(command: Sequence[str]) -> int:
+    return subprocess.run(command, check=False).returncode
+
+
+def _verbose(command: Sequence[str]) -> int:
+    """Run a command that shows nvcc's steps: build systems read the place of the toolkit from them."""
+    done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+    for line in done.stderr.splitlines():
+        sys.stderr.write((f"#$ TOP={toolkit_folder()}" if line.startswith("#$ TOP=") else line) + "\n")
+    return done.returncode
+
+
+def _compiled(source: str, target: str) -> int:
+    """Compile a C source with the compiler that nvcc uses for the host."""
+    command = ["gcc", "-x", "c", "-fPIC", "-c", "-o", target, "-"]
+    return subprocess.run(command, input=source, text=True, check=False).returncode

@@ -1,0 +1,28 @@
+"""The compiler among this environment's packages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+SHIM = Path(__file__).parents[1] / "shim"
+"""Sources of our runtime library; its folder ``include`` has the headers of libraries whose functions we have."""
+
+
+class ProgramBuildError(Exception):
+    """Programs cannot be built here; the message has the reason and the next step."""
+
+
+def nvcc_folder() -> Path:
+    """Return the folder of CUDA 13 in this environment's packages.
+
+    Raises
+    ------
+    ProgramBuildError
+        If the wheels of the extra ``run`` are not installed.
+    """
+    for entry in sys.path:
+        folder = Path(entry) / "nvidia" / "cu13"
+        if (folder / "bin" / "nvcc").is_file():
+            return folder
+    raise ProgramBuildError('nvcc is not installed: pip install "gpuemu-lsp[run]"')

@@ -1,0 +1,103 @@
+"""Accesses of copies, fills and library functions to device memory: ranges, order and initialised bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.runtime.call_sites import CallSite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingWrite
+from gpuemu_lsp.engine.runtime.findings import RunFindings
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
+
+Span: TypeAlias = "slice | npt.NDArray[np.int64]"
+"""Bytes of an allocation, as an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessedBytes:
+    """Bytes of an allocation that a call reads or writes."""
+
+    allocation: DeviceAllocation
+    span: Span
+
+
+class Transfers:
+    """The accesses of the host's calls to the device memory of one run, and what is wrong with them."""
+
+    def __init__(self, memory: DeviceMemory, order: StreamOrder, findings: RunFindings) -> None:
+        self._memory = memory
+        self._order = order
+        self._findings = findings
+
+    def bytes_at(
+        self, address: int, width: int, pitch: int, rows: int, verb: str, site: CallSite | None
+    ) -> AccessedBytes | None:
+        """Return the bytes of ``rows`` of ``width``, ``pitch`` apart; None, with a finding, if some are not there."""
+        extent = (rows - 1) * pitch + width
+        allocation = self._memory.nearest(address)
+        problem = _range_problem(allocation, address, extent)
+        if problem is not None or allocation is None:
+            text = f"the call {verb} {extent} bytes {problem}"
+            self._findings.host("api/invalid-copy", text, site, allocation)
+            return None
+        offset = address - allocation.address
+        if rows == 1 or width == pitch:
+            return AccessedBytes(allocation, slice(offset, offset + width * rows))
+        places: npt.NDArray[np.int64] = offset + pitch * np.arange(rows)[:, None] + np.arange(width)
+        return AccessedBytes(allocation, places.reshape(-1))
+
+    def read(
+        self, operation: StreamOperation, part: AccessedBytes, site: CallSite | None, uninitialised: str | None
+    ) -> None:
+        """Report what is wrong with a read; ``uninitialised`` is the text for bytes of which none was ever written."""
+        allocation = part.allocation
+        for write in self.unordered(operation, allocation):
+            if write.mask[part.span].any():
+                message = f"the call reads bytes that {write.text} writes on another stream: no event orders them"
+                self._findings.host("api/stream-race", message, site, allocation, write)
+                return
+        if uninitialised is not None and not allocation.initialised[part.span].any():
+            self._findings.host("api/uninitialized-copy", uninitialised, site, allocation)
+
+    def write(
+        self,
+        operation: StreamOperation,
+        part: AccessedBytes,
+        site: CallSite | None,
+        known: npt.NDArray[np.bool_] | bool,
+    ) -> None:
+        """Note a write, after which the bytes are initialised where ``known``, and report what is wrong with it."""
+        allocation = part.allocation
+        for write in self.unordered(operation, allocation):
+            if write.mask[part.span].any():
+                message = f"the call overwrites bytes that {write.text} writes on another stream: no event orders them"
+                self._findings.host("api/stream-race", message, site, allocation, write)
+                break
+        else:
+            if not self._order.single:
+                mask = np.zeros(allocation.size, np.bool_)
+                mask[part.span] = True
+                allocation.add_write(PendingWrite(operation, mask, f"the call at {site}", site), self._order)
+        allocation.initialised[part.span] = known
+        self._memory.generation += 1
+
+    def unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingWrite]:
+        """Return the writes to an allocation that may not have ended when an operation begins."""
+        allocation.pending = [one for one in allocation.pending if not self._order.known(one.operation)]
+        return [one for one in allocation.pending if not self._order.precedes(one.operation, operation)]
+
+
+def _range_problem(allocation: DeviceAllocation | None, address: int, size: int) -> str | None:
+    """Return what is wrong with a range of device memory, None if it is inside a live allocation."""
+    if allocation is None:
+        return "outside every allocation"
+    offset = address - allocation.address
+    if not allocation.live:
+        return f"from byte {offset} of memory that was freed at {allocation.freed}"
+    if offset + size > allocation.size:
+        return f"from byte {offset} of an allocation of {allocation.size} bytes, past its end"
+    return None
