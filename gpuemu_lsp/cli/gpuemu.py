@@ -14,10 +14,13 @@ from gpuemu_lsp.cli.verbs import cases, checks, measures, programs
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb and return its exit code."""
+    words, own = programs.split_arguments(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = _parser().parse_args(arguments)
+        options = _parser().parse_args(words)
     except SystemExit as exit_:
         return int(exit_.code or 0)
+    if own:
+        options.program += own
     from gpuemu_lsp.cli.process_boundary import guarded
 
     run: Callable[[argparse.Namespace], int] = options.run

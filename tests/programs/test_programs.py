@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,3 +134,46 @@ def test_a_program_without_a_launch_is_not_clean() -> None:
     done = gpuemu("run", "/bin/true")
     assert done.returncode == 2
     assert "nothing was checked" in done.stderr
+
+
+def test_a_program_built_by_a_makefile_and_cmake_has_the_findings_of_one_built_directly(tmp_path: Path) -> None:
+    """Device code in two files, linked, once by make and once by CMake."""
+    tool = shutil.which("cmake")
+    if tool is None or shutil.which("make") is None:
+        pytest.skip("cmake and make are not installed")
+    (tmp_path / "element.cu").write_text("__device__ void set(int* x, int i, int n) {\n    if (i <= n) x[i] = i;\n}\n")
+    (tmp_path / "main.cu").write_text(
+        "#include <cuda_runtime.h>\n"
+        "extern __device__ void set(int* x, int i, int n);\n"
+        "__global__ void fill(int* x, int n) { set(x, blockIdx.x * blockDim.x + threadIdx.x, n); }\n"
+        "int main() {\n    int* x;\n    cudaMalloc(&x, 400);\n    fill<<<4, 32>>>(x, 100);\n"
+        "    return cudaDeviceSynchronize();\n}\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(linked LANGUAGES CXX CUDA)\nfind_package(CUDAToolkit REQUIRED)\n"
+        "set(CMAKE_CUDA_ARCHITECTURES 80 90)\nadd_executable(by_cmake main.cu element.cu)\n"
+        "set_target_properties(by_cmake PROPERTIES CUDA_SEPARABLE_COMPILATION ON)\n"
+        "target_link_libraries(by_cmake CUDA::cudart)\n"
+    )
+    (tmp_path / "Makefile").write_text(
+        "NVCC = $(CUDA_HOME)/bin/nvcc\nby_make: main.o element.o\n\t$(NVCC) -arch=sm_90 -o $@ $^ -L$(CUDA_HOME)/lib64\n"
+        "%.o: %.cu\n\t$(NVCC) -arch=sm_90 -dc -o $@ $<\n"
+    )
+    toolkit = gpuemu("nvcc", "--toolkit").stdout.strip()
+    for command in (
+        (tool, "-S", ".", "-B", "build", f"-DCMAKE_CUDA_COMPILER={toolkit}/bin/nvcc"),
+        (tool, "--build", "build"),
+        ("make", f"CUDA_HOME={toolkit}"),
+        (*GPUEMU, "nvcc", "-rdc=true", "-o", "directly", "main.cu", "element.cu"),
+    ):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    found = set()
+    for program in ("build/by_cmake", "by_make", "directly"):
+        output = tmp_path / "result.json"
+        done = gpuemu("run", str(tmp_path / program), "--format", "json", "--output", str(output))
+        assert done.returncode == 1, done.stderr
+        finding = json.loads(output.read_text())["findings"][0]
+        places = [finding, *finding["related"]]
+        found.add((finding["rule"], *((Path(one["path"]).name, one["range"]["start"]["line"]) for one in places)))
+    assert found == {("memory/out-of-bounds", ("element.cu", 1), ("main.cu", 6), ("main.cu", 5))}

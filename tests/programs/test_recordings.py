@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpuemu_lsp.engine.recordings.reading import read_recording
-from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, nvcc_folder
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
 SOURCE = Path(__file__).parent / "recorded" / "eight_kernels.cu"
 BUGS = {

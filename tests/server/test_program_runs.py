@@ -13,7 +13,7 @@ from lsprotocol import types
 from support.lsp_editor import Editor
 from support.recordings import MadeLaunch, record
 
-from gpuemu_lsp.engine.runtime.toolchain import ProgramBuildError, nvcc_folder
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
 PROGRAM = """#include <cuda_runtime.h>
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpuemu_lsp.cli.arguments import Verbs, positive
@@ -49,6 +50,14 @@ def add(verbs: Verbs) -> None:
     )
     nvcc.add_argument("arguments", nargs="*", metavar="ARG", help="arguments of nvcc")
     nvcc.set_defaults(run=_nvcc)
+
+
+def split_arguments(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments of ``gpuemu``, and those of the program that it runs, which are after ``--``."""
+    if list(words[:1]) != ["run"] or "--" not in words:
+        return list(words), []
+    end = list(words).index("--")
+    return list(words[:end]), list(words[end + 1 :])
 
 
 def _run(options: argparse.Namespace) -> int:

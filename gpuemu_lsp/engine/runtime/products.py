@@ -125,7 +125,8 @@ class _Call:
 
     def store(self, operand: _Operand, index: int, result: Matrix) -> bool:
         """Write a matrix of a batch; return whether it is all in device memory."""
-        part = self._part(operand, index, *result.shape, "writes")
+        rows, columns = result.shape
+        part = self._part(operand, index, rows, columns, "writes")
         if part is None or operand.dtype is None:
             return False
         self._transfers.write(self._operation, part, self._site, known=True)
