@@ -32,7 +32,7 @@ def toolchain() -> None:
 
 
 def gpuemu(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*GPUEMU, *words], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([*GPUEMU, *words], capture_output=True, text=True, timeout=280, check=False)
 
 
 @pytest.mark.parametrize(

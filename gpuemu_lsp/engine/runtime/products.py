@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.messages import Message
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
-from gpuemu_lsp.engine.runtime.transfers import AccessedBytes, Transfers
+from gpuemu_lsp.engine.runtime.transfers import TransferredBytes, Transfers
 
 _DONE, _INVALID, _UNSUPPORTED = 0, 1, 2
 """Answers, as in the library's source."""
@@ -135,7 +135,7 @@ class _Call:
         self._memory.view(part.allocation)[part.span] = content.view(np.uint8).reshape(-1)
         return True
 
-    def _part(self, operand: _Operand, index: int, rows: int, columns: int, verb: str) -> AccessedBytes | None:
+    def _part(self, operand: _Operand, index: int, rows: int, columns: int, verb: str) -> TransferredBytes | None:
         item = operand.dtype.itemsize if operand.dtype is not None else 1
         address = operand.address + index * operand.stride * item
         if operand.tables:

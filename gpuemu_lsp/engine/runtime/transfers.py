@@ -18,7 +18,7 @@ Span: TypeAlias = "slice | npt.NDArray[np.int64]"
 
 
 @dataclass(frozen=True, slots=True)
-class AccessedBytes:
+class TransferredBytes:
     """Bytes of an allocation that a call reads or writes."""
 
     allocation: DeviceAllocation
@@ -35,7 +35,7 @@ class Transfers:
 
     def bytes_at(
         self, address: int, width: int, pitch: int, rows: int, verb: str, site: CallSite | None
-    ) -> AccessedBytes | None:
+    ) -> TransferredBytes | None:
         """Return the bytes of ``rows`` of ``width``, ``pitch`` apart; None, with a finding, if some are not there."""
         extent = (rows - 1) * pitch + width
         allocation = self._memory.nearest(address)
@@ -46,12 +46,12 @@ class Transfers:
             return None
         offset = address - allocation.address
         if rows == 1 or width == pitch:
-            return AccessedBytes(allocation, slice(offset, offset + width * rows))
+            return TransferredBytes(allocation, slice(offset, offset + width * rows))
         places: npt.NDArray[np.int64] = offset + pitch * np.arange(rows)[:, None] + np.arange(width)
-        return AccessedBytes(allocation, places.reshape(-1))
+        return TransferredBytes(allocation, places.reshape(-1))
 
     def read(
-        self, operation: StreamOperation, part: AccessedBytes, site: CallSite | None, uninitialised: str | None
+        self, operation: StreamOperation, part: TransferredBytes, site: CallSite | None, uninitialised: str | None
     ) -> None:
         """Report what is wrong with a read; ``uninitialised`` is the text for bytes of which none was ever written."""
         allocation = part.allocation
@@ -66,7 +66,7 @@ class Transfers:
     def write(
         self,
         operation: StreamOperation,
-        part: AccessedBytes,
+        part: TransferredBytes,
         site: CallSite | None,
         known: npt.NDArray[np.bool_] | bool,
     ) -> None:

@@ -4,9 +4,9 @@ __global__ void fill(int* x) { x[threadIdx.x] = 1; }
 
 int main() {
     int* x;
-    cudaGraph_t graph;
+    cudaIpcMemHandle_t handle;
     cudaMalloc(&x, 128);
     fill<<<1, 32>>>(x);
-    cudaGraphCreate(&graph, 0);  // bug: api/unsupported
+    cudaIpcGetMemHandle(&handle, x);  // bug: api/unsupported
     return 0;
 }
