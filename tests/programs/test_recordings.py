@@ -93,6 +93,7 @@ def test_all_eight_kernels_are_checked_on_their_recorded_launches_and_clean(reco
     assert {one["severity"] for one in report["findings"]} == {"hint"}
 
 
+@pytest.mark.timeout(900)
 def test_bugs_that_are_typed_in_are_on_their_lines_and_reproduce_and_minimize(recorded: Path) -> None:
     source = recorded / "program.cu"
     text = SOURCE.read_text()
