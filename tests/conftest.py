@@ -1,4 +1,4 @@
-"""Settings of all tests: interrupts, and a folder with a short path."""
+"""Settings of all tests: interrupts, the sample that guards each change, and a folder with a short path."""
 
 from __future__ import annotations
 
@@ -10,11 +10,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.sampled_cases import add_option, keep_sample
+
+_CASES = 4
+"""Cases of each parametrised test that run without `--all-cases`."""
+
+_CORPUS_CASES = 12
+"""The same for the corpus: kernels with a planted bug, and correct ones."""
+
+_TESTS_WITH_PROCESSES = 4
+"""Tests of a file that run without `--all-cases`, in the folders below, where each starts a server or commands."""
+
+_FOLDERS_WITH_PROCESSES = ("server", "unit/cli", "integrations", "editors")
 
 # A shell that starts the tests in the background lets them ignore interrupts, and so would every process they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     with contextlib.suppress(ValueError):  # only the main thread may
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    keep_sample(config, items, _cases, _tests)
+
+
+def _cases(test: str) -> int:
+    return _CORPUS_CASES if "quality/test_corpus.py" in test else _CASES
+
+
+def _tests(file: str) -> int | None:
+    return _TESTS_WITH_PROCESSES if any(f"tests/{folder}/" in file for folder in _FOLDERS_WITH_PROCESSES) else None
 
 
 @pytest.fixture

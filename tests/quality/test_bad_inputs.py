@@ -154,8 +154,8 @@ ROWS = [
         "floods-printf",
         ("numeric/tolerance-exceeded",),
         cu="#include <cstdio>\n"
-        + kernel('for (int k = 0; k < 50; ++k) printf("%d %f\\n", i, 1.0);\n    if (i < n) y[i] = 3.0f * x[i];'),
-        seconds=30.0,  # it ends, later on a busy machine
+        + kernel('for (int k = 0; k < 20; ++k) printf("%d %f\\n", i, 1.0);\n    if (i < n) y[i] = 3.0f * x[i];'),
+        seconds=120.0,  # it ends, later on a busy machine
     ),
     # ---- references
     Row("reference-raises", ("reference/error",), ref=reference("raise ValueError('no such luck')")),

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
+from support.sampled_cases import add_option, keep_sample
 
 _CASES = 3
-"""Cases of each parametrised language test that run without `--all-cases`."""
+"""Cases of each parametrised test that run without `--all-cases`."""
+
+_LANGUAGE_CASES = 1
+"""The same for the tests of Triton's language."""
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all-cases", action="store_true", help="run every case of the language tests, not a sample")
+    add_option(parser)
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--all-cases"):
-        return
-    groups = {}
-    for item in items:
-        groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    sampled = {
-        name: random.Random(name).sample(cases, min(_CASES, len(cases)))
-        for name, cases in groups.items()
-        if "language/" in name
-    }
-    skipped = [item for item in items if item not in sampled.get(item.nodeid.partition("[")[0], [item])]
-    config.hook.pytest_deselected(items=skipped)
-    items[:] = [item for item in items if item not in skipped]
+    keep_sample(config, items, lambda test: _LANGUAGE_CASES if "language/" in test else _CASES)
 
 
 def pytest_ignore_collect(collection_path):
