@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +19,9 @@ from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 _TYPE_KINDS = frozenset({"typename", "class"})
 _MAX_DEPTH = 5
+_SEVERAL, _FEW = 4, 2
+"""Instances of a template that are checked."""
+_CLASS = re.compile(r"\b(?:struct|class)\s+(?:\w+\s*\([^()]*\)\s*)?(\w+)\s*(?:final\s*)?[{:]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
     ]
     if not context.registered and not any(all(map(_is_concrete, arguments)) for arguments in launched):
         launched += [tuple(map(_normal, arguments)) for arguments in host_templates(context)]
-    return _from_template(context, launched)
+    classes = frozenset(_CLASS.findall("\n".join((source.device_view, *source.headers.values()))))
+    return _from_template(context, launched, classes)
 
 
 def _normal(argument: str) -> str:
@@ -135,7 +140,7 @@ def _from_entry(spec: KernelSpec, decl: KernelDecl) -> tuple[tuple[KernelInstanc
 
 
 def _from_template(
-    context: KernelContext, launched: list[tuple[str, ...]]
+    context: KernelContext, launched: list[tuple[str, ...]], classes: frozenset[str]
 ) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
     """Choose template arguments from dtypes, launches in the file and defaults, in that order."""
     spec, decl = context.spec, context.declaration
@@ -143,7 +148,8 @@ def _from_template(
     choices: list[tuple[str, ...]] = []
     for arguments in launched:
         filled = _fill(decl, arguments, {})
-        if filled is not None and filled not in choices and all(map(_is_concrete, filled)):
+        known = filled is not None and all(_is_concrete(one) or _is_class(one, classes) for one in filled)
+        if known and filled is not None and filled not in choices:
             choices.append(filled)
     if len(type_params) == 1 and (spec.dtypes or not choices):
         model = next(iter(choices), ()) or next(iter(launched), ())
@@ -157,7 +163,8 @@ def _from_template(
             return tuple(by_dtype), ()
     if choices:
         found = []
-        for filled in choices[:4]:
+        # Instances of class templates, such as kernel traits, take long to compile.
+        for filled in choices[: _FEW if any("<" in one for one in choices[0]) else _SEVERAL]:
             bindings = _bind(decl, filled)
             expression = f"{decl.qualified_name}<{', '.join(filled)}>"
             found.append(KernelInstance(expression, _dtype_of_types(decl, bindings), bindings))
@@ -208,6 +215,18 @@ def _concrete(text: str, definitions: Mapping[str, str]) -> str:
 def _is_concrete(text: str) -> bool:
     """Whether a template argument has the same meaning outside the host function it is written in."""
     return element_type(text) is not None or text.lstrip("-").isdigit() or text in ("true", "false")
+
+
+def _is_class(text: str, classes: frozenset[str]) -> bool:
+    """Return whether a template argument is a class at namespace scope of the device code, or an instance of one."""
+    name, _, inside = text.partition("<")
+    if name.split("::")[-1].strip() not in classes:
+        return False
+    arguments = split_arguments(inside.rpartition(">")[0])
+    return all(
+        _is_concrete(one) or _is_class(one, classes) or element_type(one.split("::")[-1]) is not None
+        for one in arguments
+    )
 
 
 def _bind(decl: KernelDecl, arguments: tuple[str, ...]) -> dict[str, str]:

@@ -90,9 +90,13 @@ class _Types:
         """Place the members of a struct."""
         if declaration.problem is not None:
             raise LayoutError(declaration.problem)
-        inside = replace(self, names={**self.names, **bound})
+        inside = replace(self, names={**self.names, **self.aliases(declaration), **bound})
         leaves: list[Leaf] = []
         end, align = 0, 1
+        if declaration.base:
+            base = self.base_of(declaration, depth)
+            # The members of a plain class are behind the whole of its base, padding included (Itanium C++ ABI, 2.4).
+            leaves, end, align = list(base.leaves), base.size if base.leaves else 0, base.align
         for field in declaration.fields:
             placed = inside.member(field, depth)
             end = _round_up(end, placed.align)
@@ -103,6 +107,21 @@ class _Types:
         align = max([align, *(inside.number(text, "its alignment") for text in declaration.alignments)])
         # An empty class has the size one.
         return StructLayout(declaration.name, tuple(leaves), max(_round_up(end, align), align), align)
+
+    def aliases(self, declaration: StructDecl) -> dict[str, str]:
+        """Return the types that are members of a struct or of its bases."""
+        found = dict(declaration.aliases)
+        parent = self.source.structs.get(declaration.base.rpartition("::")[2]) if declaration.base else None
+        return found if parent is None or parent is declaration else {**self.aliases(parent), **found}
+
+    def base_of(self, declaration: StructDecl, depth: int) -> StructLayout:
+        """Return the layout of the class from which a struct derives."""
+        parent, bound = self.struct(declaration.base)
+        if parent is None or depth == _MAX_DEPTH:
+            raise LayoutError(f"it derives from `{declaration.base}`")
+        if parent.base:
+            raise LayoutError(f"`{declaration.base}`, from which it derives, is itself derived")
+        return self.layout(parent, bound, depth + 1)
 
     def member(self, field: StructField, depth: int) -> StructLayout:
         """Return the layout of one member at offset zero, its leaves named after it."""

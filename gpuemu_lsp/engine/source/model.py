@@ -104,6 +104,10 @@ class StructDecl:
     template: tuple[TemplateParam, ...] = ()
     alignments: tuple[str, ...] = ()
     problem: str | None = None
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Types that are members, with their C text."""
+    base: str = ""
+    """The class it derives from, if it is one."""
 
 
 @dataclass(frozen=True, slots=True)

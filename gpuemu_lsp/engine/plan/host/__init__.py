@@ -9,7 +9,7 @@ behind it: its size, whether the host has initialised it, and with integers of w
 - :mod:`.machine` is the state: variables, memory, the conditions of the path. :mod:`.statements`, :mod:`.expressions`,
   :mod:`.objects` and :mod:`.calls` interpret; :mod:`.libraries` has the functions of CUDA, C, thrust and PyTorch.
 - :mod:`.program` finds the functions to start from: ``main``, and functions that no other one calls;
-  :mod:`.translation_units` other files of the project that call the functions of a file.
+  :mod:`.units` other files of the project that call the functions of a file.
 - :mod:`.reading` chooses the launches of a kernel. Where the constants of a program are too large to emulate, those
   that device code does not use become symbols, and smaller sizes take their place.
 - :mod:`.preference` orders the launches, and :mod:`.plans` makes the plan of a kernel from one launch.

@@ -53,6 +53,10 @@ def call(machine: Machine, node: Node) -> Value:
         return Unknown()
     if callee.type == "field_expression":
         return _method(machine, callee, arguments)
+    if callee.type == "lambda_expression":
+        return call_closure(
+            machine, Closure(callee, tuple(machine.scopes)), [machine.evaluate(machine, one) for one in arguments]
+        )
     if callee.type in ("primitive_type", "type_identifier", "sized_type_specifier"):
         return cast(machine, text(callee), machine.evaluate(machine, arguments[0])) if arguments else ZERO
     name, template = callee_name(callee)

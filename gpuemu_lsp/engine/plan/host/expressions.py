@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.plan.host.branches import choose
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, subscript_place
 from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, negated, truth
+from gpuemu_lsp.engine.plan.host.static_members import own_member, resolved_type, static_member
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
     ZERO,
@@ -103,7 +104,9 @@ def _identifier(machine: Machine, node: Node) -> Value:
         record = machine.held(this)
         if isinstance(record, RecordValue) and base in record.fields:
             return record.fields[base]
-    return Unknown()
+    scope = name.rpartition("::")[0]
+    member = static_member(machine, scope, base) if scope else own_member(machine, base)
+    return member if member is not None else Unknown()
 
 
 def _parenthesized(machine: Machine, node: Node) -> Value:
@@ -310,8 +313,8 @@ def template_arguments(machine: Machine, node: Node | None) -> tuple[str, ...]:
     found = []
     for one in node.named_children if node is not None else ():
         written = text(one)
-        resolved = machine.type_of(written)
-        if element_type(resolved) is None:
+        resolved = resolved_type(machine, written)
+        if element_type(resolved) is None and "<" not in resolved:
             value = machine.evaluate(machine, expression_of(resolved)) if expression_of(resolved) is not None else None
             if isinstance(value, Truth) and value.value is not None:
                 resolved = "true" if value.value else "false"
@@ -322,7 +325,10 @@ def template_arguments(machine: Machine, node: Node | None) -> tuple[str, ...]:
 
 
 def _qualified(machine: Machine, node: Node) -> Value:
-    inner = node.child_by_field_name("name")
+    inner, scope = node.child_by_field_name("name"), node.child_by_field_name("scope")
+    if inner is not None and scope is not None and scope.type == "template_type":
+        member = static_member(machine, text(scope), text(inner))
+        return member if member is not None else Unknown()
     if inner is not None and inner.type in ("template_function", "qualified_identifier"):
         return machine.evaluate(machine, inner)
     return _identifier(machine, node)

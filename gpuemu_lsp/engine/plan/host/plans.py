@@ -45,6 +45,7 @@ from gpuemu_lsp.engine.source.model import Param
 
 _MAX_DIMS = 8
 _MULTIPLE = 128
+_ENOUGH_SHARED = 32 << 10
 _TRUTH = {"true": "1", "false": "0"}
 
 
@@ -157,7 +158,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     args = _with_shared_memory(args, values, building)
     grid = tuple(building.expression(extent) for extent in one.launch.grid if extent is not None)
     block = tuple(building.expression(extent) for extent in one.launch.block if extent is not None)
-    shared = building.expression(one.launch.shared) if one.launch.shared is not None else parse(0)
+    shared = building.expression(_shared_memory(one))
     dims = tuple(constraints.dim(name) for name in sorted(building.used))
     if len(dims) > _MAX_DIMS:
         return None
@@ -197,6 +198,18 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
     return HostPlan(roles, launch, read, building.open)
+
+
+def _shared_memory(one: ReadHostLaunch) -> Polynomial:
+    """Return the dynamic shared memory of a launch; enough for most kernels if only the compiler could say it."""
+    shared = one.launch.shared
+    if shared is None:
+        return number(0)
+    named = frozenset[str]().union(
+        *(symbols(value) for value in (*one.launch.grid, *one.launch.block) if value is not None)
+    )
+    hidden = {name for name in symbols(shared) if one.run.symbols[name].origin == "computed"} - named
+    return number(_ENOUGH_SHARED) if hidden else shared
 
 
 def _branch_values(building: _Building) -> Iterator[BranchValues]:

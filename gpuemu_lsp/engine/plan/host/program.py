@@ -16,6 +16,9 @@ from gpuemu_lsp.engine.plan.host.values import HostLaunch, Truth
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _MAX_ROOTS = 12
+_MAX_TOPS = 8
+_REGISTRATION = ("PYBIND11_MODULE", "TORCH_LIBRARY", "NB_MODULE")
+"""Functions that name others without calling them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,10 @@ def interpret(
     machine.globals = {} if root.name == "main" else None
     try:
         for name, _ in root.template:
-            machine.scopes[-1][name] = "float"
+            if name in root.value_parameters:
+                machine.declare(name, machine.unknown(name, "parameter"))
+            else:
+                machine.scopes[-1][name] = "float"
         for parameter in root.parameters:
             bind_parameter(machine, parameter, None, "input" if root.name == "main" else "parameter")
         if root.body is not None:
@@ -84,6 +90,8 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     while waiting:
         target = waiting.pop()
         for one in functions:
+            if one.name.startswith(_REGISTRATION):
+                continue
             if one is not target and target.name.encode() in words[id(one)] and one.name != target.name:
                 called.add(id(target))
                 if id(one) not in reached:
@@ -91,8 +99,9 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
                     waiting.append(one)
     tops = [one for one in reached.values() if id(one) not in called]
     tops.sort(key=lambda one: one.name != "main")
-    # Functions that launch follow: a caller may not reach them in a way that is understood.
-    return [*tops, *(one for one in direct if one not in tops)][:_MAX_ROOTS]
+    # Functions nearer to the launch follow: a caller may not reach it in a way that is understood.
+    between = [one for one in reversed(reached.values()) if one not in tops]
+    return [*tops[:_MAX_TOPS], *between][:_MAX_ROOTS]
 
 
 def _launches(function: HostFunction) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
 from gpuemu_lsp.engine.plan.host.symbolic import number, substitute, symbols
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
-from gpuemu_lsp.engine.plan.host.translation_units import calling_units, unit_of
+from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
 from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load

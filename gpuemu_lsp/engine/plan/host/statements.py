@@ -14,6 +14,7 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.branches import join
 from gpuemu_lsp.engine.plan.host.declarations import declaration
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
+from gpuemu_lsp.engine.plan.host.static_members import resolved_type
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, add, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
 from gpuemu_lsp.engine.plan.host.values import (
@@ -329,7 +330,7 @@ def _elements(machine: Machine, source: Value) -> list[Value]:
 def _alias(machine: Machine, node: Node) -> str | None:
     name, type_ = node.child_by_field_name("name"), node.child_by_field_name("type")
     if name is not None and type_ is not None:
-        machine.scopes[-1][text(name)] = machine.type_of(text(type_))
+        machine.scopes[-1][text(name)] = resolved_type(machine, text(type_))
     return None
 
 

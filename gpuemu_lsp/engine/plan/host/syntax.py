@@ -34,6 +34,15 @@ class HostFunction:
     """The program whose macros, constants and types its body uses."""
 
     @property
+    def value_parameters(self) -> frozenset[str]:
+        """The template parameters that stand for numbers."""
+        parent = self.node.parent
+        listed = parent.child_by_field_name("parameters") if parent is not None else None
+        values = ("parameter_declaration", "optional_parameter_declaration")
+        nodes = [one for one in listed.named_children if one.type in values] if listed is not None else []
+        return frozenset(declared_name(one.child_by_field_name("declarator")) for one in nodes)
+
+    @property
     def body(self) -> Node | None:
         """The statements."""
         return self.node.child_by_field_name("body")

@@ -25,6 +25,8 @@ from gpuemu_lsp.engine.source.syntax.items import Event, class_members, conditio
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _MENTION = re.compile(r"(?<![\w.\x80-\xff])(?<!->)[A-Za-z_][\w\x80-\xff]*")
+_FUNCTION_VALUE = re.compile(r"=\s*&?\s*[A-Za-z_][\w:]*<([^;{}]*)>\s*;")
+_ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]*<[^;{}]*);")
 _CALL = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>)?\s*\(")
 _DEVICE_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda", "cub", "thrust", "cute", "cutlass"})
 _GLOBAL_TOO = re.compile(
@@ -359,11 +361,23 @@ def _using_stays(code: str, words: set[str], scopes: set[str]) -> bool:
 
 
 def _launch_words(text: SourceText) -> Iterator[str]:
-    """Yield the identifiers in template arguments of launches, which instances of kernels are made from."""
+    """Yield the identifiers in template arguments of launches, which instances of kernels are made from.
+
+    A kernel may be launched through a variable, ``auto kernel = &k<Traits>``, and its arguments be local aliases.
+    """
+    if "<<<" not in text.code:
+        return
+    found: set[str] = set()
     for match in re.finditer(r">\s*<<<", text.code):
         start = opening_angle(text.code, match.start() + 1)
         if start is not None:
-            yield from _MENTION.findall(text.code[start : match.start()])
+            found.update(_MENTION.findall(text.code[start : match.start()]))
+    for match in _FUNCTION_VALUE.finditer(text.code):
+        found.update(_MENTION.findall(match[1]))
+    yield from found
+    for match in _ALIAS.finditer(text.code):
+        if match[1] in found:
+            yield from _MENTION.findall(match[2])
 
 
 def _dropped(nodes: Iterable[_DeclarationNode]) -> Iterator[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from gpuemu_lsp.engine.source.model import KernelDecl, StructDecl, StructField
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closing, closing_angle, split_top, strip
@@ -13,6 +14,8 @@ from gpuemu_lsp.engine.source.syntax.items import Item, class_members, condition
 from gpuemu_lsp.engine.source.syntax.parameters import declared, template_parameters
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
+_SINGLE_BASE = re.compile(r"(?:public\s+)?(?P<base>[A-Za-z_][\w:]*)")
+_MEMBER_ALIAS = re.compile(r"using\s+(?P<name>\w+)\s*=\s*(?P<type>[^;*&]+);")
 _KEYWORD = re.compile(r"(?P<typedef>typedef\s+)?(?P<kind>struct|class|union|enum(?:\s+(?:class|struct))?)\b")
 _ALIGN = re.compile(
     r"\b(?:__align__|alignas)\s*\(\s*(?P<bytes>[^()]*)\s*\)|__attribute__\s*\(\(.*?\)\)|\[\[.*?\]\]", re.DOTALL
@@ -83,10 +86,12 @@ def _types(text: SourceText, declaration: Declaration, macros: MacroTable, depth
         yield StructDecl(name, "enum", (StructField("", underlying),))
         return
     fields: list[StructField] = []
-    problem = f"it derives from `{' '.join(base['base'].split())}`" if base else None
+    parents = " ".join(base["base"].split()) if base else ""
+    single = _SINGLE_BASE.fullmatch(parents)
+    problem = f"it derives from `{parents}`" if base and single is None else None
     if match["kind"] == "union":
         problem = "it is a union"
-    members = class_members(code, macros, item.body, closing(code, item.body), conditionals(text))
+    members = tuple(class_members(code, macros, item.body, closing(code, item.body), conditionals(text)))
     for member in members:
         inner = read_declaration(text.code, member, macros)
         if depth and inner.kind is DeclarationKind.TYPE:
@@ -96,9 +101,16 @@ def _types(text: SourceText, declaration: Declaration, macros: MacroTable, depth
         except _UnsupportedMemberError as error:
             problem = problem or str(error)
     templates = template_parameters(text, item.start, start)
-    yield StructDecl(name, match["kind"], tuple(fields), templates, tuple(alignments), problem)
+    aliases = tuple(
+        (found["name"], " ".join(found["type"].split()))
+        for member in members
+        if (found := _MEMBER_ALIAS.match(code[member.start : member.end])) is not None
+    )
+    parent = single["base"] if single is not None else ""
+    made = StructDecl(name, match["kind"], tuple(fields), templates, tuple(alignments), problem, aliases, parent)
+    yield made
     if match["typedef"] and behind.isidentifier() and behind != name:
-        yield StructDecl(behind, match["kind"], tuple(fields), templates, tuple(alignments), problem)
+        yield replace(made, name=behind)
 
 
 class _UnsupportedMemberError(Exception):

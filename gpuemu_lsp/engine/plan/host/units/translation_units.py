@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.program import roots
 from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostProgram, link, program_of
+from gpuemu_lsp.engine.plan.host.units.launch_macros import with_launch_macros
 from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_dirs
 from gpuemu_lsp.engine.source.headers.includes import load
 from gpuemu_lsp.engine.source.headers.nearby_sources import called_names, sources_near
@@ -27,7 +28,7 @@ _MAX_READ = 8
 
 def unit_of(views: DeviceViews) -> HostProgram:
     """Return the host code of a file with its headers."""
-    files = [HostFile(file.path, file.text.code) for file in views.files]
+    files = [HostFile(file.path, with_launch_macros(file.text, views.macros)) for file in views.files]
     return program_of(files, views.macros, file_constants(views.files, views.macros))
 
 
