@@ -95,7 +95,7 @@ class _Types:
         end, align = 0, 1
         if declaration.base:
             base = self.base_of(declaration, depth)
-            # The members of a plain class are behind the whole of its base, padding included (Itanium C++ ABI, 2.4).
+            # Behind a plain struct its padding is kept; members may lie in that of another (Itanium C++ ABI, 2.4).
             leaves, end, align = list(base.leaves), base.size if base.leaves else 0, base.align
         for field in declaration.fields:
             placed = inside.member(field, depth)
@@ -121,7 +121,10 @@ class _Types:
             raise LayoutError(f"it derives from `{declaration.base}`")
         if parent.base:
             raise LayoutError(f"`{declaration.base}`, from which it derives, is itself derived")
-        return self.layout(parent, bound, depth + 1)
+        found = self.layout(parent, bound, depth + 1)
+        if found.align > 1 and not parent.plain and found.leaves:
+            raise LayoutError(f"it derives from `{declaration.base}`, whose padding may hold members")
+        return found
 
     def member(self, field: StructField, depth: int) -> StructLayout:
         """Return the layout of one member at offset zero, its leaves named after it."""

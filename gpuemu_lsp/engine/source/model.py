@@ -108,6 +108,8 @@ class StructDecl:
     """Types that are members, with their C text."""
     base: str = ""
     """The class it derives from, if it is one."""
+    plain: bool = True
+    """Whether the ABI lays it out as a C struct: no constructors, no initialisers, all members public."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,9 @@ STRUCTS = {
         "P",
     ),
     "empty": ("struct P {};", "P"),
+    "base": ("struct Q { double* x; int n; };\nstruct P : public Q { int m; char c; };", "P"),
+    "empty base": ("struct Q {};\nstruct P : Q { int m; };", "P"),
+    "member types of a base": ("struct Q { using T = short; T a; };\nstruct P : Q { T b; int c; };", "P"),
     "dim3": ("struct P { char a; dim3 grid; };", "P"),
     "namespace": ("namespace a { struct P { char c; int* x; }; }", "a::P"),
 }
@@ -73,7 +76,10 @@ def test_offsets_are_those_of_the_compiler(reader: Callable[[str], SourceFile], 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("struct Q { int a; };\nstruct P : Q { int b; };", "it derives from `Q`"),
+        ("struct Q { int a; };\nstruct R { int c; };\nstruct P : Q, R { int b; };", "it derives from `Q, R`"),
+        ("struct Q { int a; };\nstruct R : Q { int c; };\nstruct P : R { int b; };", "is itself derived"),
+        ("struct Q { int a; char c = 1; };\nstruct P : Q { char b; };", "it derives from `Q`, whose padding"),
+        ("class Q { int a; char c; };\nstruct P : Q { char b; };", "it derives from `Q`, whose padding"),
         ("union P { int a; float b; };", "it is a union"),
         ("struct P { int a : 3; int b; };", "it has the bit-field `int a : 3`"),
         ("struct P { virtual void f(); int a; };", "it has virtual functions"),

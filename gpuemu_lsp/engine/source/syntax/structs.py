@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.source.syntax.parameters import declared, template_parame
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _SINGLE_BASE = re.compile(r"(?:public\s+)?(?P<base>[A-Za-z_][\w:]*)")
+_ACCESS = re.compile(r"\b(?:private|protected)\s*:")
 _MEMBER_ALIAS = re.compile(r"using\s+(?P<name>\w+)\s*=\s*(?P<type>[^;*&]+);")
 _KEYWORD = re.compile(r"(?P<typedef>typedef\s+)?(?P<kind>struct|class|union|enum(?:\s+(?:class|struct))?)\b")
 _ALIGN = re.compile(
@@ -107,10 +108,21 @@ def _types(text: SourceText, declaration: Declaration, macros: MacroTable, depth
         if (found := _MEMBER_ALIAS.match(code[member.start : member.end])) is not None
     )
     parent = single["base"] if single is not None else ""
-    made = StructDecl(name, match["kind"], tuple(fields), templates, tuple(alignments), problem, aliases, parent)
+    plain = match["kind"] != "class" and not any(
+        _is_special(code[member.start : member.end], name, member.body is None) for member in members
+    )
+    plain = plain and not _ACCESS.search(code, item.body, closing(code, item.body))
+    made = StructDecl(name, match["kind"], tuple(fields), templates, tuple(alignments), problem, aliases, parent, plain)
     yield made
     if match["typedef"] and behind.isidentifier() and behind != name:
         yield replace(made, name=behind)
+
+
+def _is_special(code: str, name: str, is_data: bool) -> bool:
+    """Return whether a member is a constructor, destructor or assignment, or has an initialiser."""
+    if re.search(rf"\b{name}\s*\(|\boperator\s*=(?!=)", code):
+        return True
+    return is_data and "=" in code and not code.startswith(("using", "static"))
 
 
 class _UnsupportedMemberError(Exception):
