@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from support.host_programs import bug_line, findings_of
 
-from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 
 LAUNCHING_MACROS = """
 #include <cuda_runtime.h>
@@ -107,3 +110,30 @@ def test_a_mistake_is_found_and_the_correct_program_is_clean(
     lines = [one.place.range.start.line for one in found if one.severity is Severity.ERROR]
     assert bug_line(text) in lines, found
     assert findings_of(tmp_path, text.replace(mark, right), cases=8) == []
+
+
+UNSTATED_RANK = """
+#include <torch/extension.h>
+__global__ void scale_rows(const float* x, const float* w, float* y, int rows, int cols) {
+  for (int c = threadIdx.x; c < cols; c += blockDim.x)
+    y[blockIdx.x * cols + c] = x[blockIdx.x * cols + c] * w[INDEX];  // bug
+}
+torch::Tensor scale(torch::Tensor x, torch::Tensor w) {
+  TORCH_CHECK(x.dim() == 2 && w.size(0) == x.size(1));
+  auto y = torch::empty_like(x);
+  scale_rows<<<x.size(0), 64>>>(
+      x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>(), x.size(0), x.size(1));
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize(("index", "found"), [("c * rows", True), ("c", False), ("c * 3 + 2", False)])
+def test_an_access_that_no_shape_explains_is_an_information(tmp_path: Path, index: str, found: bool) -> None:
+    """A tensor of which one size is checked may have further dimensions."""
+    path = tmp_path / "scale.cu"
+    path.write_text(UNSTATED_RANK.lstrip().replace("INDEX", index))
+    (request,) = collect([str(path)], CheckOptions(cases=6, store_root=None), tmp_path).requests
+    events = [event for event in check_kernel(request) if isinstance(event, Finding) and event.rule.startswith("mem")]
+    assert [event.severity for event in events[:1]] == ([Severity.INFORMATION] if found else []), events
+    assert {event.place.range.start.line for event in events} <= {bug_line(UNSTATED_RANK)}

@@ -238,13 +238,18 @@ def _of_read_launch(plan: Plan, launch: ReadLaunch, probed: ProbeResult) -> tupl
     """
     missing = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and not arg.shape}
     settled, uncertain = probed.plan, missing
+    ranks = launch.ranks if settled is None else {}
     if settled is None:
-        large = (parse_expression(_OVERSIZED),)
-        args = (replace(arg, shape=large) if isinstance(arg, TensorArg) and not arg.shape else arg for arg in plan.args)
+        large = parse_expression(_OVERSIZED)
+        args = (
+            replace(arg, shape=(ranks.get(arg.param, large),)) if isinstance(arg, TensorArg) and not arg.shape else arg
+            for arg in plan.args
+        )
         settled = replace(plan, args=tuple(args))
+        uncertain = missing - ranks.keys()
     else:
         uncertain = set(settled.uncertain_lengths)
-    read = replace(launch, uncertain=launch.uncertain | uncertain, unjudged=launch.unjudged | missing)
+    read = replace(launch, uncertain=launch.uncertain | uncertain, unjudged=launch.unjudged | missing, ranks=ranks)
     tensors = (arg for arg in settled.args if isinstance(arg, TensorArg))
     known = [f"{arg.param}: {arg.direction} [{arg.shape[0]}]" for arg in tensors if arg.param not in uncertain]
     where = [note for note in plan.notes if note.startswith("launch of ")]

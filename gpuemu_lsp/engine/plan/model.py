@@ -177,6 +177,8 @@ class ReadLaunch:
     """Integer arguments whose values the program does not show."""
     hidden: frozenset[str] = frozenset()
     """Sizes of buffers that callers give and the kernel is not passed: callers may relate them to those that it is."""
+    ranks: Mapping[str, Expression] = field(default_factory=dict)
+    """Lengths of tensors that may have no dimensions but those whose sizes the program reads."""
     host: bool = False
     """The launch is one of CUDA host code."""
     open_lengths: bool = False

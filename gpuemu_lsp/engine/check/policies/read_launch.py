@@ -81,6 +81,9 @@ def claim_on_read_launch(
     if launch.host and event is not None and event.rule in _INCOMPLETE_RULES and not _is_given(case, plan, launch):
         # An assertion may demand sizes that the program alone has.
         return not_checked(finding)
+    if event is not None and event.buffer in launch.ranks and event.rule in _EXTENT_RULES:
+        message = f"{finding.message}; the program does not say how many dimensions '{event.buffer}' has"
+        return replace(finding, severity=Severity.INFORMATION, message=message)
     if launch.open_lengths and finding.severity is Severity.ERROR and not _is_given(case, plan, launch):
         # Sizes that depend on each other in a way that the lengths would show are drawn independently here.
         message = f"{finding.message}; the program does not show how large its buffers are"

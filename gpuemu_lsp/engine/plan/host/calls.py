@@ -36,6 +36,8 @@ from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
 
 _MAX_DEPTH = 24
+_MAX_ACTIVATIONS = 2
+"""Activations of a recursive function with launches: a deeper one has sizes nested in those of the first."""
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
 _LAUNCHES = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
 
@@ -153,7 +155,10 @@ def call_function(
 ) -> Value:
     """Execute a function of the program, a member function with the cell of its object."""
     body = function.body
-    if body is None or machine.depth >= _MAX_DEPTH:
+    key = function.path, function.node.start_byte
+    nested = machine.active.count(key)
+    deep = nested >= _MAX_ACTIVATIONS and b"<<<" in (function.node.text or b"")
+    if body is None or deep or machine.depth >= _MAX_DEPTH:
         for given in values:
             escape(machine, given)
         return Unknown()
@@ -163,6 +168,8 @@ def call_function(
     machine.program = function.unit or machine.program
     machine.function, machine.path = function.name, function.path
     machine.depth += 1
+    machine.active.append(key)
+    recursive, machine.recursive = machine.recursive, machine.recursive or nested > 0
     try:
         held = machine.held(this) if this is not None else None
         if this is not None and isinstance(held, RecordValue):
@@ -184,6 +191,8 @@ def call_function(
         return value
     finally:
         machine.depth -= 1
+        machine.active.pop()
+        machine.recursive = recursive
         machine.scopes, machine.results, machine.function, machine.path, machine.program = outer
         del machine.conditions[assumed:]
 
@@ -245,6 +254,7 @@ def bind_parameter(machine: Machine, parameter: Node, value: Value | None, origi
 def _tensor_parameter(machine: Machine, type_text: str, name: str) -> Value | None:
     if type_text.split("::")[-1] in ("Tensor", "TensorRef"):
         memory = machine.allocate(name, None, "parameter", Contents("any"))
+        machine.tensors[memory.allocation or 0] = name
         return Tensor(name, memory.allocation or 0)
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
@@ -63,21 +63,53 @@ class Constraints:
         Its rank is that of a check of ``dim()``, else that of the sizes which the program reads: a caller may pass such
         a tensor, unless sizes of other tensors show that theirs is larger.
         """
+        own = self._axes(tensor)
+        read = [int(found[1]) for name in self._found.run.symbols if (found := re.fullmatch(r".+_size_(\d+)", name))]
+        rank = self._stated_rank(tensor) or (len(own) if own and max(read) + 1 == len(own) else 0)
+        product = self._product(tensor, rank)
+        if product is not None and numel not in self.equal:
+            self.equal[numel] = substitute(product, self.equal)
+
+    def tensor_elements(self, tensor: str) -> tuple[Polynomial | None, bool]:
+        """Return the elements of a tensor whose number the program does not read, and whether its rank is assumed.
+
+        None if nothing says its rank. A program that checks its last size, and reads no further one, accepts a tensor
+        without further dimensions.
+        """
+        rank = self._stated_rank(tensor)
+        if rank:
+            return self._product(tensor, rank), False
+        own = self._axes(tensor)
+        last = f"{tensor}_size_{len(own) - 1}"
+        checked = any(
+            condition.operator == "==" and any(side is not None and last in symbols(side) for side in sides)
+            for condition in _conjuncts(self._found.launch.conditions)
+            if (sides := (condition.left, condition.right))
+        )
+        return (self._product(tensor, len(own)), True) if own and checked else (None, True)
+
+    def _axes(self, tensor: str) -> list[int]:
+        """Return the axes of a tensor whose sizes the program reads, if they are the first ones."""
+        pattern = re.compile(rf"{re.escape(tensor)}_size_(\d+)")
+        found = sorted(int(found[1]) for name in self._found.run.symbols if (found := pattern.fullmatch(name)))
+        return found if found == list(range(len(found))) else []
+
+    def _stated_rank(self, tensor: str) -> int:
+        stated = self.equal.get(f"{tensor}_dim")
+        return (stated.constant or 0) if stated is not None else 0
+
+    def _product(self, tensor: str, rank: int) -> Polynomial | None:
+        """Return the product of the sizes of a tensor; None if the program does not read all of them."""
         known = self._found.run.symbols
-        stated = self.equal[f"{tensor}_dim"].constant if f"{tensor}_dim" in self.equal else None
-        read = [int(found[1]) for name in known if (found := re.fullmatch(r".+_size_(\d+)", name))]
-        own = [int(found[1]) for name in known if (found := re.fullmatch(rf"{re.escape(tensor)}_size_(\d+)", name))]
-        rank = stated if stated is not None else len(own) if own and max(read) + 1 == len(own) else 0
         product = ONE
         for axis in range(rank):
             name, last = f"{tensor}_size_{axis}", f"{tensor}_size_m{rank - axis}"
             if name in known and last in known:
                 self.equal.setdefault(last, symbol(name))
             if name not in known and last not in known:
-                return
+                return None
             product = multiply(product, symbol(name if name in known else last))
-        if rank and numel not in self.equal:
-            self.equal[numel] = substitute(product, self.equal)
+        return product if rank else None
 
     def _add(self, condition: Truth) -> None:
         if condition.operator == "&&":
@@ -232,6 +264,12 @@ class Constraints:
             include=include,
             multiple_of=self._step.get(name, 1),
         )
+
+
+def _conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:
+    """Yield conditions, the operands of a conjunction one by one."""
+    for condition in conditions:
+        yield from _conjuncts(condition.parts) if condition.operator == "&&" else (condition,)
 
 
 def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:

@@ -10,6 +10,7 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.arithmetic import both, operate, promoted, real, reals
 from gpuemu_lsp.engine.plan.host.branches import choose
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
+from gpuemu_lsp.engine.plan.host.objects import constructed
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, subscript_place
 from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, negated, truth
 from gpuemu_lsp.engine.plan.host.static_members import own_member, resolved_type, static_member
@@ -287,6 +288,21 @@ def _list(machine: Machine, node: Node) -> Value:
     return RecordValue("list", fields)
 
 
+def _compound(machine: Machine, node: Node) -> Value:
+    """Return the value of ``T{...}``."""
+    type_text, listed = machine.type_of(text(node.child_by_field_name("type"))), node.child_by_field_name("value")
+    made = constructed(machine, type_text, listed, machine.hint)
+    if made is not None:
+        return made
+    value = machine.evaluate(machine, listed)
+    fields = value.fields if isinstance(value, RecordValue) else {}
+    return (
+        cast(machine, type_text, next(iter(fields.values())))
+        if len(fields) == 1 and "IntArrayRef" not in type_text
+        else value
+    )
+
+
 def _new(machine: Machine, node: Node) -> Value:
     type_text = text(node.child_by_field_name("type"))
     declarator = node.child_by_field_name("declarator")
@@ -358,6 +374,7 @@ _HANDLERS: dict[str, Callable[[Machine, Node], Value]] = {
     "subscript_expression": _subscript,
     "field_expression": _field,
     "initializer_list": _list,
+    "compound_literal_expression": _compound,
     "new_expression": _new,
     "lambda_expression": _lambda,
     "template_function": _template,

@@ -123,6 +123,7 @@ def _record(
             node.start_point[0],
             len(machine.launches),
             machine.function,
+            machine.recursive,
         )
     )
     for value in itertools.chain.from_iterable(map(_pointers, values)):

@@ -91,11 +91,17 @@ class Machine:
     function: str = ""
     path: str = ""
     depth: int = 0
+    active: list[tuple[str, int]] = field(default_factory=list)
+    """Functions that are being executed, by path and place."""
+    recursive: bool = False
+    """Whether one of them called itself."""
     steps: int = 0
     globals: dict[str, int | str] | None = None
     """Variables at namespace scope that were used; None where they may have been changed before."""
     numels: dict[str, str] = field(default_factory=dict)
     """Tensors by the symbol of their number of elements."""
+    tensors: dict[int, str] = field(default_factory=dict)
+    """Tensors that callers pass, by allocation."""
     struct_cells: dict[int, int] = field(default_factory=dict)
     branches: int = 0
     """Branches whose sides were joined."""

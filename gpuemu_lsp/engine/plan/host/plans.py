@@ -10,8 +10,14 @@ from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
 from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, rounds_up, tile_sizes
-from gpuemu_lsp.engine.plan.host.preference import is_refuted, preference
-from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch, host_launches, is_complete, is_copied_back
+from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
+from gpuemu_lsp.engine.plan.host.reading import (
+    ReadHostLaunch,
+    dynamic_shared_memory,
+    host_launches,
+    is_complete,
+    is_copied_back,
+)
 from gpuemu_lsp.engine.plan.host.symbolic import (
     UNKNOWN_OFFSET,
     Polynomial,
@@ -25,7 +31,6 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     FloatValue,
-    HostLaunch,
     Pointer,
     RecordValue,
     Tensor,
@@ -45,8 +50,6 @@ from gpuemu_lsp.engine.source.model import Param
 
 _MAX_DIMS = 8
 _MULTIPLE = 128
-_ENOUGH_SHARED = 32 << 10
-_TRUTH = {"true": "1", "false": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,11 @@ class _Building:
 
     context: KernelContext
     found: ReadHostLaunch
-    replaced: dict[str, Polynomial]
+    constraints: Constraints
     uncertain: set[str] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
+    ranks: dict[str, Expression] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     open: bool = False
 
@@ -81,7 +85,7 @@ class _Building:
         TooComplexError
             If it is too long.
         """
-        value = substitute(value, self.replaced)
+        value = substitute(value, self.constraints.equal)
         self.used |= symbols(value)
         written = str(value)
         if len(written) > MAX_LENGTH // 4:
@@ -93,7 +97,7 @@ def host_plan(context: KernelContext) -> HostPlan | None:
     """Return the plan of the first launch in the program that determines one; None if there is none."""
     found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
     complete = [one for one in found if is_complete(one.launch)]
-    suited = [one for one in complete if _is_instance(context, _template_of(context, one.launch))]
+    suited = [one for one in complete if is_instance(context, template_of(context, one.launch))]
     opened: HostPlan | None = None
     for one in sorted(suited, key=preference):
         try:
@@ -109,34 +113,8 @@ def host_plan(context: KernelContext) -> HostPlan | None:
 def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
     """Return the template arguments with which the program launches a kernel."""
     found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
-    templates = (_template_of(context, one.launch) for one in found)
+    templates = (template_of(context, one.launch) for one in found)
     return list(dict.fromkeys(template for template in templates if template))
-
-
-def _template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
-    """Return the template arguments of a launch, those included that its arguments determine."""
-    given = list(launch.template)
-    for parameter in context.declaration.template[len(given) :]:
-        found = ""
-        for param, value in zip(context.declaration.params, launch.arguments, strict=False):
-            if param.pointer and param.type == parameter.name and isinstance(value, Pointer):
-                found = value.type
-        if not found:
-            break
-        given.append(found)
-    return tuple(given)
-
-
-def _is_instance(context: KernelContext, template: tuple[str, ...]) -> bool:
-    """Return whether a launch is one of this instance of the template."""
-    if any(parameter.default is None for parameter in context.declaration.template[len(template) :]):
-        return False
-    wanted = [context.bindings.get(param.name, "") for param in context.declaration.template]
-    return all(
-        _TRUTH.get(given, given) == _TRUTH.get(known, known)
-        or (element_type(given) is not None and element_type(given) == element_type(known))
-        for given, known in zip(template, wanted, strict=False)
-    )
 
 
 def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
@@ -147,7 +125,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     if pointers and all(value.allocation is None for value in pointers):
         return None
     constraints = Constraints(one, tile_sizes(context, one.launch), guarded_sizes(context, one.launch))
-    building = _Building(context, one, constraints.equal)
+    building = _Building(context, one, constraints)
     args: list[PlanArg] = []
     for index, param in enumerate(params):
         value = values[index] if index < len(values) else Unknown()
@@ -158,7 +136,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     args = _with_shared_memory(args, values, building)
     grid = tuple(building.expression(extent) for extent in one.launch.grid if extent is not None)
     block = tuple(building.expression(extent) for extent in one.launch.block if extent is not None)
-    shared = building.expression(_shared_memory(one))
+    shared = building.expression(dynamic_shared_memory(one))
     dims = tuple(constraints.dim(name) for name in sorted(building.used))
     if len(dims) > _MAX_DIMS:
         return None
@@ -184,6 +162,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
         unjudged=frozenset(building.unjudged),
         unseen=frozenset(building.unseen),
         hidden=frozenset(hidden),
+        ranks=building.ranks,
         host=True,
         open_lengths=building.open,
         refuted=is_refuted(one),
@@ -198,18 +177,6 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
     return HostPlan(roles, launch, read, building.open)
-
-
-def _shared_memory(one: ReadHostLaunch) -> Polynomial:
-    """Return the dynamic shared memory of a launch; enough for most kernels if only the compiler could say it."""
-    shared = one.launch.shared
-    if shared is None:
-        return number(0)
-    named = frozenset[str]().union(
-        *(symbols(value) for value in (*one.launch.grid, *one.launch.block) if value is not None)
-    )
-    hidden = {name for name in symbols(shared) if one.run.symbols[name].origin == "computed"} - named
-    return number(_ENOUGH_SHARED) if hidden else shared
 
 
 def _branch_values(building: _Building) -> Iterator[BranchValues]:
@@ -318,6 +285,8 @@ def _tensor(
     memory = None if allocation is None else building.found.launch.memory[allocation]
     whole = memory is not None and isinstance(value, Pointer) and _is_placed(memory, value, known)
     elements = _elements(memory, value, known, whole) if memory is not None and isinstance(value, Pointer) else None
+    if elements is None and isinstance(value, Pointer) and value.offset.constant == 0:
+        elements = _tensor_elements(building, name, allocation)
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
         building.open = True
         if known.dtype in INTEGERS:
@@ -342,6 +311,17 @@ def _tensor(
         bounds = _range(building, name, memory, opaque)
     offset = building.expression(value.offset) if starts_later and whole else None
     yield TensorArg(name, name, direction, known.dtype, (shape,), bounds, lanes=known.lanes, pointer_offset=offset)
+
+
+def _tensor_elements(building: _Building, name: str, allocation: int | None) -> Polynomial | None:
+    """Return the number of elements of a tensor that a caller passes; None if its rank is assumed or not known."""
+    tensor = building.found.run.tensors.get(allocation or 0)
+    if tensor is None:
+        return None
+    elements, assumed = building.constraints.tensor_elements(tensor)
+    if elements is not None and assumed:
+        building.ranks[name] = building.expression(elements)
+    return None if assumed else elements
 
 
 def _is_placed(memory: Allocation, pointer: Pointer, known: ElementType) -> bool:

@@ -1,4 +1,4 @@
-"""Which of several launches of a kernel says most about it."""
+"""Which of several launches are of an instance of a kernel, and which of them says most about it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,48 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
+from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
-from gpuemu_lsp.engine.plan.host.values import Pointer, Truth
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth
+from gpuemu_lsp.engine.plan.types import element_type
 
 _USUAL = 1024
+_TRUTH = {"true": "1", "false": "0"}
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
 
-def preference(one: ReadHostLaunch) -> tuple[bool, int, int]:
-    """Return a key by which the best launch is the first."""
-    return is_refuted(one), _open_symbols(one), _slack(one)
+def template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
+    """Return the template arguments of a launch, those included that its arguments determine."""
+    given = list(launch.template)
+    for parameter in context.declaration.template[len(given) :]:
+        found = ""
+        for param, value in zip(context.declaration.params, launch.arguments, strict=False):
+            if param.pointer and param.type == parameter.name and isinstance(value, Pointer):
+                found = value.type
+        if not found:
+            break
+        given.append(found)
+    return tuple(given)
+
+
+def is_instance(context: KernelContext, template: tuple[str, ...]) -> bool:
+    """Return whether a launch is one of this instance of the template."""
+    if any(parameter.default is None for parameter in context.declaration.template[len(template) :]):
+        return False
+    wanted = [context.bindings.get(param.name, "") for param in context.declaration.template]
+    return all(
+        _TRUTH.get(given, given) == _TRUTH.get(known, known)
+        or (element_type(given) is not None and element_type(given) == element_type(known))
+        for given, known in zip(template, wanted, strict=False)
+    )
+
+
+def preference(one: ReadHostLaunch) -> tuple[bool, bool, int, int]:
+    """Return a key by which the best launch is the first; of a recursive function, that of its first activation."""
+    return is_refuted(one), one.launch.recursive, _open_symbols(one), _slack(one)
 
 
 def _open_symbols(one: ReadHostLaunch) -> int:

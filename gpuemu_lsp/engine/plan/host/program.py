@@ -30,6 +30,8 @@ class HostRun:
     reads: tuple[tuple[int, Polynomial | None, int], ...]
     numels: Mapping[str, str] = field(default_factory=dict)
     """Tensors by the symbol of their number of elements."""
+    tensors: Mapping[int, str] = field(default_factory=dict)
+    """Tensors that callers pass, by allocation."""
     sides: Mapping[str, tuple[int, Truth, int, int]] = field(default_factory=dict)
     """Constants of the two sides of a branch, by symbol."""
 
@@ -61,7 +63,12 @@ def interpret(
     except (LimitError, RecursionError):
         pass
     return HostRun(
-        tuple(machine.launches), machine.known, tuple(machine.reads), dict(machine.numels), dict(machine.sides)
+        tuple(machine.launches),
+        machine.known,
+        tuple(machine.reads),
+        dict(machine.numels),
+        dict(machine.tensors),
+        dict(machine.sides),
     )
 
 

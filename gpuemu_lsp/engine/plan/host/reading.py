@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
-from gpuemu_lsp.engine.plan.host.symbolic import number, substitute, symbols
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
 from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Value
@@ -25,6 +25,7 @@ _MAX_BYTES = 1 << 23
 _MAX_FILES = 3
 _ATTEMPTS = 4
 _SCALED_SIZE = 512
+_ENOUGH_SHARED = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,18 @@ def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _H
 def is_complete(launch: HostLaunch) -> bool:
     """Return whether grid, block and shared memory of a launch are known."""
     return launch.shared is not None and None not in (*launch.grid, *launch.block)
+
+
+def dynamic_shared_memory(found: ReadHostLaunch) -> Polynomial:
+    """Return the dynamic shared memory of a launch; enough for most kernels if only the compiler could say it."""
+    shared = found.launch.shared
+    if shared is None:
+        return number(0)
+    named = frozenset[str]().union(
+        *(symbols(value) for value in (*found.launch.grid, *found.launch.block) if value is not None)
+    )
+    hidden = {name for name in symbols(shared) if found.run.symbols[name].origin == "computed"} - named
+    return number(_ENOUGH_SHARED) if hidden else shared
 
 
 def is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation) -> bool:

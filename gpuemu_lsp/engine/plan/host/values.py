@@ -166,3 +166,5 @@ class HostLaunch:
     line: int
     number: int
     function: str
+    recursive: bool = False
+    """Whether a function that called itself reached it."""

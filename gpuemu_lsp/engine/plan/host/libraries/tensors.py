@@ -11,6 +11,8 @@ from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, multiply
 from gpuemu_lsp.engine.plan.host.values import Contents, Lvalue, Pointer, RecordValue, Tensor, Unknown, Value
 
 Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
+SIZES = "tensor sizes"
+"""Type of the record that stands for ``tensor.sizes()``."""
 Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | None, tuple[str, ...]], Value | None]"
 
 
@@ -25,27 +27,53 @@ def tensor_size(machine: Machine, tensor: Tensor, axis: int | None) -> Polynomia
 
 
 def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    base = name.split("::")[-1]
-    first = values[0] if values else Unknown()
-    kind = {"zeros": Contents("any", ZERO, ONE), "zeros_like": Contents("any", ZERO, ONE)}.get(base)
-    contents = kind or (Contents() if base.startswith("empty") else Contents("any"))
+    return _created(machine, name.split("::")[-1], values[0] if values else Unknown())
+
+
+def _created(machine: Machine, function: str, size: Value) -> Tensor:
+    """Return a tensor with the sizes of another one, or those of a list."""
+    zero = function in ("zeros", "zeros_like", "new_zeros")
+    contents = Contents("any", ZERO, ONE) if zero else Contents("none" if "empty" in function else "any")
     made = machine.allocate(machine.hint or "tensor", None, "device", contents)
     sizes: tuple[Polynomial, ...] | None = None
     elements: Polynomial | None = None
-    if isinstance(first, Tensor):
-        sizes, elements = first.sizes, tensor_elements(machine, first)
-    elif isinstance(first, RecordValue) and first.type == "list":
-        known = [machine.integer(value) for value in first.fields.values()]
-        if all(value is not None for value in known):
-            sizes = tuple(value for value in known if value is not None)
+    if isinstance(size, RecordValue) and size.type == SIZES:
+        size = size.fields["of"]
+    if isinstance(size, Tensor):
+        sizes, elements = size.sizes, tensor_elements(machine, size)
+    else:
+        sizes = _listed(machine, size)
+        if sizes is not None:
             elements = ONE
-            for size in sizes:
-                elements = multiply(elements, size)
-    elif isinstance(first, Polynomial):
-        sizes, elements = (first,), first
+            for one in sizes:
+                elements = multiply(elements, one)
     allocation = made.allocation or 0
     machine.heap[allocation] = replace(machine.heap[allocation], elements=elements)
     return Tensor(machine.hint or "tensor", allocation, sizes)
+
+
+def _listed(machine: Machine, value: Value) -> tuple[Polynomial, ...] | None:
+    """Return sizes from a list, an array or a vector of them; None if one is not known."""
+    if isinstance(value, Polynomial):
+        return (value,)
+    if isinstance(value, RecordValue) and value.type == "vector":
+        data = value.fields.get("data")
+        cell = machine.struct_cells.get(data.allocation or 0) if isinstance(data, Pointer) else None
+        value = machine.held(cell) if cell is not None else value
+    if not isinstance(value, RecordValue) or value.type not in ("list", "array"):
+        return None
+    found: list[Polynomial] = []
+    for index in range(len(value.fields)):
+        size = machine.integer(value.fields.get(f"[{index}]", Unknown()))
+        if size is None:
+            return None
+        found.append(size)
+    return tuple(found)
+
+
+def _sizes(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return the argument of ``IntArrayRef(...)``."""
+    return values[0] if values else Unknown()
 
 
 def tensor_elements(machine: Machine, tensor: Tensor) -> Polynomial | None:
@@ -84,11 +112,36 @@ def _method_same(
     return owner if isinstance(owner, Tensor) else None
 
 
-TENSOR_FUNCTIONS: dict[str, Handler] = dict.fromkeys(
-    ("empty", "zeros", "ones", "full", "rand_like", "empty_like", "zeros_like", "ones_like", "full_like"), _tensor
-)
+def _method_sizes(
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, Tensor):
+        return RecordValue(SIZES, {"of": owner})
+    return owner if isinstance(owner, RecordValue) and owner.type == SIZES else None
+
+
+def _method_created(name: str) -> Method:
+    def run(
+        machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    ) -> Value | None:
+        if not isinstance(owner, Tensor):
+            return None
+        size: Value = owner if name == "clone" else values[0] if values else Unknown()
+        return _created(machine, name, size)
+
+    return run
+
+
+TENSOR_FUNCTIONS: dict[str, Handler] = {
+    **dict.fromkeys(
+        ("empty", "zeros", "ones", "full", "rand_like", "empty_like", "zeros_like", "ones_like", "full_like"), _tensor
+    ),
+    **dict.fromkeys(("IntArrayRef", "makeArrayRef"), _sizes),
+}
 TENSOR_METHODS: dict[str, Method] = {
     "numel": _method_numel,
     **dict.fromkeys(("dim", "ndimension"), _method_dim),
-    **dict.fromkeys(("contiguous", "cuda"), _method_same),
+    **dict.fromkeys(("contiguous", "cuda", "detach"), _method_same),
+    **{name: _method_created(name) for name in ("new_empty", "new_zeros", "new_ones", "new_full", "clone")},
+    **dict.fromkeys(("sizes", "vec"), _method_sizes),
 }

@@ -1,0 +1,116 @@
+"""Extents of PyTorch tensors in plans: sizes as the host code gives, checks and reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
+
+KERNEL = """
+#include <torch/extension.h>
+__global__ void rows(const float* x, const float* w, float* y, int n, int d) {
+  for (int c = threadIdx.x; c < d; c += blockDim.x) y[blockIdx.x * d + c] = x[blockIdx.x * d + c] * w[c];
+}
+"""
+
+
+def shapes(result: PlanResult) -> tuple[Plan, dict[str, str]]:
+    (plan,) = result.plans
+    return plan, {arg.param: str(arg.shape[0]) for arg in plan.args if isinstance(arg, TensorArg) and arg.shape}
+
+
+@pytest.mark.parametrize(
+    "created",
+    [
+        "torch::empty({x.size(0), x.size(1)}, x.options())",
+        "at::full({x.size(0), x.size(1)}, 0, x.options())",
+        "torch::zeros(at::IntArrayRef({x.size(0), x.size(1)}), x.options())",
+        "torch::zeros(at::IntArrayRef{x.size(0), x.size(1)}, x.options())",
+        "torch::empty(std::vector<int64_t>{x.size(0), x.size(1)}, x.options())",
+        "torch::empty(sizes, x.options())",
+        "x.new_empty({x.size(0), x.size(1)})",
+        "torch::empty(like.sizes(), x.options())",
+        "torch::empty_like(like)",
+        "like.clone()",
+    ],
+)
+def test_new_tensors_have_their_sizes(bare: Callable[[str], PlanResult], created: str) -> None:
+    """Sizes are lists, arrays, vectors, or those of another tensor."""
+    plan, found = shapes(
+        bare(f"""{KERNEL}
+torch::Tensor scaled(torch::Tensor x, torch::Tensor w) {{
+  TORCH_CHECK(x.dim() == 2 && w.dim() == 1);
+  TORCH_CHECK(w.size(0) == x.size(1));
+  std::vector<int64_t> sizes = {{x.size(0), x.size(1)}};
+  auto like = torch::empty({{x.size(0), x.size(1)}}, x.options());
+  auto y = {created};
+  rows<<<x.size(0), 128>>>(x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>(), x.size(0), x.size(1));
+  return y;
+}}
+""")
+    )
+    assert found == {"x": "x_size_0 * x_size_1", "w": "x_size_1", "y": "x_size_0 * x_size_1"}
+    assert plan.read_launch is not None
+    assert not plan.read_launch.open_lengths
+    assert not plan.read_launch.ranks
+
+
+@pytest.mark.parametrize(
+    ("checks", "known", "assumed"),
+    [
+        ("TORCH_CHECK(w.size(0) == x.size(1));", None, "x_size_1"),
+        ("TORCH_CHECK(w.dim() == 1); int64_t d = w.size(0);", "w_size_0", None),
+        ("int64_t d = w.size(0);", None, None),
+        ("", None, None),
+    ],
+)
+def test_the_rank_of_a_tensor_is_stated_or_assumed(
+    bare: Callable[[str], PlanResult], checks: str, known: str | None, assumed: str | None
+) -> None:
+    """A check of the last size says how large a tensor may be; a size that is only read says nothing."""
+    (plan,) = bare(f"""{KERNEL}
+void scale(torch::Tensor x, torch::Tensor w) {{
+  TORCH_CHECK(x.dim() == 2);
+  {checks}
+  rows<<<x.size(0), 128>>>(x.data_ptr<float>(), w.data_ptr<float>(), x.data_ptr<float>(), x.size(0), x.size(1));
+}}
+""").plans
+    launched = plan if plan.read_launch is not None else plan.alternative
+    assert launched is not None
+    assert launched.read_launch is not None
+    shapes = {arg.param: [str(extent) for extent in arg.shape] for arg in launched.args if isinstance(arg, TensorArg)}
+    assert shapes["w"] == ([known] if known is not None else [])
+    assert {name: str(length) for name, length in launched.read_launch.ranks.items()} == (
+        {"w": assumed} if assumed is not None else {}
+    )
+
+
+def test_the_launch_of_the_first_activation_counts(bare: Callable[[str], PlanResult]) -> None:
+    """Launches of deeper activations of a recursive function have extents of extents."""
+    plan, found = shapes(
+        bare("""
+__global__ void add(float* x, const float* sums, int n) {
+  int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) x[i] += sums[blockIdx.x];
+}
+void scan(float* x, int n) {
+  int blocks = (n + 255) / 256;
+  if (blocks == 1) return;
+  float* sums;
+  cudaMalloc(&sums, blocks * sizeof(float));
+  scan(sums, blocks);
+  add<<<blocks, 256>>>(x, sums, n);
+}
+int main(int argc, char** argv) {
+  int n = atoi(argv[1]);
+  float* x;
+  cudaMalloc(&x, n * sizeof(float));
+  cudaMemset(x, 0, n * sizeof(float));
+  scan(x, n);
+}
+""")
+    )
+    assert found == {"x": "n", "sums": "((n + 255) // (256))"}
+    assert [str(one) for one in plan.grid] == ["((n + 255) // (256))"]
