@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 _TYPE_KINDS = frozenset({"typename", "class"})
 _MAX_DEPTH = 5
+_TYPES_OF_C10 = re.compile(r"\b(?:at|torch)::(Half|BFloat16)\b")
 _SEVERAL, _FEW = 4, 2
 """Instances of a template that are checked."""
 _CLASS = re.compile(r"\b(?:struct|class)\s+(?:\w+\s*\([^()]*\)\s*)?(\w+)\s*(?:final\s*)?[{:]")
@@ -83,7 +84,10 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
 def _normal(argument: str) -> str:
     """Return a template argument as a type of C++, where a type is an alias of the host's libraries."""
     known = element_type(argument)
-    return C_TYPE_OF[known.dtype] if known is not None and known.lanes == 1 else argument
+    if known is not None and known.lanes == 1:
+        return C_TYPE_OF[known.dtype]
+    # In the device view, namespace at need not have the types that it takes from c10.
+    return _TYPES_OF_C10.sub(r"c10::\1", argument)
 
 
 def start_of(source: SourceFile) -> Place:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.branches import choose
@@ -9,6 +11,7 @@ from gpuemu_lsp.engine.plan.host.declarations import converted
 from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
 from gpuemu_lsp.engine.plan.host.launching import callee_name, escape, launch, runtime_launch
 from gpuemu_lsp.engine.plan.host.libraries.functions import HARMLESS, LIBRARY, METHODS, NAMESPACED
+from gpuemu_lsp.engine.plan.host.libraries.tensors import OPTIONAL
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.objects import base_name, constructed, default_value, dim3
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to
@@ -38,6 +41,7 @@ from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
 _MAX_DEPTH = 24
 _MAX_ACTIVATIONS = 2
 """Activations of a recursive function with launches: a deeper one has sizes nested in those of the first."""
+_OPTIONAL = re.compile(r"(?:\w+::)*optional\s*<(.+)>")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
 _LAUNCHES = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
 
@@ -252,6 +256,10 @@ def bind_parameter(machine: Machine, parameter: Node, value: Value | None, origi
 
 
 def _tensor_parameter(machine: Machine, type_text: str, name: str) -> Value | None:
+    inner = _OPTIONAL.fullmatch(type_text)
+    if inner is not None:
+        given = _tensor_parameter(machine, inner[1].strip(), name)
+        return RecordValue(OPTIONAL, {"value": given}) if given is not None else None
     if type_text.split("::")[-1] in ("Tensor", "TensorRef"):
         memory = machine.allocate(name, None, "parameter", Contents("any"))
         machine.tensors[memory.allocation or 0] = name

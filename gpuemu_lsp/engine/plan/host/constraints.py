@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     symbol,
     symbols,
 )
-from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth, conjuncts
 from gpuemu_lsp.engine.project.model import DimSpec
 
 _MAX_STEP = 2048
@@ -83,7 +83,7 @@ class Constraints:
         last = f"{tensor}_size_{len(own) - 1}"
         checked = any(
             condition.operator == "==" and any(side is not None and last in symbols(side) for side in sides)
-            for condition in _conjuncts(self._found.launch.conditions)
+            for condition in conjuncts(self._found.launch.conditions)
             if (sides := (condition.left, condition.right))
         )
         return (self._product(tensor, len(own)), True) if own and checked else (None, True)
@@ -264,12 +264,6 @@ class Constraints:
             include=include,
             multiple_of=self._step.get(name, 1),
         )
-
-
-def _conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:
-    """Yield conditions, the operands of a conjunction one by one."""
-    for condition in conditions:
-        yield from _conjuncts(condition.parts) if condition.operator == "&&" else (condition,)
 
 
 def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:

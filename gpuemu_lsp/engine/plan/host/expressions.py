@@ -9,6 +9,7 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.arithmetic import both, operate, promoted, real, reals
 from gpuemu_lsp.engine.plan.host.branches import choose
+from gpuemu_lsp.engine.plan.host.libraries.tensors import OPTIONAL, compared_sizes, subscripted_size
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.objects import constructed
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, subscript_place
@@ -68,6 +69,9 @@ def evaluate(machine: Machine, node: Node | None) -> Value:
 
 def _number(machine: Machine, node: Node) -> Value:
     written = text(node)
+    if written.startswith("-"):
+        inner = expression_of(written[1:])
+        return operate("-", ZERO, machine.evaluate(machine, inner)) if inner is not None else Unknown()
     found = _INTEGER.match(written)
     if found is not None:
         digits = found[1].replace("'", "")
@@ -125,6 +129,10 @@ def _binary(machine: Machine, node: Node) -> Value:
         right = truth(machine.evaluate(machine, right_node))
         return both(left, right) if operator in ("&&", "and") else negated(both(negated(left), negated(right)))
     left_value, right_value = machine.evaluate(machine, left_node), machine.evaluate(machine, right_node)
+    if operator in ("==", "!="):
+        compared = compared_sizes(machine, left_value, right_value)
+        if compared is not None:
+            return compared if operator == "==" else negated(compared)
     return operate(operator, left_value, right_value)
 
 
@@ -155,6 +163,9 @@ def _field(machine: Machine, node: Node) -> Value:
 
 
 def _subscript(machine: Machine, node: Node) -> Value:
+    size = subscripted_size(machine, node)
+    if size is not None:
+        return size
     place = subscript_place(machine, node)
     if isinstance(place, Lvalue):
         return machine.get(place)
@@ -181,6 +192,8 @@ def _pointer(machine: Machine, node: Node) -> Value:
     value = machine.evaluate(machine, argument)
     if isinstance(value, Lvalue):
         return machine.get(value)
+    if isinstance(value, RecordValue) and value.type == OPTIONAL:
+        return value.fields["value"]
     return value if isinstance(value, HostFunctionName) else Unknown()
 
 

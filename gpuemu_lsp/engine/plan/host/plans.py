@@ -70,12 +70,19 @@ class _Building:
     context: KernelContext
     found: ReadHostLaunch
     constraints: Constraints
+    few: bool = False
+    """Integers that the program computes in a way that is not known are no sizes."""
     uncertain: set[str] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
     ranks: dict[str, Expression] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     open: bool = False
+
+    def is_unknown(self, value: Polynomial) -> bool:
+        """Return whether an integer depends on one that the program computes in a way that is not known."""
+        known = self.found.run.symbols
+        return any(known[name].origin == "computed" for name in symbols(substitute(value, self.constraints.equal)))
 
     def expression(self, value: Polynomial) -> Expression:
         """Return an integer as an expression over dims.
@@ -117,7 +124,8 @@ def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(template for template in templates if template))
 
 
-def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
+def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> HostPlan | None:
+    """Return the plan of a launch, one with ``few`` sizes if there would be too many."""
     params, values = context.declaration.params, one.launch.arguments
     if len(values) > len(params):
         return None
@@ -125,7 +133,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     if pointers and all(value.allocation is None for value in pointers):
         return None
     constraints = Constraints(one, tile_sizes(context, one.launch), guarded_sizes(context, one.launch))
-    building = _Building(context, one, constraints)
+    building = _Building(context, one, constraints, few)
     args: list[PlanArg] = []
     for index, param in enumerate(params):
         value = values[index] if index < len(values) else Unknown()
@@ -139,7 +147,7 @@ def _built(context: KernelContext, one: ReadHostLaunch) -> HostPlan | None:
     shared = building.expression(dynamic_shared_memory(one))
     dims = tuple(constraints.dim(name) for name in sorted(building.used))
     if len(dims) > _MAX_DIMS:
-        return None
+        return None if few else _built(context, one, few=True)
     extents = [substitute(extent, constraints.equal) for extent in one.launch.grid if extent is not None]
     ragged = frozenset(
         name
@@ -257,7 +265,7 @@ def _scalar(building: _Building, name: str, dtype: str, value: Value) -> ScalarA
             return ScalarArg(name, name, dtype, value.value if dtype == "bool" else parse(int(value.value)))
         if isinstance(value, FloatValue) and value.top is not None and value.bottom is not None:
             value = divide(value.top, value.bottom)
-        if isinstance(value, Polynomial):
+        if isinstance(value, Polynomial) and not (building.few and building.is_unknown(value)):
             if dtype == "bool":
                 return ScalarArg(name, name, dtype, (value.constant or 0) != 0)
             return ScalarArg(name, name, dtype, building.expression(low_bits(value, dtype)))
@@ -287,6 +295,8 @@ def _tensor(
     elements = _elements(memory, value, known, whole) if memory is not None and isinstance(value, Pointer) else None
     if elements is None and isinstance(value, Pointer) and value.offset.constant == 0:
         elements = _tensor_elements(building, name, allocation)
+    if opaque and memory is not None and memory.size is None:
+        elements = None  # Those of a tensor passed as `void*` may have any size.
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
         building.open = True
         if known.dtype in INTEGERS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -168,3 +168,9 @@ class HostLaunch:
     function: str
     recursive: bool = False
     """Whether a function that called itself reached it."""
+
+
+def conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:
+    """Yield conditions, the operands of a conjunction one by one."""
+    for condition in conditions:
+        yield from conjuncts(condition.parts) if condition.operator == "&&" else (condition,)

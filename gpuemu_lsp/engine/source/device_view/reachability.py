@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
 _MENTION = re.compile(r"(?<![\w.\x80-\xff])(?<!->)[A-Za-z_][\w\x80-\xff]*")
 _FUNCTION_VALUE = re.compile(r"=\s*&?\s*[A-Za-z_][\w:]*<([^;{}]*)>\s*;")
+_FUNCTION_ADDRESS = re.compile(r"(?<!&)&\s*[A-Za-z_][\w:]*<([^;{}&]*)>\s*[;:,)]")
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]*<[^;{}]*);")
 _CALL = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>)?\s*\(")
 _DEVICE_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda", "cub", "thrust", "cute", "cutlass"})
@@ -372,7 +373,7 @@ def _launch_words(text: SourceText) -> Iterator[str]:
         start = opening_angle(text.code, match.start() + 1)
         if start is not None:
             found.update(_MENTION.findall(text.code[start : match.start()]))
-    for match in _FUNCTION_VALUE.finditer(text.code):
+    for match in (*_FUNCTION_VALUE.finditer(text.code), *_FUNCTION_ADDRESS.finditer(text.code)):
         found.update(_MENTION.findall(match[1]))
     yield from found
     for match in _ALIAS.finditer(text.code):

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.plan.host.libraries.tensors import (
     Method,
     tensor_size,
 )
-from gpuemu_lsp.engine.plan.host.machine import Machine, pointee
+from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.objects import make_vector
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
@@ -136,6 +136,11 @@ def _bounds(contents: Contents) -> tuple[Polynomial | None, Polynomial | None]:
 
 
 def _memset(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) >= 3 and isinstance(values[0], Lvalue):
+        record, value = machine.get(values[0]), machine.integer(values[1])
+        if isinstance(record, RecordValue) and value is not None and value.constant == 0:
+            zeros = {field: _zero(machine, held) for field, held in record.fields.items()}
+            machine.assign(values[0], replace(record, fields=zeros))
     if len(values) >= 3 and isinstance(values[0], Pointer) and values[0].allocation is not None:
         known = machine.heap[values[0].allocation]
         value, count = machine.integer(values[1]), machine.integer(values[2])
@@ -147,8 +152,19 @@ def _memset(machine: Machine, values: list[Value], template: tuple[str, ...], na
     return values[0] if values and name.endswith("memset") and not name.startswith("cuda") else ZERO
 
 
+def _zero(machine: Machine, value: Value) -> Value:
+    """Return what a member has after all of its bytes were set to zero."""
+    if isinstance(value, Pointer) or (isinstance(value, Unknown) and value.type.endswith("*")):
+        return Pointer(None, ZERO)
+    if isinstance(value, Polynomial) or (isinstance(value, Unknown) and is_integer_type(machine.type_of(value.type))):
+        return ZERO
+    return FloatValue(ZERO, ONE, 0.0) if isinstance(value, FloatValue) else value
+
+
 def _assert(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     if values and isinstance(values[0], Truth):
+        if values[0].value is False:
+            return Unknown("exit")
         machine.conditions.append(values[0])
     return Unknown()
 

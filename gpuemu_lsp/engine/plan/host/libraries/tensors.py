@@ -6,13 +6,28 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from tree_sitter import Node
+
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, multiply, number, symbol
-from gpuemu_lsp.engine.plan.host.values import Contents, Lvalue, Pointer, RecordValue, Tensor, Unknown, Value
+from gpuemu_lsp.engine.plan.host.syntax import text
+from gpuemu_lsp.engine.plan.host.values import (
+    Contents,
+    Lvalue,
+    Pointer,
+    RecordValue,
+    Tensor,
+    Truth,
+    Unknown,
+    Value,
+    conjuncts,
+)
 
 Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
 SIZES = "tensor sizes"
 """Type of the record that stands for ``tensor.sizes()``."""
+OPTIONAL = "optional"
+"""Type of the record that stands for a tensor which a caller may omit."""
 Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | None, tuple[str, ...]], Value | None]"
 
 
@@ -24,6 +39,64 @@ def tensor_size(machine: Machine, tensor: Tensor, axis: int | None) -> Polynomia
     if key not in machine.known:
         machine.unknown(key, "parameter")
     return symbol(key)
+
+
+def tensor_stride(machine: Machine, tensor: Tensor, axis: int | None) -> Polynomial | None:
+    """Return a stride of a tensor that is contiguous, None if its rank is not known."""
+    rank = _rank(machine, tensor)
+    if axis == -1:
+        return ONE
+    if rank is None or axis is None or not -rank <= axis < rank:
+        return None
+    stride = ONE
+    for inner in range(axis % rank + 1, rank):
+        stride = multiply(stride, tensor_size(machine, tensor, inner))
+    return stride
+
+
+def _rank(machine: Machine, tensor: Tensor) -> int | None:
+    """Return the rank of a tensor that the program has stated on the path so far."""
+    if tensor.sizes is not None:
+        return len(tensor.sizes)
+    stated = symbol(f"{tensor.name}_dim")
+    for condition in conjuncts(machine.conditions):
+        if condition.operator == "==" and condition.left == stated and condition.right is not None:
+            return condition.right.constant
+    return None
+
+
+def subscripted_size(machine: Machine, node: Node) -> Value | None:
+    """Return the value of ``sizes[1]`` for the sizes of a tensor."""
+    owner, listed = node.child_by_field_name("argument"), node.child_by_field_name("indices")
+    cell = machine.lookup(text(owner)) if owner is not None and owner.type == "identifier" else None
+    called = owner is not None and owner.type == "call_expression" and text(owner).endswith("sizes()")
+    sizes = machine.held(cell) if isinstance(cell, int) else machine.evaluate(machine, owner) if called else None
+    if not isinstance(sizes, RecordValue) or sizes.type != SIZES or listed is None or not listed.named_children:
+        return None
+    tensor, index = sizes.fields["of"], machine.evaluate(machine, listed.named_children[0])
+    if not isinstance(tensor, Tensor) or not isinstance(index, Polynomial):
+        return None
+    return tensor_size(machine, tensor, index.constant)
+
+
+def compared_sizes(machine: Machine, left: Value, right: Value) -> Truth | None:
+    """Return the condition ``x.sizes() == IntArrayRef({n, m})``; None if these are not sizes of a tensor and a list."""
+    for one, other in ((left, right), (right, left)):
+        tensor = one.fields["of"] if isinstance(one, RecordValue) and one.type == SIZES else None
+        listed = _listed(machine, other)
+        if not isinstance(tensor, Tensor) or listed is None or isinstance(other, Polynomial):
+            continue
+        if tensor.sizes is not None and len(tensor.sizes) != len(listed):
+            return Truth(False)
+        parts: list[Truth] = []
+        if tensor.sizes is None:
+            parts.append(Truth(None, "==", _dim(machine, tensor), number(len(listed))))
+        for axis, size in enumerate(listed):
+            own = tensor_size(machine, tensor, axis)
+            if own != size:
+                parts.append(Truth(None, "==", own, size))
+        return Truth(None, "&&", parts=tuple(parts)) if parts else Truth(True)
+    return None
 
 
 def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -93,17 +166,38 @@ def _method_numel(
     return tensor_elements(machine, owner) if isinstance(owner, Tensor) else None
 
 
-def _method_dim(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    if not isinstance(owner, Tensor):
-        return None
-    if owner.sizes is not None:
-        return number(len(owner.sizes))
-    key = f"{owner.name}_dim"
+def _dim(machine: Machine, tensor: Tensor) -> Polynomial:
+    if tensor.sizes is not None:
+        return number(len(tensor.sizes))
+    key = f"{tensor.name}_dim"
     if key not in machine.known:
         machine.unknown(key, "parameter")
     return symbol(key)
+
+
+def _method_dim(
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    return _dim(machine, owner) if isinstance(owner, Tensor) else None
+
+
+def _method_stride(
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    axis = values[0].constant if values and isinstance(values[0], Polynomial) else None
+    return tensor_stride(machine, owner, axis) if isinstance(owner, Tensor) else None
+
+
+def _method_has_value(
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    return Truth() if isinstance(owner, RecordValue) and owner.type == OPTIONAL else None
+
+
+def _method_value(
+    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    return owner.fields["value"] if isinstance(owner, RecordValue) and owner.type == OPTIONAL else None
 
 
 def _method_same(
@@ -144,4 +238,7 @@ TENSOR_METHODS: dict[str, Method] = {
     **dict.fromkeys(("contiguous", "cuda", "detach"), _method_same),
     **{name: _method_created(name) for name in ("new_empty", "new_zeros", "new_ones", "new_full", "clone")},
     **dict.fromkeys(("sizes", "vec"), _method_sizes),
+    "stride": _method_stride,
+    "has_value": _method_has_value,
+    "value": _method_value,
 }
