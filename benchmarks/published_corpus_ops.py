@@ -47,7 +47,7 @@ with emulated():
 
 
 def op(inputs):
-    with emulated():
+    with emulated(seconds={patience}):
         return kernel.run(inputs)
 """
 
@@ -109,7 +109,7 @@ def _write_project(
         "script": ['op_script = "op.py"', 'execution_mode = "script_based"'],
         "client": ['execution_mode = "client_side"'],
     }[way]
-    (folder / "op.py").write_text(_SCRIPT.format(kernel=kernel), encoding="utf-8")
+    (folder / "op.py").write_text(_SCRIPT.format(kernel=kernel, patience=_PATIENCE), encoding="utf-8")
     entry = ["[[ops]]", f'name = "{name}"', f"reference = {json.dumps((data / meta['reference']).as_posix())}"]
     entry += ['op_schema = "schema.json"', f"dtypes = {json.dumps(list(dtypes))}", *lines]
     (folder / "gpuemu.toml").write_text("\n".join(entry) + "\n", encoding="utf-8")
@@ -143,7 +143,7 @@ def _by_client(
     from gpuemu import Client
     from gpuemu.triton import emulated
 
-    with emulated(on_finding="collect"), Client(folder, timeout_ms=int(_PATIENCE * 1000)) as client:
+    with emulated(on_finding="collect", seconds=_PATIENCE), Client(folder, timeout_ms=int(_PATIENCE * 1000)) as client:
         spec = importlib.util.spec_from_file_location(f"kernel_{name}", data / name / "kernel.py")
         assert spec is not None and spec.loader is not None
         kernel = importlib.util.module_from_spec(spec)

@@ -22,7 +22,7 @@ from gpuemu.verifier.values import Array, as_array, leaves
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, call_op
+from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, call_op, launch_timeout
 from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
 from gpuemu_lsp.engine.workers.wire import from_json
 
@@ -100,6 +100,9 @@ def called(
     except OpFailure as error:
         return None, failed_call(error.message)
     errors = [one for one in returned.findings if one.severity is Severity.ERROR]
+    timeout = launch_timeout(returned.findings)
+    if timeout is not None:
+        return None, failed_call(timeout.message, timeout.rule, "NotExecuted")
     return returned.value, (failed_call(errors[0].message, errors[0].rule) if errors else None)
 
 

@@ -15,6 +15,7 @@ from gpuemu.verifier.recorded_calls import decoded
 from gpuemu.verifier.values import Array, as_array, leaves, snapshot
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.ops.calling import launch_findings, launch_timeout
 from gpuemu_lsp.engine.workers.wire import to_json
 
 RunOp: TypeAlias = "Callable[[dict[str, Any]], Any]"
@@ -59,6 +60,9 @@ class OpRunner:
             output = call(snapshot(dict(inputs)))
             outputs = {path: _array(leaf) for path, leaf in leaves(output).items()}
         except Exception as error:
+            timeout = launch_timeout(launch_findings(error))
+            if timeout is not None:
+                return failed_call(timeout.message, timeout.rule, "NotExecuted")
             return failed_call(f"{type(error).__name__}: {error}")
         return self._judged(inputs, outputs, None, options)
 

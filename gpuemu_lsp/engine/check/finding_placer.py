@@ -71,9 +71,8 @@ class FindingFactory:
         )
 
     def timed_out(self, reason: str) -> Finding:
-        """Build the finding of a kernel whose translation took too long, on its name."""
-        advice = "Less inlining and unrolling makes it shorter."
-        message = f"'{self.plan.kernel}' was not run: {reason}. {advice}"
+        """Build the finding of a kernel whose translation, or launch in an op, took too long, on its name."""
+        message = f"'{self.plan.kernel}' was not judged: {reason}."
         return self.finding("engine/timeout", message, self.plan.place)
 
     def config_place(self, *keys: str) -> Place:

@@ -242,6 +242,7 @@ def _timed_out(request: Request, instructions: int, error: TranslationTimeoutErr
     """Return the outcome of a launch whose translation took too long."""
     limit = f"{request.translate_seconds:.3g} s"
     message = f"translating {instructions:,} PTX instructions took longer than {limit}; the time ran out in {error}"
+    message += ". Less inlining and unrolling makes it shorter"
     return replace(_failed(message, "engine/timeout"), translate_ms=request.translate_seconds * 1e3)
 
 

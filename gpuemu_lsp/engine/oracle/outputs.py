@@ -32,7 +32,8 @@ class ReferenceOutput:
     """Expected outputs of one case.
 
     ``arrays`` has them by parameter name: fp64 for float outputs, int64 or uint64 for the others (fp64 where the
-    reference returned floats for an integer output). ``seconds`` is the time of the call. ``low_precision`` names
+    reference returned floats for an integer output). ``seconds`` is the processor time of the
+    call, of its thread and of the script that it runs. ``low_precision`` names
     outputs that the reference returned in less than fp64. ``traced`` is True if every output carries the rounding
     errors of a traced run (:mod:`gpuemu_lsp.engine.oracle.trace`).
     """
@@ -52,7 +53,7 @@ def read_outputs(
 ) -> ReferenceOutput:
     """Convert ``result``, returned by the reference at ``path``, to the declared outputs.
 
-    ``given`` are the arrays that were passed to the reference, ``seconds`` the time of the call.
+    ``given`` are the arrays that were passed to the reference, ``seconds`` the processor time of the call.
 
     Raises
     ------

@@ -26,39 +26,34 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 SPREAD = 8.0
 """Size of a perturbation in unit roundoffs. A correct kernel rounds several times on the way to each result, and a few
 random draws must show what the worst of them does."""
-_SLOW_SECONDS = 1.0
-"""References slower than this are evaluated less often. All other limits count operations, so that a case gets the
-same budget on a busy machine as on an idle one."""
-_SLOW_SCRIPT_SECONDS = 20.0
-"""The same for scripts, whose time is mostly that of starting processes, and several times that on a busy machine."""
+_DRAWS = ((0, 1.0), (0, -1.0), (1, 1.0), (2, 1.0))
+"""Number and sign of the errors of each traced run. One is not enough: where two errors decide a result, as those of
+the two largest scores of a softmax do, they may cancel in it."""
+_SPARE_DRAWS = ((3, 1.0), (4, 1.0))
+"""In place of draws in which the reference fails, as one that rejects a probability above one may."""
 _TRACED_SECONDS = 5.0
 _TRACED_FACTOR = 50.0
-"""A traced run may take this many times as long as a plain one, and five seconds."""
+"""A traced run may take this many times as much processor time as a plain one, and five seconds. What the run does is
+limited by counts of operations; this limit is for operations that are slow in themselves."""
 
 
 def rounded_operation_runs(evaluation: ReferenceEvaluation, arithmetic: KernelArithmetic) -> list[ReferenceOutput]:
-    """Evaluate the reference with rounding errors in every operation, in four draws; none for a slow reference.
+    """Evaluate the reference with rounding errors in every operation, in four draws.
 
-    One draw is not enough: where two errors decide a result, as those of the two largest scores of a softmax do, they
-    may cancel in it.
+    All four also for a slow reference: in attention the largest error shows in one draw of several, and two draws gave
+    a sixtieth of the budget of four. If fewer can be made, the runs do not count as traced.
     """
-    plan, case, expected = evaluation.plan, evaluation.case, evaluation.expected
-    if _is_slow(evaluation):
-        return []
-    noises = [_noise(case, arithmetic, sign, draw) for draw, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (2, 1.0))]
-    runs = []
-    for noise in noises:
-        noise.ends = time.monotonic() + _TRACED_SECONDS + _TRACED_FACTOR * expected.seconds
-        runs.append(evaluate(evaluation, exact_inputs(plan, case), noise))
+    plan, case = evaluation.plan, evaluation.case
+    runs = list[ReferenceOutput]()
+    for draw, sign in (*_DRAWS, *_SPARE_DRAWS):
+        noise = _noise(case, arithmetic, sign, draw)
+        noise.ends = time.thread_time() + _TRACED_SECONDS + _TRACED_FACTOR * evaluation.expected.seconds
+        run = evaluate(evaluation, exact_inputs(plan, case), noise)
+        runs += [] if run is None else [run]
         # A reference that cannot be traced once cannot be traced again.
-        if runs[-1] is None:
+        if not runs or len(runs) == len(_DRAWS):
             break
-    return [run for run in runs if run is not None]
-
-
-def _is_slow(evaluation: ReferenceEvaluation) -> bool:
-    limit = _SLOW_SCRIPT_SECONDS if evaluation.reference.separate else _SLOW_SECONDS
-    return evaluation.expected.seconds > limit
+    return runs if len(runs) == len(_DRAWS) else [replace(run, traced=False) for run in runs]
 
 
 def perturbed_input_runs(evaluation: ReferenceEvaluation, arithmetic: KernelArithmetic) -> list[ReferenceOutput]:
@@ -69,7 +64,7 @@ def perturbed_input_runs(evaluation: ReferenceEvaluation, arithmetic: KernelArit
     """
     plan, case = evaluation.plan, evaluation.case
     runs = []
-    for directed in (False,) if _is_slow(evaluation) else (False, True):
+    for directed in (False, True):
         for sign in (1.0, -1.0):
             tensors = _perturbed_inputs(plan, case, _noise(case, arithmetic, sign), directed)
             # Before the call, in which the reference may change its inputs.

@@ -13,7 +13,6 @@ import importlib.util
 import inspect
 import io
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +32,7 @@ from gpuemu_lsp.engine.oracle.inputs import input_tensors, widened
 from gpuemu_lsp.engine.oracle.opened_files import recorded_files
 from gpuemu_lsp.engine.oracle.outputs import ReferenceFailure, ReferenceOutput, read_outputs
 from gpuemu_lsp.engine.oracle.rounding import MonteCarloArithmetic
+from gpuemu_lsp.engine.oracle.scripts.script_processes import processor_seconds
 from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript, is_stdin_script
 from gpuemu_lsp.engine.oracle.torch_reference import (
     as_arrays,
@@ -235,7 +235,7 @@ def _call_once(
     mapping = reference_inputs.build(plan, case, given, wrap)
     extra = reference_inputs.keywords(plan, case, reference.accepted, reference.everything, wrap)
     overflows: list[str] = []
-    start = time.perf_counter()
+    start = processor_seconds()
     around = np.errstate(all="ignore") if reference.live else _script_environment(reference.folder)
     with around, environment:
         with (
@@ -244,7 +244,7 @@ def _call_once(
             np.errstate(over="call", call=lambda kind, _: overflows.append(kind)),
         ):
             result = reference.function(mapping, **extra)
-        seconds = time.perf_counter() - start
+        seconds = processor_seconds() - start
         if reference.torch:
             result, given = as_arrays(result, arithmetic), dict(tensors)
         try:

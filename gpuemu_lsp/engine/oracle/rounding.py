@@ -68,7 +68,7 @@ class MonteCarloArithmetic:
     leaks
         Number of traced values that were read as Python numbers, and so escaped the trace.
     ends
-        Deadline on the clock of :func:`time.monotonic`.
+        Deadline on the clock of :func:`time.thread_time`, which does not run while other processes do.
     """
 
     def __init__(self, unit: float, function_unit: float, form: FloatFormat, seed: int, sign: float = 1.0) -> None:
@@ -116,7 +116,7 @@ class MonteCarloArithmetic:
         # Operations and elements are counted so that the limit is the same on every machine; the deadline is only for
         # operations that are slow in themselves.
         spent = self.operations > _MAX_OPERATIONS or self._elements > _MAX_ELEMENTS
-        if spent or time.monotonic() > self.ends:
+        if spent or time.thread_time() > self.ends:
             raise TraceLimitError("the traced run does not end")
         errors = np.asarray(self.errors(values.shape) * scale)
         # The scale of an infinite or NaN result is not finite; such a result has no rounding error.

@@ -12,7 +12,7 @@ import pytest
 
 from gpuemu import Client
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
-from gpuemu_lsp.engine.oracle.scripts.script_processes import ScriptServerError, run_script
+from gpuemu_lsp.engine.oracle.scripts.script_processes import ScriptServerError, processor_seconds, run_script
 from tests.unit.subjects.test_ops import SCRIPT, scripts
 
 
@@ -45,6 +45,12 @@ def test_endings_are_those_of_an_interpreter(tmp_path, text):
     found = run(tmp_path, text, b"given")
     assert found[:2] == (status, output), found
     assert errors in found[2].splitlines()[-1] if errors else found[2] == ""
+
+
+def test_processor_time_is_that_of_scripts_too(tmp_path):
+    others = processor_seconds() - time.thread_time()
+    assert run(tmp_path, "print(sum(range(3_000_000)))")[0] == 0
+    assert processor_seconds() - time.thread_time() > others
 
 
 def test_nothing_of_a_run_is_left_for_the_next(tmp_path, monkeypatch):

@@ -48,6 +48,35 @@ def test_what_ended_the_process_is_named(tmp_path, name):
     assert "ended" in finding.message
 
 
+TIMED_OUT = """
+from gpuemu.launches import KernelError
+from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.rules import make
+
+
+def op(inputs):
+    place = Place("kernel.py", Range.of(0, 0, 0, 1))
+    late = KernelError((make("engine/timeout", "the launch did not finish within 60 s", place),))
+    try:
+        raise late
+    except KernelError as error:
+        RAISE
+"""
+
+
+@pytest.mark.parametrize("how", ["raise", "raise ValueError('no result') from error", "return inputs['x']"])
+def test_a_launch_that_the_time_limit_ends_is_no_mistake_of_the_op(tmp_path, how):
+    op_files(tmp_path, "x", "2 * x", OPEN.replace('op = "mylib:op"', 'op_script = "op.py"'))
+    (tmp_path / "op.py").write_text(TIMED_OUT.replace("RAISE", how))
+    report, findings = checked(tmp_path, OPTIONS)
+    if how.startswith("raise"):
+        assert (report.status, report.cases.run) == ("error", 0)
+        assert [finding.rule for finding in findings] == ["engine/timeout"]
+        assert "did not finish within 60 s" in findings[0].message
+    else:
+        assert {finding.rule for finding in findings} == {"numeric/tolerance-exceeded"}
+
+
 @pytest.mark.parametrize("reference", ["[x.sum(axis=1), x * 2]", "(x.sum(axis=1), x * 2)"])
 def test_a_list_of_arrays_is_several_results(tmp_path, reference):
     op_files(tmp_path, "[x.sum(axis=1), x * 2]", reference)

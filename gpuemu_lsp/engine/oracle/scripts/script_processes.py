@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,13 +65,14 @@ class _Server:
             files[0].write(document)
             files[0].seek(0)
             descriptors = array.array("i", [file.fileno() for file in files])
-            pid, status = 0, None
+            pid, status, seconds = 0, None, 0.0
             try:
                 data = json.dumps(request).encode() + b"\n"
                 sent = self.connection.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
                 self.connection.sendall(data[sent:])
                 pid = int(self._answer()["pid"])
-                status = int(self._answer()["status"])
+                answer = self._answer()
+                status, seconds = int(answer["status"]), float(answer["seconds"])
             except OSError as error:
                 raise ScriptServerError(f"the process of the interpreter ended: {error}") from error
             finally:
@@ -80,6 +82,7 @@ class _Server:
             for file in files[1:]:
                 file.seek(0)
                 texts.append(file.read())
+        _spent.seconds += seconds
         return ScriptRun(status, *texts)
 
     def start(self) -> None:
@@ -138,6 +141,23 @@ class _Servers:
 
 
 _servers = _Servers()
+
+
+class _Spent(threading.local):
+    """Processor time of the scripts that a thread has run."""
+
+    seconds = 0.0
+
+
+_spent = _Spent()
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this thread and of the scripts that it has run, as of a clock.
+
+    Unlike the time of a clock on the wall it hardly depends on what else the machine does.
+    """
+    return time.thread_time() + _spent.seconds
 
 
 def run_script(

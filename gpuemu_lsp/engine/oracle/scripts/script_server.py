@@ -3,7 +3,7 @@
 :mod:`.script_processes` runs this file in the interpreter of the project, as a script: it imports the standard library
 and the packages of that environment only, and its syntax is that of Python 3.8. Messages are JSON in one line each. A
 request comes with three descriptors, which become the standard streams of the script, and one for what
-:mod:`.traced_scripts` reports. The answers are the pid and, when the script has ended, its status.
+:mod:`.traced_scripts` reports. The answers are the pid and, when the script has ended, its status and processor time.
 
 A run differs from ``python script.py`` in what it does not show: packages that earlier runs have imported are there,
 and strings have the hashes of this process.
@@ -78,7 +78,8 @@ def serve(connection: socket.socket, modules: list[str]) -> ForkedScript | None:
         for one in descriptors:
             os.close(one)
         send(connection, {"pid": child})
-        send(connection, {"status": ended(child)})
+        status, seconds = ended(child)
+        send(connection, {"status": status, "seconds": seconds})
         for name in learned(imported):
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
@@ -105,15 +106,19 @@ def receive(connection: socket.socket, received: bytes) -> tuple[dict[str, Any] 
     return json.loads(line), descriptors.tolist(), rest
 
 
-def ended(child: int) -> int:
-    """Wait for a process, end all that it has started, and return its exit code, negative for a signal."""
+def ended(child: int) -> tuple[int, float]:
+    """Wait for a process and end all that it has started.
+
+    Return its exit code, negative for a signal, and its processor time in seconds.
+    """
     if hasattr(os, "waitid"):
         # Not reaped yet: its number, which is that of its group, cannot be that of another one.
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    _, status, usage = os.wait4(child, 0)
+    code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return code, usage.ru_utime + usage.ru_stime
 
 
 def learned(imported: int) -> list[str]:

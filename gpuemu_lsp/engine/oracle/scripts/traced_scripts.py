@@ -39,7 +39,7 @@ def traced_output(path: str, document: bytes, arithmetic: MonteCarloArithmetic) 
 
     Operations and leaks are counted in ``arithmetic``.
     """
-    options = {"module": __name__, **arithmetic.settings(), "seconds": arithmetic.ends - time.monotonic()}
+    options = {"module": __name__, **arithmetic.settings(), "seconds": arithmetic.ends - time.thread_time()}
     try:
         done = run_script(sys.executable, path, document, (__name__,), options)
     except ScriptServerError:
@@ -60,7 +60,7 @@ def run(path: str, options: Mapping[str, Any], report: int) -> None:
     """Run a script as the main program of this process, in the arithmetic of ``options``."""
     settings = (options["unit"], options["function_unit"], FloatFormat(**options["form"]))
     arithmetic = MonteCarloArithmetic(*settings, options["seed"], options["sign"])
-    arithmetic.ends = time.monotonic() + options["seconds"]
+    arithmetic.ends = time.thread_time() + options["seconds"]
     _report_at_end(arithmetic, report)
     np.seterr(all="ignore")
     with contextlib.ExitStack() as stack:

@@ -66,7 +66,10 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The result of a call, with arrays in place of tensors; ``findings`` are those of emulated launches in it."""
+    """The result of a call, with arrays in place of tensors; ``findings`` are those of emulated launches in it.
+
+    If a launch ran out of time, which :func:`launch_timeout` finds, the value is not that of the op.
+    """
 
     value: Any
     op: Op
@@ -188,10 +191,30 @@ def _called(op: Op, tensors: Mapping[str, Array], scalars: Mapping[str, Any], kw
         except RemoteError as error:
             raise OpFailure(error.message, *_own_place(error.frames, op.folder)) from error
         except BaseException as error:
+            found = (*getattr(session, "findings", ()), *launch_findings(error))
+            if launch_timeout(found) is not None:
+                return Returned(None, op, found)
             frames = traceback.extract_tb(error.__traceback__)
             path, line = _own_place([(one.filename, one.lineno) for one in frames], op.folder)
             text = str(error).strip()
             raise OpFailure(f"{type(error).__name__}: {text}" if text else type(error).__name__, path, line) from error
+
+
+def launch_findings(error: BaseException) -> tuple[Finding, ...]:
+    """Return the findings of the emulated launch that an exception, or the cause of it, is about."""
+    seen: BaseException | None = error
+    while seen is not None:
+        # By attribute: the exception is defined in the package of users, which the engine does not depend on.
+        found = getattr(seen, "findings", None)
+        if isinstance(found, tuple) and all(isinstance(one, Finding) for one in found):
+            return found
+        seen = seen.__cause__ or seen.__context__
+    return ()
+
+
+def launch_timeout(findings: Iterable[Finding]) -> Finding | None:
+    """Return the finding of a launch that the time limit ended: its results say nothing about the op."""
+    return next((one for one in findings if one.rule == "engine/timeout"), None)
 
 
 def _bound(op: Op, tensors: Mapping[str, Any], scalars: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.oracle.inputs import scalar_value
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.ptx.model import Location, Module
 from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor
-from gpuemu_lsp.engine.subjects.ops.calling import Op, OpFailure, Returned, call_op
+from gpuemu_lsp.engine.subjects.ops.calling import Op, OpFailure, Returned, call_op, launch_timeout
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _FORMATS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}
@@ -75,6 +75,10 @@ class OpSubject:
         events, buffers = [_launch_event(one, self.source_map) for one in result.findings], dict(memory)
         if any(event.rule == "engine/unsupported-instruction" for event in events):
             return Outcome("unsupported", PythonExecutor.name, {}, events=tuple(events))
+        if launch_timeout(result.findings) is not None:
+            # First: the reason for which the case was not judged.
+            events.sort(key=lambda event: event.rule != "engine/timeout")
+            return Outcome("failed", PythonExecutor.name, {}, events=tuple(events))
         launched = len(events)
         for arg, value in self._results(plan, result.value, events):
             unfit = _unfit(arg, value, case, "of the reference" if arg.param in self.inferred else "declared")
