@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport, StartedCase
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.workers.job_handle import JobHandle
 
@@ -26,7 +26,7 @@ class KernelCheck:
     """The check, or compilation, of one kernel of a batch.
 
     ``started``: a worker runs it. ``compiled``: the compile stage has ended, and its findings are published.
-    ``submitted``: it has a job of its own.
+    ``submitted``: it has a job of its own. ``case``: what an op runs now.
     """
 
     request: CheckRequest
@@ -36,6 +36,7 @@ class KernelCheck:
     compiled: bool = False
     finished: bool = False
     submitted: bool = False
+    case: StartedCase | None = None
 
 
 @dataclass(slots=True, eq=False)

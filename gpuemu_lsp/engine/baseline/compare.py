@@ -179,8 +179,17 @@ def _notes(old: BaselineRecord, new: BaselineRecord) -> Iterator[str]:
         before, after = old.origin.get(key), new.origin.get(key)
         if before is not None and after is not None and before != after:
             yield f"{words}: {_shown(before)} -> {_shown(after)}"
+    first, second = old.origin.get("kwargs"), new.origin.get("kwargs")
+    if isinstance(first, dict) and isinstance(second, dict) and first != second:
+        yield f"arguments of the op: {_changed_arguments(first, second)}"
     if not _same_cases(old, new):
         yield "the cases differ from the baseline's, so errors are shown but not compared"
+
+
+def _changed_arguments(before: Mapping[str, Json], after: Mapping[str, Json]) -> str:
+    """Return the keyword arguments that differ: ``causal False -> True, mode (none) -> mean``."""
+    changed = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    return ", ".join(f"{name} {before.get(name, '(none)')} -> {after.get(name, '(none)')}" for name in changed)
 
 
 def _shown(value: Json) -> str:

@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.check.model import CheckRequest, DtypeMeasurements, Kerne
 from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.project.model import PointerSpec
 from gpuemu_lsp.engine.store import BaselineRecord
 from gpuemu_lsp.engine.subjects.op_preparation import library_of
 
@@ -74,6 +75,7 @@ def _origin(request: CheckRequest, prepared: PreparedKernel) -> dict[str, Json]:
         "cases": options.most,
         "executor": options.executor,
         **_library(request),
+        **_keywords(request),
     }
 
 
@@ -81,6 +83,15 @@ def _library(request: CheckRequest) -> dict[str, Json]:
     """Return the package that an op is of, with its version; nothing for a kernel, or for an op of the project."""
     found = library_of(request.spec.op) if request.spec.op is not None else None
     return {} if found is None else {"library": found[0], "library_version": found[1]}
+
+
+def _keywords(request: CheckRequest) -> dict[str, Json]:
+    """Return the keyword arguments of an op as text, and the values of its scalars."""
+    if request.spec.op is None:
+        return {}
+    scalars = {name: arg.value for name, arg in (request.spec.args or {}).items() if not isinstance(arg, PointerSpec)}
+    given = {**scalars, **request.spec.op.kwargs}
+    return {"kwargs": {name: str(given[name]) for name in sorted(given)}}
 
 
 def _numbers(report: KernelReport, measured: DtypeMeasurements | None) -> dict[str, Json]:

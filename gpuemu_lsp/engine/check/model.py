@@ -102,13 +102,32 @@ class CheckRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class StartedCase:
+    """A case that an op is about to run, which may end the process: what rebuilds it, as in a stored failure.
+
+    ``kept``: it is in the store already.
+    """
+
+    case: str
+    dtype: str
+    strategy: str
+    dims: Mapping[str, int]
+    key_dims: Mapping[str, int] | None = None
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """Progress of a check: ``compile``, ``reference``, ``execute``, ...; with a count of cases where there is one."""
+    """Progress of a check: ``compile``, ``reference``, ``execute``, ...; with a count of cases where there is one.
+
+    ``started`` is the case of an op that runs next.
+    """
 
     kernel: str
     stage: str
     done: int = 0
     total: int = 0
+    started: StartedCase | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +260,8 @@ class KernelReport:
     """The verdict is that of an earlier check of the same code."""
     specialisation: Specialisation | None = None
     """For a Triton kernel, the variant that ``resources`` are of: that of the first case."""
+    op: bool = False
+    """It is an entry of ``[[ops]]``."""
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

@@ -232,7 +232,8 @@ def _check_plan(
         passed = run.progress.count.passed
         yield Stage(plan.kernel, "reference", run.progress.count.run, request.options.most)
         expected = run.expect(case)
-        yield Stage(plan.kernel, "execute", run.progress.count.run, request.options.most)
+        started = None if request.spec.op is None else run.started(case, case_id)
+        yield Stage(plan.kernel, "execute", run.progress.count.run, request.options.most, started)
         yield from map(totals.add, run.check(case, case_id, expected))
         if run.progress.count.passed > passed and request.options.counters:
             largest = larger(largest, case)
@@ -298,6 +299,7 @@ def _report(
         measured=tuple(map(_measurements, totals.runs)),
         coverage=merged(line for run in totals.runs for line in _covered_lines(run)),
         counters=tuple(totals.counters),
+        op=request.spec.op is not None,
     )
 
 

@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
 from gpuemu_lsp.engine.check.failing_thread.line_values import line_values
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
-from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest
+from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest, StartedCase
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.guessed_launch import claim_on_guessed_launch, not_checked
 from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, independent_of_values, is_judged
@@ -134,6 +134,12 @@ class PlanRun:
         except PlanError as error:
             place = self.context.findings.config_place("launch.block", "launch")
             self._pending.append(self.context.findings.finding("config/bad-value", str(error), place))
+
+    def started(self, case: Case, case_id: str) -> StartedCase:
+        """Return what the main process stores of a case that ends this one."""
+        key, dims = case.key, dict(case.dims)
+        kept = self.store.replayed(case_id)
+        return StartedCase(case_id, self.plan.dtype, key.strategy, dims, key.dims and dict(key.dims), kept)
 
     def expect(self, case: Case) -> ReferenceOutput | None:
         """Call the reference; its findings are reported by :meth:`check` or :meth:`problems`."""

@@ -6,8 +6,9 @@ The stage that the job last announced decides whether the user's reference or gp
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.check.model import CheckRequest, StartedCase
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.report.source_lines import line_text
 from gpuemu_lsp.engine.rules import make
@@ -54,6 +55,39 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
             return _finding(request, "engine/internal-error", f"The check of '{name}' ended without a verdict.")
 
 
+def with_case(request: CheckRequest, finding: Finding, started: StartedCase | None) -> Finding:
+    """Return the finding of an op that ended its process with the case that it ran, which is stored.
+
+    The worker cannot store it any more, and has not done so before: most cases pass. The case in which the time limit
+    of all cases was reached is named and not stored, as it need not be the one that took long.
+    """
+    if started is None or finding.rule not in ("op/error", "engine/timeout"):
+        return finding
+    found = replace(finding, dtype=started.dtype, dims=dict(started.dims))
+    if finding.rule == "engine/timeout":
+        return found
+    found = replace(found, case=started.case)
+    if request.options.store_root is None:
+        return found
+    # The store needs NumPy, which the main process of a check imports in this case only.
+    from gpuemu_lsp.engine.fuzz.model import CaseKey
+    from gpuemu_lsp.engine.store import Failure, Store, StoreError
+
+    try:
+        with Store(request.options.store_root) as store:
+            known = [one.failure for one in store.find(started.case) if one.failure.kernel == request.spec.name]
+            if started.kept and known:
+                record = known[0]
+            else:
+                key = CaseKey(int(started.case), started.strategy, started.key_dims)
+                record = Failure(request.spec.name, started.dtype, "", "", key)
+            line = finding.place.range.start.line
+            store.record(replace(record, rule=found.rule, message=found.message, dims=dict(started.dims), line=line))
+    except StoreError as error:
+        return replace(found, message=f"{found.message} (its case is not stored: {error})")
+    return found
+
+
 def _finding(request: CheckRequest, rule: str, message: str, stage: str | None = None, **more: Json) -> Finding:
     data: dict[str, Json] = {"stage": stage, **more} if stage is not None or more else {}
     return make(rule, message, _kernel_place(request), kernel=request.spec.name, data=data)
@@ -70,7 +104,7 @@ def _op(request: CheckRequest, ending: WorkerDied) -> Finding:
     spec = request.spec
     # Outputs that are not declared are found before the first case, by calls of the reference and of the op.
     either = ending.stage == "compile" and _innermost(ending.output, spec.source) is None
-    if either and _innermost(ending.output, spec.reference) is not None:
+    if ending.stage == _REFERENCE or (either and _innermost(ending.output, spec.reference) is not None):
         return _reference(request, f"The reference ended its worker process: {ending.reason}", ending.output)
     what = "The op, or its reference," if either else "The op"
     message = f"{what} ended the process that runs it: {ending.reason}"

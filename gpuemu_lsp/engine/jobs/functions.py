@@ -59,7 +59,9 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     if isinstance(in_string, Finding):
         spec, status = request.spec, "error" if in_string.severity is Severity.ERROR else "not-executed"
         yield in_string
-        yield KernelReport(spec.name, spec.source, status, compiled=False, registered=request.registered)
+        yield KernelReport(
+            spec.name, spec.source, status, compiled=False, registered=request.registered, op=spec.op is not None
+        )
     elif in_string is None:
         yield from check_kernel(request, on_report, session_of(request))
     else:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage, StartedCase
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
-from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.crash_findings import ending_finding, with_case
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
@@ -38,6 +38,8 @@ class _PendingKernel:
     request: CheckRequest
     findings: list[Finding] = field(default_factory=list)
     report: KernelReport | None = None
+    started: StartedCase | None = None
+    """The case that an op runs now."""
     records: list[BaselineRecord] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -140,6 +142,8 @@ def _submit(
                 collect(pending.findings, decoded)
             elif isinstance(decoded, KernelReport):
                 pending.report = decoded
+            elif isinstance(decoded, Stage):
+                pending.started = decoded.started
             if on_event is not None:
                 on_event(decoded)
             return
@@ -162,11 +166,13 @@ def _conclude(pending: _PendingKernel, ending: Ending) -> list[CheckEvent]:
     """Return a finding and a verdict for a kernel whose job did not finish; earlier findings are kept."""
     if isinstance(ending, Done) and pending.report is not None:
         return []
-    finding = ending_finding(pending.request, ending)
+    finding = with_case(pending.request, ending_finding(pending.request, ending), pending.started)
     pending.findings.append(finding)
     spec = pending.request.spec
     status = "not-executed" if finding.rule == "engine/not-executed" else "error"
-    pending.report = KernelReport(spec.name, spec.source, status, compiled=False, registered=pending.request.registered)
+    pending.report = KernelReport(
+        spec.name, spec.source, status, compiled=False, registered=pending.request.registered, op=spec.op is not None
+    )
     return [finding, pending.report]
 
 

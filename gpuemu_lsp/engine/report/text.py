@@ -252,7 +252,10 @@ def _closing(run: Run, style: TextStyle) -> str:
         )
         if number
     ]
-    kernels = f"{count(len(statuses), 'kernel')}: {', '.join(f'{number} {words}' for number, words in counts)}"
+    ops = sum(kernel.op for kernel in run.kernels)
+    numbers = ((len(statuses) - ops, "kernel"), (ops, "op"))
+    subjects = [count(number, noun) for number, noun in numbers if number] or [count(0, "kernel")]
+    kernels = f"{' and '.join(subjects)}: {', '.join(f'{number} {words}' for number, words in counts)}"
     findings = f"{count(run.summary.errors, 'error')}, {count(run.summary.warnings, 'warning')}"
     colour = _RED if run.exit_code else _GREEN
     return style.paint(f"{kernels}; {findings}", colour, _BOLD) + f" ({run.seconds:.1f} s)\n"

@@ -26,7 +26,7 @@ from typing import TypeVar
 
 from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
-from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.crash_findings import ending_finding, with_case
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.jobs.run import seconds_for
@@ -243,15 +243,18 @@ class BatchScheduler:
                     self._events.publish(RunErrorFound(batch, check))
             elif isinstance(decoded, KernelReport):
                 check.report = decoded
-            elif decoded.stage != "compile" and not check.compiled:
-                check.compiled = True
-                self._events.publish(KernelCompiled(batch, check))
+            else:
+                check.case = decoded.started
+                if decoded.stage != "compile" and not check.compiled:
+                    check.compiled = True
+                    self._events.publish(KernelCompiled(batch, check))
             return
         if check.report is None:
             spec = check.request.spec
-            check.findings.append(ending_finding(check.request, event))
+            check.findings.append(with_case(check.request, ending_finding(check.request, event), check.case))
             status = "not-executed" if isinstance(event, Cancelled) else "error"
-            check.report = KernelReport(spec.name, spec.source, status, False, registered=check.request.registered)
+            known = check.request.registered
+            check.report = KernelReport(spec.name, spec.source, status, False, registered=known, op=spec.op is not None)
         self._finish(batch, check)
 
     def _finish(self, batch: Batch, check: KernelCheck) -> None:

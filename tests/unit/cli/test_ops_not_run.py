@@ -94,3 +94,14 @@ def test_an_op_that_ran_for_the_baseline_and_does_not_run_now(run):
     assert "engine/not-executed" in {one["rule"] for one in json.loads(text[: text.rindex("}") + 1])["findings"]}
     with pytest.raises(ValueError, match="nothing was measured: 'double' was not run"):
         Client(Path()).compare_baseline("v1")
+
+
+def test_changed_keyword_arguments_are_named(run):
+    Path("mylib.py").write_text("def double(x, factor, causal=False):\n    return factor * x\n")
+    Path("ref.py").write_text("def reference(inputs, factor, causal=False):\n    return factor * inputs['x']\n")
+    entry = ENTRY.format('op = "mylib:double"') + "[ops.kwargs]\n"
+    Path("gpuemu.toml").write_text(entry + "factor = 2\n")
+    assert run("baseline", "v1")[0] == 0
+    assert "arguments of the op" not in run("diff", "--baseline", "v1")[1]
+    Path("gpuemu.toml").write_text(entry + "factor = 3\ncausal = true\n")
+    assert "arguments of the op: factor 2 -> 3, causal (none) -> True" in run("diff", "--baseline", "v1")[1]

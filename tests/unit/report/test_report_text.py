@@ -198,6 +198,20 @@ def test_summary_counts_add_up(source):
 
 
 @pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        ((True,), "1 op: "),
+        ((True, True), "2 ops: "),
+        ((False, True, True), "1 kernel and 2 ops: "),
+        ((), "0 kernels: "),
+    ],
+)
+def test_the_summary_says_what_was_checked(source, kinds, text):
+    kernels = tuple(KernelReport(f"k{i}", source, "passed", True, op=op) for i, op in enumerate(kinds))
+    assert render_text(Run("/", kernels, ())).splitlines()[-1].startswith(f"{text}{len(kinds)} passed, 0 failed")
+
+
+@pytest.mark.parametrize(
     ("status", "cases", "text"),
     [
         ("passed", CaseCount(8, 8), "8 of 8 cases"),

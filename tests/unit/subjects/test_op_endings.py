@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu_lsp.cli.gpuemu import main as gpuemu
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.store import Store
 from gpuemu_lsp.engine.workers.model import Limits
 from gpuemu_lsp.engine.workers.pool import Pool
 from tests.unit.subjects.test_op_outputs import OPEN, op_files
@@ -30,6 +32,7 @@ CRASHES = {
     "op": ("__import__('ctypes').string_at(0)", "2 * x", "op/error", "mylib.py"),
     "op exits": ("__import__('os')._exit(0)", "2 * x", "op/error", "gpuemu.toml"),
     "reference": ("2 * x", "__import__('ctypes').string_at(0)", "reference/error", "ref.py"),
+    "declared reference": ("2 * x", "__import__('ctypes').string_at(0)", "reference/error", "ref.py"),
     "declared": ("__import__('os')._exit(0)", "2 * x", "op/error", "gpuemu.toml"),
 }
 
@@ -37,7 +40,7 @@ CRASHES = {
 @pytest.mark.parametrize("name", CRASHES)
 def test_what_ended_the_process_is_named(tmp_path, name):
     op, reference, rule, file = CRASHES[name]
-    op_files(tmp_path, op, reference, OPEN + 'y = { out = ["rows", "cols"] }\n' if name == "declared" else OPEN)
+    op_files(tmp_path, op, reference, OPEN + 'y = { out = ["rows", "cols"] }\n' if "declared" in name else OPEN)
     project = load(tmp_path / "gpuemu.toml")
     requests = [CheckRequest(project.kernels[0], OPTIONS, project.validation, root=project.root)]
     with Pool(FUNCTIONS, size=1, limits=Limits()) as pool:
@@ -75,6 +78,25 @@ def test_a_launch_that_the_time_limit_ends_is_no_mistake_of_the_op(tmp_path, how
         assert "did not finish within 60 s" in findings[0].message
     else:
         assert {finding.rule for finding in findings} == {"numeric/tolerance-exceeded"}
+
+
+def test_the_case_that_ended_the_process_is_stored_and_runs_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    entry = OPEN + 'y = { out = ["rows", "cols"] }\n'
+    # The dtype of y is found by a call with a small case, before the first one that is counted.
+    op_files(tmp_path, "2 * x if len(x) < 20 else __import__('os')._exit(0)", "2 * x", entry)
+    assert gpuemu(["test"]) == 1
+    with Store(tmp_path) as store:
+        (stored,) = store.failures()
+    assert (stored.failure.rule, stored.failure.kernel) == ("op/error", "op")
+    assert stored.failure.dims["rows"] >= 20
+    assert f"case {stored.case}" in capsys.readouterr().out
+    gpuemu(["reproduce", stored.case])
+    assert "ended the process that runs it" in "".join(capsys.readouterr())
+    op_files(tmp_path, "2 * x", "2 * x", entry)
+    assert gpuemu(["test"]) == 0
+    with Store(tmp_path) as store:
+        assert store.failures() == []
 
 
 @pytest.mark.parametrize("reference", ["[x.sum(axis=1), x * 2]", "(x.sum(axis=1), x * 2)"])

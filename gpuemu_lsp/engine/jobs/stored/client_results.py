@@ -34,7 +34,7 @@ def client_result(request: CheckRequest) -> ClientResult | None:
     if isinstance(verdict, str):
         found = unverified_op(spec)
         assert found is not None
-        return ClientResult((found,), KernelReport(spec.name, spec.source, "not-executed", compiled=False))
+        return ClientResult((found,), KernelReport(spec.name, spec.source, "not-executed", compiled=False, op=True))
     seconds = max(0.0, time.time() - verdict.sent)
     findings = []
     if verdict.failure is not None:
@@ -62,6 +62,7 @@ def _report(request: CheckRequest, verdict: ClientVerdict, seconds: float) -> Ke
         timing_ms={"age": seconds * 1e3},
         registered=request.registered,
         measured=measured,
+        op=True,
     )
 
 
