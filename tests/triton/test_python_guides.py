@@ -16,6 +16,8 @@ def test_the_verifiers_blocks_run(tmp_path, monkeypatch):
 def test_the_packages_blocks_run(tmp_path, monkeypatch):
     namespace = run_guide("python-package.md", tmp_path, monkeypatch)
     assert namespace["smaller"].minimized_shape == (1, 33)
+    assert not namespace["again"].result.passed
+    assert (namespace["fuzzed"].passed, namespace["fuzzed"].total) == (20, 20)
     assert namespace["check"].failures[0].message.startswith("grad of arg0[")
     assert namespace["tol"].atol < 1e-5
     assert namespace["comparison"].passed
