@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu import Client
+from gpuemu.launches import KernelError
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
 from gpuemu_lsp.engine.workers.model import Limits
 from gpuemu_lsp.engine.workers.pool import Pool
@@ -78,6 +82,17 @@ def test_a_launch_that_the_time_limit_ends_is_no_mistake_of_the_op(tmp_path, how
         assert "did not finish within 60 s" in findings[0].message
     else:
         assert {finding.rule for finding in findings} == {"numeric/tolerance-exceeded"}
+
+
+def test_a_launch_of_a_client_that_the_time_limit_ends_is_not_executed(tmp_path):
+    op_files(tmp_path, "x", "2 * x")
+    place = Place("kernel.py", Range.of(0, 0, 0, 1))
+
+    def late(inputs):
+        raise KernelError((make("engine/timeout", "the launch did not finish within 60 s", place),))
+
+    (failed,) = Client(tmp_path).fuzz_op_client_side("op", late, iterations=1, seed=1).failures
+    assert [one["kind"] for one in failed.failures] == ["NotExecuted"]
 
 
 def test_the_case_that_ended_the_process_is_stored_and_runs_again(tmp_path, monkeypatch, capsys):
