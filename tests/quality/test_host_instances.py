@@ -137,3 +137,26 @@ def test_an_access_that_no_shape_explains_is_an_information(tmp_path: Path, inde
     events = [event for event in check_kernel(request) if isinstance(event, Finding) and event.rule.startswith("mem")]
     assert [event.severity for event in events[:1]] == ([Severity.INFORMATION] if found else []), events
     assert {event.place.range.start.line for event in events} <= {bug_line(UNSTATED_RANK)}
+
+
+LENGTH_OF_THE_PROGRAM = """
+#include <torch/extension.h>
+__global__ void finish(float* partial, float* total, int chunks, volatile int* skip) {
+  if (*skip) return;
+  float value = threadIdx.x < 320 ? partial[threadIdx.x] : 0.f;
+  for (int offset = 16; offset > 0; offset >>= 1) value += __shfl_down_sync(0xffffffffu, value, offset);
+  if (threadIdx.x == 0) *total = value + chunks;
+}
+at::Tensor norm(std::vector<at::Tensor> listed, at::Tensor flag) {
+  auto partial = at::zeros({320}, listed[0].options());
+  auto total = at::empty({1}, listed[0].options());
+  finish<<<listed.size(), 512>>>(
+      partial.data_ptr<float>(), total.data_ptr<float>(), listed.size(), flag.data_ptr<int>());
+  return total;
+}
+"""
+
+
+def test_a_length_of_the_program_counts_before_an_inferred_one(tmp_path: Path) -> None:
+    """With a flag that is set, a launch shows nothing of the lengths that the program has."""
+    assert findings_of(tmp_path, LENGTH_OF_THE_PROGRAM, cases=6) == []

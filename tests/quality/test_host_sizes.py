@@ -197,6 +197,22 @@ int main() {
 }
 """
 
+HARD_CODED_HEIGHT = """
+#include <cuda_runtime.h>
+__global__ void columns(int* img, int width, int height) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int step = 0; step < 135; step++) img[(threadIdx.y + step * 8) * width + x] += 1;
+}
+int main() {
+  int w = 19200, h = 1080;
+  int* d;
+  cudaMalloc(&d, w * h * sizeof(int));
+  cudaMemset(d, 0, w * h * sizeof(int));
+  columns<<<w / 32, dim3(32, 8)>>>(d, w, h);
+  return cudaDeviceSynchronize();
+}
+"""
+
 
 @pytest.mark.parametrize(("text", "wrong", "right", "rule"), PROGRAMS)
 def test_a_mistake_is_found_on_its_line(
@@ -218,8 +234,10 @@ def test_the_correct_program_has_no_findings(
 
 
 @pytest.mark.parametrize(
-    "text", [GROWING, HALVES, ROTATION.replace("SHIFT", "0")], ids=["growing", "halves", "struct of a caller"]
+    "text",
+    [GROWING, HALVES, ROTATION.replace("SHIFT", "0"), HARD_CODED_HEIGHT],
+    ids=["growing", "halves", "struct of a caller", "hard-coded height"],
 )
 def test_correct_programs_that_look_wrong(tmp_path: Path, text: str) -> None:
-    """A buffer that is allocated again, halves of one buffer, and a struct whose numbers only a caller has."""
+    """A buffer that is allocated again, halves of one buffer, a struct whose numbers only a caller has, a kernel for one size."""
     assert findings_of(tmp_path, text, cases=8) == []

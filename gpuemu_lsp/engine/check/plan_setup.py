@@ -29,6 +29,7 @@ from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import JudgingPolicy
 from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.probe import ProbeResult, probe
+from gpuemu_lsp.engine.project.expressions import constant
 from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.rules import make
@@ -210,6 +211,9 @@ def settle_shapes(
     settled = probed.plan or stated or probed.partial
     if plan.read_launch is not None:
         return _of_read_launch(plan, plan.read_launch, probed)
+    other = plan.alternative
+    if settled is not None and other is not None and other.read_launch is not None and _contradicts(settled, other):
+        return _of_read_launch(other, other.read_launch, ProbeResult(None, "the program has other lengths"))
     if settled is None and plan.alternative is not None and plan.alternative.read_launch is not None:
         return _of_read_launch(plan.alternative, plan.alternative.read_launch, ProbeResult(None, probed.reason))
     if settled is None:
@@ -225,6 +229,16 @@ def settle_shapes(
     message = f"The launch of '{plan.kernel}' is not configured; assumed: {'; '.join(notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return replace(settled, notes=notes), (hint,)
+
+
+def _contradicts(settled: Plan, launched: Plan) -> bool:
+    """Return whether the program allocates a number of elements of a buffer that differs from the inferred one."""
+    known = {arg.param: constant(arg.shape[0]) for arg in launched.args if isinstance(arg, TensorArg) and arg.shape}
+    return any(
+        known.get(arg.param) is not None and constant(arg.shape[0]) != known[arg.param]
+        for arg in settled.args
+        if isinstance(arg, TensorArg) and arg.shape
+    )
 
 
 _OVERSIZED = 1 << 16

@@ -160,8 +160,10 @@ def call_function(
     """Execute a function of the program, a member function with the cell of its object."""
     body = function.body
     key = function.path, function.node.start_byte
-    nested = machine.active.count(key)
-    deep = nested >= _MAX_ACTIVATIONS and b"<<<" in (function.node.text or b"")
+    before = [launches for name, launches in machine.active if name == key]
+    nested = len(before)
+    launching = b"<<<" in (function.node.text or b"") or (nested > 0 and len(machine.launches) > before[0])
+    deep = nested >= _MAX_ACTIVATIONS and launching
     if body is None or deep or machine.depth >= _MAX_DEPTH:
         for given in values:
             escape(machine, given)
@@ -172,7 +174,7 @@ def call_function(
     machine.program = function.unit or machine.program
     machine.function, machine.path = function.name, function.path
     machine.depth += 1
-    machine.active.append(key)
+    machine.active.append((key, len(machine.launches)))
     recursive, machine.recursive = machine.recursive, machine.recursive or nested > 0
     try:
         held = machine.held(this) if this is not None else None

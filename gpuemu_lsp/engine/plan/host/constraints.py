@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 
 from gpuemu_lsp.engine.plan.context import KernelContext
@@ -296,6 +297,15 @@ def guarded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
         ):
             found |= symbols(value)
     return frozenset(found)
+
+
+def unused_parameters(context: KernelContext) -> frozenset[str]:
+    """Return the parameters that a kernel does not use: it has such a size as a number, if it depends on it."""
+    code = _COMMENT.sub(" ", context.text)
+    if not re.search(rf"\b{context.declaration.name}\b", code):
+        return frozenset()
+    words = Counter(re.findall(r"\w+", code))
+    return frozenset(param.name for param in context.declaration.params if words[param.name] == 1)
 
 
 def _names(launch: HostLaunch) -> Iterator[str]:

@@ -91,8 +91,8 @@ class Machine:
     function: str = ""
     path: str = ""
     depth: int = 0
-    active: list[tuple[str, int]] = field(default_factory=list)
-    """Functions that are being executed, by path and place."""
+    active: list[tuple[tuple[str, int], int]] = field(default_factory=list)
+    """Functions that are being executed, by path and place, with the number of launches before."""
     recursive: bool = False
     """Whether one of them called itself."""
     steps: int = 0

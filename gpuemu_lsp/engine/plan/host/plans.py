@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
-from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, rounds_up, tile_sizes
+from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, rounds_up, tile_sizes, unused_parameters
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
 from gpuemu_lsp.engine.plan.host.reading import (
     ReadHostLaunch,
@@ -71,7 +71,7 @@ class _Building:
     found: ReadHostLaunch
     constraints: Constraints
     few: bool = False
-    """Integers that the program computes in a way that is not known are no sizes."""
+    """Integers that the program computes in a way that is not known are no sizes: there would be too many."""
     uncertain: set[str] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
@@ -125,7 +125,6 @@ def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
 
 
 def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> HostPlan | None:
-    """Return the plan of a launch, one with ``few`` sizes if there would be too many."""
     params, values = context.declaration.params, one.launch.arguments
     if len(values) > len(params):
         return None
@@ -145,7 +144,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     grid = tuple(building.expression(extent) for extent in one.launch.grid if extent is not None)
     block = tuple(building.expression(extent) for extent in one.launch.block if extent is not None)
     shared = building.expression(dynamic_shared_memory(one))
-    dims = tuple(constraints.dim(name) for name in sorted(building.used))
+    dims = tuple(map(constraints.dim, sorted(building.used)))
     if len(dims) > _MAX_DIMS:
         return None if few else _built(context, one, few=True)
     extents = [substitute(extent, constraints.equal) for extent in one.launch.grid if extent is not None]
@@ -158,9 +157,10 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         # Buffers of assumed lengths hold small sizes only.
         dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)
     free = frozenset(name for name in building.used if constraints.is_free(name))
-    passed = [arg.value for arg in args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)]
-    known = frozenset[str]().union(*(names(one) for one in (*passed, *grid, *block, shared)))
-    hidden = {name for name in building.used - known if one.run.symbols[name].origin == "parameter"}
+    used = [arg for arg in args if isinstance(arg, ScalarArg) and arg.param not in unused_parameters(context)]
+    passed = [arg.value for arg in used if isinstance(arg.value, Expression)]
+    known = frozenset[str]().union(*map(names, (*passed, *grid, *block, shared)))
+    hidden = {name for name in building.used - known if one.run.symbols[name].origin in ("parameter", "constant")}
     sizes = {name: size for name, size in constraints.program_sizes().items() if name in building.used}
     read = ReadLaunch(
         uncertain=frozenset(building.uncertain),
@@ -181,7 +181,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
             for name, size in sizes.items()
         },
     )
-    file = f"{one.launch.path.rsplit('/', 1)[-1]} " if one.launch.path != context.source.path else ""
+    file = "" if one.launch.path == context.source.path else f"{one.launch.path.rsplit('/', 1)[-1]} "
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
     return HostPlan(roles, launch, read, building.open)
@@ -295,7 +295,7 @@ def _tensor(
     elements = _elements(memory, value, known, whole) if memory is not None and isinstance(value, Pointer) else None
     if elements is None and isinstance(value, Pointer) and value.offset.constant == 0:
         elements = _tensor_elements(building, name, allocation)
-    if opaque and memory is not None and memory.size is None:
+    if opaque and memory and memory.size is None:
         elements = None  # Those of a tensor passed as `void*` may have any size.
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
         building.open = True
