@@ -2,11 +2,11 @@
 
 Run by :mod:`benchmarks.triton_speed`. A server is driven as an editor does, with softmax, a product and flash attention
 of ``kernels/triton/ops``, each alone in a project: once with one dtype, as an entry has by default, and once with those
-of its entry. Triton's time is that of one dtype in both. Each save changes the PTX; the file is opened and checked
-before, so that workers are warm, and the caches have no entry for the new code. Between the saves, a warm process
-compiles the same text for its first case with Triton's own backend and without a cache, as Triton does at a first
-launch: to a cubin, for which ptxas runs as it does on a save. Times depend on what else runs, and a short one less than
-a long one; so processor time of both is measured too, that of all processes of the server.
+of its entry. Each save changes the PTX; the file is opened and checked before, so that workers are warm, and the caches
+have no entry for the new code. Between the saves, a warm process compiles the same text for the first case of each
+dtype with Triton's own backend and without a cache, as Triton does at the first launch of each: to a cubin, for which
+ptxas runs as it does on a save. Times depend on what else runs, and a short one less than a long one; so processor time
+of both is measured too, that of all processes of the server.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from lsprotocol import types
@@ -162,7 +163,7 @@ def _compile(compiler: subprocess.Popen[str], text: str) -> tuple[float, float]:
 
 
 def _compile_texts(folder: Path) -> None:
-    """Compile the first case of each text that the standard input has, after a first one; print the seconds."""
+    """Compile the first case of each dtype of each text that the standard input has; print the sum of the seconds."""
     import triton
     from triton.backends.nvidia.compiler import CUDABackend
 
@@ -186,11 +187,15 @@ def _compile_texts(folder: Path) -> None:
     triton.compiler.compile = timed
     (spec,) = load(folder / "triton" / "ops" / "gpuemu.toml").kernels
     triton.knobs.compilation.always_compile = True
+    each_dtype = [replace(spec, dtypes=(dtype,)) for dtype in spec.dtypes or ()]
     prepare(CheckRequest(spec, CheckOptions()))
     for line in sys.stdin:
-        before = len(seconds)
-        prepare(CheckRequest(spec, CheckOptions(), text=ast.literal_eval(line)))
-        print(*seconds[before], flush=True)
+        first = []
+        for one in each_dtype:
+            before = len(seconds)
+            prepare(CheckRequest(one, CheckOptions(), text=ast.literal_eval(line)))
+            first.append(seconds[before])
+        print(*map(sum, zip(*first, strict=True)), flush=True)
 
 
 def _own_processor_seconds() -> float:

@@ -68,10 +68,8 @@ def main() -> int:
     print(f"\n32 programs of an fp16 product: {products['emulator'] * 1e3:.1f} ms under all checkers,", end=" ")
     print(f"{products['interpreter'] * 1e3:.0f} ms in Triton's interpreter: {products['ratio']:.0f} times.")
     print(
-        "\n| Kernel | Triton's compiler, one case | Save to verdict | Ratio | In processor time | Save of a comment |\n"
-        + "| --- "
-        + "| --: " * 5
-        + "|"
+        "\n| Kernel | Triton's compiler, one case of each dtype | Save to verdict | Ratio | In processor time "
+        "| Save of a comment |\n" + "| --- " + "| --: " * 5 + "|"
     )
     for name, save in saves.items():
         times = f"{save['compile']:.2f} s | {save['save']:.2f} s | {save['ratio']:.1f}"

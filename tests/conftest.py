@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 from support.sampled_cases import add_option, keep_sample
 
-_CASES = 4
+_CASES = 3
 """Cases of each parametrised test that run without `--all-cases`."""
 
-_CORPUS_CASES = 12
+_CORPUS_CASES = 8
 """The same for the corpus: kernels with a planted bug, and correct ones."""
 
-_TESTS_WITH_PROCESSES = 4
-"""Tests of a file that run without `--all-cases`, in the folders below, where each starts a server or commands."""
+_TESTS_WITH_PROCESSES = 2
+"""Tests of a file that run without `--all-cases`, where each starts a server or commands."""
 
-_FOLDERS_WITH_PROCESSES = ("server", "unit/cli", "integrations", "editors")
+_WITH_PROCESSES = ("tests/server/", "tests/unit/cli/", "tests/integrations/", "tests/editors/", "test_guide_sessions")
+"""Paths, or parts of them, of these files."""
 
 # A shell that starts the tests in the background lets them ignore interrupts, and so would every process they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -42,7 +43,7 @@ def _cases(test: str) -> int:
 
 
 def _tests(file: str) -> int | None:
-    return _TESTS_WITH_PROCESSES if any(f"tests/{folder}/" in file for folder in _FOLDERS_WITH_PROCESSES) else None
+    return _TESTS_WITH_PROCESSES if any(part in file for part in _WITH_PROCESSES) else None
 
 
 @pytest.fixture

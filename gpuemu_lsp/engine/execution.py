@@ -77,9 +77,11 @@ Argument: TypeAlias = "Buffer | Scalar | StructArgument"
 def buffers_of(arguments: Iterable[Argument]) -> Iterator[Buffer]:
     """Yield the buffers of a launch in parameter order, those that structs and tables point to included."""
     for argument in arguments:
+        if isinstance(argument, Scalar):
+            continue
         if isinstance(argument, Buffer):
             yield argument
-        if isinstance(argument, Buffer | StructArgument):
+        if argument.pointers:
             yield from buffers_of(buffer for _, buffer in argument.pointers)
 
 
@@ -164,10 +166,12 @@ class Request:
     cluster: Dim3 | None = None
     """Blocks of a cluster, where the launch has an attribute for it; None is what the kernel requires, if anything."""
 
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """All buffers of the launch: the arguments in parameter order, then the reachable ones."""
-        return *buffers_of(self.arguments), *buffers_of(self.reachable)
+    buffers: tuple[Buffer, ...] = field(init=False, repr=False, compare=False)
+    """All buffers of the launch: the arguments in parameter order, then the reachable ones."""
+
+    def __post_init__(self) -> None:
+        # Once: every stage of a launch uses them, and launches of Triton kernels are short.
+        object.__setattr__(self, "buffers", (*buffers_of(self.arguments), *buffers_of(self.reachable)))
 
 
 LOCAL_MEMORY = "local memory"
