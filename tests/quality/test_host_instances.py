@@ -160,3 +160,37 @@ at::Tensor norm(std::vector<at::Tensor> listed, at::Tensor flag) {
 def test_a_length_of_the_program_counts_before_an_inferred_one(tmp_path: Path) -> None:
     """With a flag that is set, a launch shows nothing of the lengths that the program has."""
     assert findings_of(tmp_path, LENGTH_OF_THE_PROGRAM, cases=6) == []
+
+
+HALF_OF_PYTORCH = """
+#define __CUDA_NO_HALF_CONVERSIONS__
+#include <ATen/ATen.h>
+#include <ATen/AccumulateType.h>
+#define DISPATCH(TYPE, ...) \\
+  switch (TYPE) { \\
+    case at::ScalarType::Float: { using scalar_t = float; __VA_ARGS__; break; } \\
+    case at::ScalarType::Half: { using scalar_t = at::Half; __VA_ARGS__; break; } \\
+  }
+template <typename scalar_t>
+__global__ void double_up(const scalar_t* x, scalar_t* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  ACC sum = (ACC)x[i < n ? i : 0];
+  if (GUARD) y[i] = sum * 2.0;  // bug
+}
+at::Tensor run(at::Tensor x) {
+  auto y = at::empty_like(x);
+  int n = x.numel();
+  DISPATCH(x.scalar_type(),
+    double_up<scalar_t><<<(n + 127) / 128, 128>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), n))
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("accumulator", ["double", "at::acc_type<scalar_t, true>"])
+def test_half_of_pytorch_is_not_that_of_cuda(tmp_path: Path, accumulator: str) -> None:
+    """A double converts to PyTorch's type, not to `__half`; without PyTorch's names its header is not included."""
+    text = HALF_OF_PYTORCH.replace("ACC", accumulator)
+    found = findings_of(tmp_path, text.replace("GUARD", "i <= n"), cases=8)
+    assert {one.place.range.start.line for one in found if one.severity is Severity.ERROR} == {bug_line(text)}, found
+    assert findings_of(tmp_path, text.replace("GUARD", "i < n"), cases=8) == []

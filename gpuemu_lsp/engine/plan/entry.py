@@ -19,7 +19,9 @@ from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 _TYPE_KINDS = frozenset({"typename", "class"})
 _MAX_DEPTH = 5
-_TYPES_OF_C10 = re.compile(r"\b(?:at|torch)::(Half|BFloat16)\b")
+_OF_C10 = re.compile(r"\b(?:at|torch|c10)::(Half|BFloat16)\b")
+_CUDA = {"Half": "__half", "BFloat16": "__nv_bfloat16"}
+_TORCH_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.M)
 _SEVERAL, _FEW = 4, 2
 """Instances of a template that are checked."""
 _CLASS = re.compile(r"\b(?:struct|class)\s+(?:\w+\s*\([^()]*\)\s*)?(\w+)\s*(?:final\s*)?[{:]")
@@ -77,17 +79,31 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
     ]
     if not context.registered and not any(all(map(_is_concrete, arguments)) for arguments in launched):
         launched += [tuple(map(_normal, arguments)) for arguments in host_templates(context)]
-    classes = frozenset(_CLASS.findall("\n".join((source.device_view, *source.headers.values()))))
-    return _from_template(context, launched, classes)
+    view = "\n".join((source.device_view, *source.headers.values()))
+    launched, guessed = _with_pytorch_types(launched, view)
+    return _from_template(context, launched, frozenset(_CLASS.findall(view)), guessed)
 
 
 def _normal(argument: str) -> str:
     """Return a template argument as a type of C++, where a type is an alias of the host's libraries."""
     known = element_type(argument)
-    if known is not None and known.lanes == 1:
-        return C_TYPE_OF[known.dtype]
-    # In the device view, namespace at need not have the types that it takes from c10.
-    return _TYPES_OF_C10.sub(r"c10::\1", argument)
+    # PyTorch's types of 16 bits are not CUDA's: they have other conversions.
+    return argument if known is None or known.lanes > 1 or _OF_C10.search(argument) else C_TYPE_OF[known.dtype]
+
+
+def _with_pytorch_types(launched: list[tuple[str, ...]], view: str) -> tuple[list[tuple[str, ...]], bool]:
+    """Write PyTorch's types so that the device view has them; return also whether they were replaced by CUDA's.
+
+    A view whose device code names nothing of PyTorch does not include its headers. Then instances without such types
+    are chosen, or, if there is none, CUDA's types stand for PyTorch's: the code may not compile with these.
+    """
+    if _TORCH_INCLUDE.search(view):
+        # In the device view, namespace at need not have the types that it takes from c10.
+        return [tuple(_OF_C10.sub(r"c10::\1", one) for one in arguments) for arguments in launched], False
+    others = [arguments for arguments in launched if not any(map(_OF_C10.search, arguments))]
+    if others or not launched:
+        return others, False
+    return [tuple(_OF_C10.sub(lambda found: _CUDA[found[1]], one) for one in arguments) for arguments in launched], True
 
 
 def start_of(source: SourceFile) -> Place:
@@ -144,9 +160,12 @@ def _from_entry(spec: KernelSpec, decl: KernelDecl) -> tuple[tuple[KernelInstanc
 
 
 def _from_template(
-    context: KernelContext, launched: list[tuple[str, ...]], classes: frozenset[str]
+    context: KernelContext, launched: list[tuple[str, ...]], classes: frozenset[str], guessed: bool
 ) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
-    """Choose template arguments from dtypes, launches in the file and defaults, in that order."""
+    """Choose template arguments from dtypes, launches in the file and defaults, in that order.
+
+    ``guessed``: the arguments of launches are not exactly those that the program gives.
+    """
     spec, decl = context.spec, context.declaration
     type_params = [param.name for param in decl.template if param.kind in _TYPE_KINDS]
     choices: list[tuple[str, ...]] = []
@@ -171,7 +190,7 @@ def _from_template(
         for filled in choices[: _FEW if any("<" in one for one in choices[0]) else _SEVERAL]:
             bindings = _bind(decl, filled)
             expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-            found.append(KernelInstance(expression, _dtype_of_types(decl, bindings), bindings))
+            found.append(KernelInstance(expression, _dtype_of_types(decl, bindings), bindings, guessed))
         return tuple(found), ()
     filled = _fill(decl, (), dict.fromkeys(type_params, "float"))
     if filled is not None:

@@ -68,7 +68,7 @@ class Warp(Struct, align=64):
     )  # by lane: its vector clock over the warp's lanes, from partial-mask syncs
     ACQUIRED = i32(count=WARP_SIZE)  # number of the last release that each lane has acquired or made
     RELEASED_EPOCH = i32(count=WARP_SIZE)  # epoch of each lane's last release
-    SAVED_REGISTERS = opaque(0)  # REGISTER_BYTES for each register that is live across a suspension
+    SAVED_REGISTERS = opaque(0, align=64)  # REGISTER_BYTES for each register that is live across a suspension
 
 
 STACK_BYTES: Final = 1 << 16

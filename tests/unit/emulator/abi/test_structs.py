@@ -67,9 +67,9 @@ def test_fields_are_aligned_and_do_not_overlap(struct: type[Struct]) -> None:
 def test_sizes() -> None:
     assert all(struct.SIZE % 64 == 0 for struct in _CACHE_LINE_MULTIPLES)
     assert {struct.__name__: struct.SIZE for struct in _STRUCTS} == {
-        "Warp": 7296,
-        "BlockRecord": 64,
-        "LaunchRecord": 512,
+        "Warp": 7360,
+        "BlockRecord": 384,
+        "LaunchRecord": 2880,
         "CopyEntry": 960,
         "CopyQueue": 128 + 64 * 960,
         "EventRecord": 64,
