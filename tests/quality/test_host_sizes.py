@@ -241,3 +241,32 @@ def test_the_correct_program_has_no_findings(
 def test_correct_programs_that_look_wrong(tmp_path: Path, text: str) -> None:
     """A buffer that is allocated again, halves of one buffer, a struct whose numbers only a caller has, a kernel for one size."""
     assert findings_of(tmp_path, text, cases=8) == []
+
+
+PARTS = """
+#include <cuda_runtime.h>
+#define TOTAL 4 * 1024
+#define EACH 2 * 1024
+__global__ void copy(int* out, const int* in, size_t bytes) {  // bug
+  int count = gridDim.x * blockDim.x;
+  for (int i = blockDim.x * blockIdx.x + threadIdx.x; i < bytes / sizeof(int); i += count) out[i] = in[i];
+}
+int main() {
+  int *in, *out, *host = new int[1024];
+  cudaMalloc(&in, TOTAL);
+  cudaMalloc(&out, TOTAL);
+  cudaMemset(in, 0, TOTAL);
+  LOOP
+  cudaMemcpy(host, out, TOTAL, cudaMemcpyDeviceToHost);
+}
+"""
+LOOPS = {
+    "parts": "for (int i = 0; i < TOTAL; i += EACH) { int j = i / 4; copy<<<4, 64>>>(out + j, in + j, EACH); }",
+    "advanced": "int* at = out; for (int i = 0; i < TOTAL; i += EACH, at += EACH / 4) copy<<<4, 64>>>(at, in, EACH);",
+    "whole": "for (int i = 0; i < 3; i++) copy<<<4, 64>>>(out, in, TOTAL);",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_launches_of_a_loop_write_one_part_after_another(tmp_path: Path, name: str) -> None:
+    assert findings_of(tmp_path, PARTS.replace("LOOP", LOOPS[name]), cases=6) == []

@@ -58,7 +58,7 @@ async def lenses(editor: Editor, name: str) -> dict[int, types.Command]:
     return {line: command for line, command in commands if command is not None and command.command == "gpuemu.run"}
 
 
-async def test_a_program_is_run_and_its_findings_are_diagnostics(editor: Editor, nvcc: None):
+async def test_a_program_is_run_and_its_findings_are_diagnostics(nvcc: None, editor: Editor):
     (editor.root / "scale.cu").write_text(PROGRAM)
     await editor.start()
     editor.open("scale.cu", PROGRAM)
@@ -79,7 +79,7 @@ async def test_a_program_is_run_and_its_findings_are_diagnostics(editor: Editor,
     assert any("as recorded in scale, scale.cu:13" in one.message for one in editor.found("scale.cu"))
 
 
-async def test_a_run_is_cancelled_and_leaves_no_process(editor: Editor, nvcc: None):
+async def test_a_run_is_cancelled_and_leaves_no_process(nvcc: None, editor: Editor):
     (editor.root / "scale.cu").write_text(ENDLESS)
     await editor.start()
     editor.open("scale.cu", ENDLESS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -23,6 +24,8 @@ from gpuemu_lsp.engine.plan.host.values import (
 )
 
 _MAX_LAUNCHES = 400
+_LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def escape(machine: Machine, value: Value) -> None:
@@ -80,7 +83,40 @@ def launch(machine: Machine, node: Node, callee: Node | None, configuration: lis
         machine.evaluate(machine, configuration[1]),
         machine.integer(shared),
         [machine.evaluate(machine, one) for one in arguments],
+        _parts(node, arguments),
     )
+
+
+def _parts(launch: Node, arguments: list[Node]) -> frozenset[int]:
+    """Return the positions of arguments that a loop around the launch sets to one part of an allocation after another.
+
+    Such an argument is a computation with a variable that the loop changes, or a pointer that it advances. A pointer
+    that it assigns, as a swap of two buffers does, is to the whole of one.
+    """
+    changed: set[str] = set()
+    advanced: set[str] = set()
+    node = launch.parent
+    while node is not None and node.type != "function_definition":
+        if node.type in _LOOPS:
+            _changes(node, changed, advanced)
+        node = node.parent
+    return frozenset(
+        position
+        for position, argument in enumerate(arguments)
+        if (advanced if argument.type == "identifier" else changed) & set(_WORD.findall(text(argument)))
+    )
+
+
+def _changes(node: Node, changed: set[str], advanced: set[str]) -> None:
+    """Add the variables that are declared or assigned below a node, and those that are increased or decreased."""
+    field = {"update_expression": "argument", "assignment_expression": "left", "init_declarator": "declarator"}
+    target = node.child_by_field_name(field[node.type]) if node.type in field else None
+    if target is not None and target.type == "identifier":
+        changed.add(text(target))
+        if node.type == "update_expression" or text(node.child_by_field_name("operator")) in ("+=", "-="):
+            advanced.add(text(target))
+    for child in node.named_children:
+        _changes(child, changed, advanced)
 
 
 def runtime_launch(machine: Machine, node: Node, arguments: list[Node]) -> Value:
@@ -106,6 +142,7 @@ def _record(
     block: Value,
     shared: Polynomial | None,
     values: list[Value],
+    parts: frozenset[int] = frozenset(),
 ) -> None:
     if len(machine.launches) >= _MAX_LAUNCHES:
         return
@@ -124,6 +161,7 @@ def _record(
             len(machine.launches),
             machine.function,
             machine.recursive,
+            parts,
         )
     )
     for value in itertools.chain.from_iterable(map(_pointers, values)):

@@ -168,6 +168,8 @@ class HostLaunch:
     function: str
     recursive: bool = False
     """Whether a function that called itself reached it."""
+    parts: frozenset[int] = frozenset()
+    """Positions of arguments of which another iteration of a loop passes another part."""
 
 
 def conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:
