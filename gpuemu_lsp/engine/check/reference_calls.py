@@ -16,13 +16,17 @@ from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
 from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript
 
 
+_LOADING = 4
+"""Times as long as a call may take to load a reference: the first import of PyTorch takes 10 s where disks are slow."""
+
+
 def load_reference(request: CheckRequest, findings: FindingFactory) -> tuple[Reference | None, Finding | None]:
     """Load the configured reference; return it, or the finding that says why it cannot be loaded, or neither."""
     spec = request.spec
     if spec.reference is None:
         return None, None
     try:
-        with deadline(request.options.case_seconds):
+        with deadline(_LOADING * request.options.case_seconds):
             return load(spec.reference, spec.reference_function), None
     except ReferenceFailure as failure:
         return None, findings.reference_failure(failure, None)
