@@ -15,7 +15,6 @@ from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutpu
 from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
 from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript
 
-
 _LOADING = 4
 """Times as long as a call may take to load a reference: the first import of PyTorch takes 10 s where disks are slow."""
 
