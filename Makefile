@@ -11,8 +11,8 @@ NUMBA_STAMP := $(NUMBA_VENV)/.installed
 FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 FRAMEWORKS ?= jax
-# Installs in a tenth of pip's processor time.
-UV := $(BIN)/uv
+# Installs in a tenth of pip's processor time; trusts the certificates that the system trusts, as pip does.
+UV := $(BIN)/uv --system-certs
 
 .PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-triton editors editors-tools lint types imports format docs \
 	environments clean
