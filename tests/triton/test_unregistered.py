@@ -203,3 +203,10 @@ def test_a_name_that_another_compile_time_value_defines(check):
     (hint,) = [one for one in result["findings"] if one["rule"] == "engine/not-executed"]
     assert "result is not defined" in hint["message"] and "Register it in gpuemu.toml" in hint["message"]
     assert findings(check(HEAD + CHOSEN.format(result="results"))) == [("compile/error", 21)]
+
+
+def test_a_grid_rounded_down_leaves_elements_unwritten(check):
+    launch = ADD.replace('triton.cdiv(n, meta["BLOCK"])', 'n // meta["BLOCK"]')
+    assert findings(check(HEAD + launch)) == [("numeric/unwritten-output", 7)]
+    stated = launch.replace("    grid =", "    assert n % 256 == 0\n    grid =")
+    assert findings(check(HEAD + stated)) == []

@@ -40,12 +40,18 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
 
 
+@triton.jit
+def negate(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, -tl.load(x + i))
+
+
 """
 
 
 def infer(body, kernel):
     found = inferred_kernel(
-        KernelSpec(kernel, "/p/m.py", None, entry=kernel), HEAD + body, ["rows", "copy", "gather", "add"]
+        KernelSpec(kernel, "/p/m.py", None, entry=kernel), HEAD + body, ["rows", "copy", "gather", "add", "negate"]
     )
     assert isinstance(found, InferredKernel), found.reason
     return found
@@ -203,13 +209,13 @@ import pytest
 
 def f(x):
     y = torch.empty_like(x)
-    add[(x.numel() // 128,)](x, x, y, x.numel(), BLOCK=128)
+    negate[(x.numel() // 128,)](x, y, x.numel(), BLOCK=128)
     return y
 """
 
 
 def test_sizes_of_calls_in_the_module_are_tried():
-    found = infer(CALLED + "\n\ndef test_f():\n    f(torch.randn(1000))\n", "add")
+    found = infer(CALLED + "\n\ndef test_f():\n    f(torch.randn(1000))\n", "negate")
     assert found.values == {"x_0": {1000}}
     assert found.spec.dims["x_0"].choices == (128, 256, 384, 512, 1000)
 
@@ -222,9 +228,22 @@ def test_f(n):
     for extra in [0, 256]:
         f(torch.randn(n + extra))
 """
-    found = infer(CALLED + test, "add")
+    found = infer(CALLED + test, "negate")
     assert found.values == {"x_0": {128, 384, 640, 896}}
     assert found.spec.dims["x_0"].include == (128, 384, 640, 896) and found.spec.dims["x_0"].multiple_of == 128
+
+
+def test_a_bound_in_the_kernel_allows_sizes_that_a_grid_rounded_down_does_not_cover():
+    launch = """
+def f(x):
+    {check}
+    y = torch.empty_like(x)
+    add[(x.numel() // 128,)](x, x, y, x.numel(), BLOCK=128)
+"""
+    found = infer(launch.format(check=""), "add")
+    assert found.spec.dims["x_0"].multiple_of == 1 and "x_0" in found.ragged
+    stated = infer(launch.format(check="assert x.numel() % 128 == 0"), "add")
+    assert stated.spec.dims["x_0"].multiple_of == 128
 
 
 def test_a_limit_on_a_block_that_a_size_determines_is_understood():

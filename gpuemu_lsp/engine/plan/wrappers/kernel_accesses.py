@@ -29,6 +29,7 @@ class KernelAccesses:
 
     ``indices`` are those whose elements are part of an address or of the bounds of a loop. ``unknown`` are passed to
     functions of other modules. ``numbers`` are multiplied, divided or compared by size, which pointers are not.
+    ``bounds`` are compared by size as they are: ``offsets < n``.
     """
 
     loaded: set[str] = field(default_factory=set)
@@ -38,6 +39,7 @@ class KernelAccesses:
     unknown: set[str] = field(default_factory=set)
     masks: set[str] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
+    bounds: set[str] = field(default_factory=set)
     indexed: dict[str, set[str]] = field(default_factory=dict)
     """By parameter of ``indices``, those whose addresses its elements are part of."""
 
@@ -119,7 +121,10 @@ class _Body:
             result |= self._origins(child)
         operators = {child.type for child in node.children if not child.is_named}
         if node.type in _OPERATIONS and operators & _OF_NUMBERS:
-            self._found.numbers |= {one for one, loaded in result if not loaded}
+            direct = {one for one, loaded in result if not loaded}
+            self._found.numbers |= direct
+            if node.type == "comparison_operator":
+                self._found.bounds |= direct
             return frozenset((one, loaded) for one, loaded in result if loaded)
         return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
@@ -263,7 +263,11 @@ class LaunchEntry:
         free = dims_used if self.assumptions.partial else self._free() & dims_used
         free = frozenset(str(rename.get(name, name)) for name in free)
         limits = {str(rename.get(name, name)): one for name, one in self.assumptions.limits.items()}
-        dims = self._dim_specs([str(rename.get(name, name)) for name in sorted(dims_used)], limits, grid, constexprs)
+        # A bound in the kernel is for sizes that the tile does not divide: a grid of n // BLOCK then drops elements.
+        bounds = {str(args[name].value) for name in self.accesses.bounds if isinstance(args.get(name), ScalarSpec)}
+        dims = self._dim_specs(
+            [str(rename.get(name, name)) for name in sorted(dims_used)], limits, grid, constexprs, bounds
+        )
         options = {name: self._option(name) for name in _OPTIONS}
         spec = replace(
             self.spec,
@@ -273,7 +277,8 @@ class LaunchEntry:
             launch=LaunchSpec(grid=grid, num_warps=options["num_warps"], num_stages=options["num_stages"]),
         )
         everything = [one for values in constexprs.values() for one in values if isinstance(one, Expression)]
-        any_value = rounded_up((*grid, *everything)) | exact(grid)
+        rounded_down = {name for name in bounds if divisor(grid, name) > 1}
+        any_value = rounded_up((*grid, *everything)) | exact(grid) | rounded_down
         notes = notes_of(spec, uncertain)
         place = range_of(self.launch.node)
         whole = [number for one in everything if (number := constant(one)) is not None]
@@ -363,14 +368,16 @@ class LaunchEntry:
         limits: Mapping[str, SizeLimits],
         grid: Sequence[Expression],
         constexprs: Mapping[str, tuple[ConstexprValue, ...]],
+        bounds: Container[str],
     ) -> list[DimSpec]:
         largest = _LARGEST[max(len(dims), 1) - 1]
         compiled = {str(one) for values in constexprs.values() for one in values if isinstance(one, Expression)}
         found = []
         for name in dims:
             limit = limits.get(name, SizeLimits())
-            multiple = max(limit.multiple_of, divisor(grid, name))
-            most = max(largest, 4 * multiple, limit.minimum)
+            step = divisor(grid, name)
+            multiple = limit.multiple_of if name in bounds else max(limit.multiple_of, step)
+            most = max(largest, 4 * step, 4 * multiple, limit.minimum)
             choices = limit.choices
             if not choices and name in compiled:
                 # A compile-time size is mostly the length of tl.arange, a power of two.
