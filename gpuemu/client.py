@@ -44,19 +44,20 @@ class Client:
         A gpuemu.toml or a folder; the current folder's project unless given.
     socket_path : str, optional
         Accepted for programs written for the original, and ignored with a warning: there is no daemon.
-    timeout_ms : int
-        Time limit of one evaluation of a reference, or of an operation that gpuemu.toml names. Both run in a worker
-        process, whose memory is limited to 8 GiB; a function that the program passes is called in its own process.
+    timeout_ms : int, optional
+        Time limit of one evaluation of a reference, or of an operation that gpuemu.toml names; 30,000 unless given,
+        and as much again for every further 4 million elements of a call. Both run in a worker process, whose memory is
+        limited to 8 GiB; a function that the program passes is called in its own process.
     """
 
     def __init__(
-        self, project: str | Path | None = None, *, socket_path: str | None = None, timeout_ms: int = 30_000
+        self, project: str | Path | None = None, *, socket_path: str | None = None, timeout_ms: int | None = None
     ) -> None:
         if socket_path is not None:
             warnings.warn("socket_path is ignored: gpuemu has no daemon", DeprecationWarning, stacklevel=2)
         start = Path.cwd() if project is None else Path(project)
         self._config = start if start.is_file() else discover(start)
-        self._evaluator = Evaluator(timeout_ms / 1e3)
+        self._evaluator = Evaluator(None if timeout_ms is None else timeout_ms / 1e3)
         self._results: list[ValidationResult] = []
         self._batches: dict[str, SentResults | None] = {}
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpuemu.derived_budget import judge_result
 from gpuemu.ops.scalars import reference_scalars
 from gpuemu.tolerances import ToleranceConfig
-from gpuemu.verifier.comparison import Difference, Tolerance, compare
+from gpuemu.verifier.comparison import Difference, Tolerance, blocks, compare
 from gpuemu.verifier.values import Array, as_array, leaves
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure
 from gpuemu_lsp.engine.oracle import load as load_reference
@@ -170,14 +170,22 @@ def _difference(
 
 def _broken_invariant(spec: KernelSpec, inputs: Mapping[str, Array], found: Mapping[str, Any]) -> Difference | None:
     claims = spec.invariants
+    claimed = (
+        (claims.no_nan, np.isnan, "no_nan"),
+        (claims.no_inf, np.isinf, "no_inf"),
+        (claims.non_negative, _negative, "non_negative"),
+    )
     for path, value in found.items():
-        array = as_array(value)
-        wide = array.astype(np.float64) if array.dtype.kind != "c" else np.abs(array)
-        checks = ((claims.no_nan, np.isnan(wide)), (claims.no_inf, np.isinf(wide)), (claims.non_negative, wide < 0))
-        for (claimed, wrong), name in zip(checks, ("no_nan", "no_inf", "non_negative"), strict=True):
-            if claimed and wrong.any():
-                return Difference(f"output {path} breaks the invariant {name}", "numeric/invariant", path)
+        for (block,) in blocks(as_array(value)):
+            wide = block.astype(np.float64) if block.dtype.kind != "c" else np.abs(block)
+            for is_claimed, broken, name in claimed:
+                if is_claimed and broken(wide).any():
+                    return Difference(f"output {path} breaks the invariant {name}", "numeric/invariant", path)
     return None
+
+
+def _negative(values: Array) -> Array:
+    return np.asarray(values < 0)
 
 
 def _record(difference: Difference, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -196,12 +204,18 @@ def _record(difference: Difference, found: Mapping[str, Any], wanted: Mapping[st
 
 def _errors(actual: Any, expected: Any) -> tuple[float, float, float]:
     """Return the largest absolute and relative errors, and the former over the largest expected magnitude."""
-    left, right = as_array(actual).astype(np.complex128), as_array(expected).astype(np.complex128)
-    with np.errstate(all="ignore"):
-        error = np.abs(left - right)
-        relative = error / np.abs(right)
-    absolute, scale = _largest(error), _largest(np.abs(right))
-    return absolute, _largest(relative), absolute / scale if scale else absolute
+    left, right = as_array(actual), as_array(expected)
+    wide = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
+    absolute = largest_relative = scale = 0.0
+    for found, wanted in blocks(left, right):
+        with np.errstate(all="ignore"):
+            magnitude = np.abs(wanted.astype(wide))
+            error = np.abs(found.astype(wide) - wanted.astype(wide))
+            relative = error / magnitude
+        absolute = max(absolute, _largest(error))
+        largest_relative = max(largest_relative, _largest(relative))
+        scale = max(scale, _largest(magnitude))
+    return absolute, largest_relative, absolute / scale if scale else absolute
 
 
 def _largest(values: Array) -> float:

@@ -17,7 +17,7 @@ def saved(folder: Path, prefix: str, arrays: Mapping[str, Array]) -> dict[str, J
     found: dict[str, Json] = {}
     for number, (name, array) in enumerate(arrays.items()):
         path = folder / f"{prefix}{number}.bin"
-        path.write_bytes(np.ascontiguousarray(array).tobytes())
+        np.ascontiguousarray(array).reshape(-1).view(np.uint8).tofile(path)
         found[name] = {"file": str(path), "dtype": array.dtype.name, "shape": list(array.shape)}
     return found
 
@@ -28,7 +28,7 @@ def loaded(described: Json) -> dict[str, Array]:
     found = {}
     for name, one in described.items():
         assert isinstance(one, dict) and isinstance(one["shape"], list)
-        data = bytearray(Path(str(one["file"])).read_bytes())
         shape = tuple(int(str(extent)) for extent in one["shape"])
-        found[name] = np.frombuffer(data, numpy_dtype(str(one["dtype"]))).reshape(shape)
+        data = np.fromfile(Path(str(one["file"])), np.uint8)
+        found[name] = data.view(numpy_dtype(str(one["dtype"]))).reshape(shape)
     return found

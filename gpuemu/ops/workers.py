@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gpuemu.ops.transfer import saved
 from gpuemu.verifier.recorded_calls import encoded
 from gpuemu_lsp.engine.findings import Json
@@ -21,6 +23,8 @@ from gpuemu_lsp.engine.workers.pool import Pool
 
 _SPARE = 3
 """Workers that are kept, each for the code of one reference, whose imports may take seconds."""
+_SECONDS, _ELEMENTS = 30.0, 1 << 22
+"""Time for this many elements, or a part of them; one evaluation in fp64 takes about 2 s of a free processor."""
 _pools: dict[int, Pool] = {}
 """The pool by process: the threads of a pool do not exist in a forked child."""
 _lock = threading.Lock()
@@ -37,9 +41,12 @@ class EvaluationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """Evaluations in worker processes, each of at most ``seconds`` of wall time."""
+    """Evaluations in worker processes, each of at most ``seconds`` of wall time.
 
-    seconds: float
+    Without ``seconds``, the limit grows with the arguments, see :func:`time_limit`.
+    """
+
+    seconds: float | None = None
 
     def run(
         self, function: str, payload: Mapping[str, Json], inputs: Mapping[str, Mapping[str, Any] | None], code: str
@@ -66,26 +73,35 @@ class Evaluator:
         """
         with _message(inputs) as (described, folder):
             request = {**payload, **described, "function": function, "folder": str(Path.cwd()), "results": folder}
-            job = Job("evaluate", request, wall_seconds=self.seconds, taint=code)
+            limit = time_limit(inputs) if self.seconds is None else self.seconds
+            job = Job("evaluate", request, wall_seconds=limit, taint=code)
             gathered = run_job(_pool(), job)
             if not isinstance(gathered.ending, Done):
-                raise self._error(gathered.ending)
+                raise _error(gathered.ending, limit)
             yield from gathered.values
 
-    def _error(self, ending: Ending) -> Exception:
-        stage = getattr(ending, "stage", None) or "op"
-        who = "the reference" if stage == "reference" else "the op"
-        match ending:
-            case TimedOut():
-                return EvaluationError(f"{who} did not return within {self.seconds:g} s", stage)
-            case WorkerDied():
-                return EvaluationError(f"{who} ended its worker process: {ending.reason}", stage)
-            case Failed(kind="ReferenceFailure" | "MemoryError"):
-                return EvaluationError(f"{who} failed: {ending.message or ending.kind}", stage)
-            case Failed():
-                return RuntimeError(f"the evaluation failed: {ending.kind}: {ending.message}\n{ending.traceback}")
-            case _:
-                return RuntimeError("the evaluation was cancelled")
+
+def time_limit(arguments: Mapping[str, Mapping[str, Any] | None]) -> float:
+    """Return the seconds that an evaluation with these arguments may take unless the program states a limit."""
+    values = [value for given in arguments.values() for value in (given or {}).values()]
+    elements = sum(value.size for value in values if isinstance(value, np.ndarray))
+    return _SECONDS * max(-(-elements // _ELEMENTS), 1)
+
+
+def _error(ending: Ending, limit: float) -> Exception:
+    stage = getattr(ending, "stage", None) or "op"
+    who = "the reference" if stage == "reference" else "the op"
+    match ending:
+        case TimedOut():
+            return EvaluationError(f"{who} did not return within {limit:g} s", stage)
+        case WorkerDied():
+            return EvaluationError(f"{who} ended its worker process: {ending.reason}", stage)
+        case Failed(kind="ReferenceFailure" | "MemoryError"):
+            return EvaluationError(f"{who} failed: {ending.message or ending.kind}", stage)
+        case Failed():
+            return RuntimeError(f"the evaluation failed: {ending.kind}: {ending.message}\n{ending.traceback}")
+        case _:
+            return RuntimeError("the evaluation was cancelled")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
 DEFAULT_RTOL, DEFAULT_ATOL = 1e-2, 1e-8
 _ROUNDINGS = 64.0
 """Unit roundoffs of a row's largest magnitude that are allowed where no tolerance was given."""
+_BLOCK = 1 << 17
+"""Elements that are compared at a time: temporary arrays of this size stay in the cache and are not mapped again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,36 @@ def _leaf(
     left, right = as_array(value), as_array(expected)
     if left.shape != right.shape:
         return np.inf, _shape(path, left.shape, right.shape, value)
-    wrong, ratio, error = differences(left, right, tolerance, terms, allowed)
-    if not wrong.any():
+    if not _differ(left, right, tolerance, terms, allowed):
         return None
+    wrong, ratio, error = differences(left, right, tolerance, terms, allowed)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(wrong, ratio, -1.0))), wrong.shape))
     return float(ratio[index]), describe(path, left, right, wrong, index, error)
+
+
+def _differ(left: Array, right: Array, tolerance: Tolerance, terms: int, budget: Array | None) -> bool:
+    """Whether an element is wrong, without temporary arrays of the size of the output."""
+    if budget is None:
+        # The rounding of a sum is bounded by the largest magnitude of its row.
+        parts = blocks(left, right, rows=not tolerance.explicit)
+    else:
+        parts = blocks(left, right, np.broadcast_to(budget, left.shape))
+    return any(differences(one[0], one[1], tolerance, terms, *one[2:])[0].any() for one in parts)
+
+
+def blocks(*arrays: Array, rows: bool = False) -> Iterator[tuple[Array, ...]]:
+    """Yield arrays of one shape in blocks; the arrays themselves if they are small.
+
+    With ``rows``, the last dimension is not divided.
+    """
+    first = arrays[0]
+    if first.size <= _BLOCK:
+        yield arrays
+        return
+    flat = [array.reshape((-1, first.shape[-1]) if rows else -1) for array in arrays]
+    step = max(_BLOCK // first.shape[-1], 1) if rows else _BLOCK
+    for begin in range(0, len(flat[0]), step):
+        yield tuple(array[begin : begin + step] for array in flat)
 
 
 def describe(
