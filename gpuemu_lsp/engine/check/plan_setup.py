@@ -148,7 +148,7 @@ _PROBE_STEPS = 2_000_000
 _PROBE_SECONDS = 5.0
 """Time limit of a probing launch. The steps end it first except on a very busy machine."""
 _PROBE_TOTAL_SECONDS = 10.0
-"""Time limit of all probing launches of a plan."""
+"""Limit of all probing launches of a plan in processor time: a busy machine makes the same plan."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
@@ -166,10 +166,10 @@ def settle_shapes(
     """
     assert prepared.artifact is not None
     artifact = prepared.artifact
-    ends = time.monotonic() + _PROBE_TOTAL_SECONDS
+    ends = time.process_time() + _PROBE_TOTAL_SECONDS
 
     def run(candidate: Plan, dims: Mapping[str, int]) -> Outcome:
-        if time.monotonic() >= ends:
+        if time.process_time() >= ends:
             raise PlanError(
                 f"the launches that find the lengths of its buffers took longer than {_PROBE_TOTAL_SECONDS:g} s"
             )

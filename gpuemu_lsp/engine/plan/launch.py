@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
@@ -85,11 +85,15 @@ def resolve_launch(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaun
     )
 
 
-def divisible(dims: tuple[DimSpec, ...], grid: tuple[Expression, ...]) -> tuple[DimSpec, ...]:
+def divisible(
+    dims: tuple[DimSpec, ...], grid: tuple[Expression, ...], ragged: Container[str] = ()
+) -> tuple[DimSpec, ...]:
     """Restrict sizes to those the host code supports: a grid of ``n / 256`` blocks needs multiples of 256.
 
-    For launches in host code only; a grid in gpuemu.toml is deliberate.
+    For launches in host code only; a grid in gpuemu.toml is deliberate. Sizes of ``ragged`` are not restricted by the
+    only axis of a grid.
     """
+    ragged = ragged if sum(constant(axis) != 1 for axis in grid) == 1 else ()
     steps: dict[str, int] = {}
     for expression in grid:
         for node in walk(expression):
@@ -98,7 +102,10 @@ def divisible(dims: tuple[DimSpec, ...], grid: tuple[Expression, ...]) -> tuple[
                 for name in _factors(node.left) if step is not None and step > 0 else []:
                     steps[name] = math.lcm(steps.get(name, 1), step or 1)
     return tuple(
-        replace(dim, multiple_of=steps[dim.name]) if 1 < steps.get(dim.name, 1) <= 1024 else dim for dim in dims
+        replace(dim, multiple_of=steps[dim.name])
+        if 1 < steps.get(dim.name, 1) <= 1024 and (dim.name not in ragged or dim.multiple_of > 1)
+        else dim
+        for dim in dims
     )
 
 

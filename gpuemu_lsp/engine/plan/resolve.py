@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
@@ -131,7 +131,7 @@ def _plan_of_launch(
         entry=instance.expression,
         dtype=instance.dtype or _dtype(context.spec, roles),
         args=roles.args,
-        dims=_supported_dims(context, roles, launch),
+        dims=_supported_dims(context, roles, launch, host.read.ragged),
         grid=launch.grid,
         block=launch.block,
         shared=launch.shared or parse(0),
@@ -147,9 +147,14 @@ def _plan_of_launch(
     return plan, (hint,)
 
 
-def _supported_dims(context: KernelContext, roles: ArgumentRoles, launch: ResolvedLaunch) -> tuple[DimSpec, ...]:
-    """Return the inferred sizes, restricted to those that the host code and the kernel's body support."""
-    dims = divisible(roles.dims, launch.grid) if launch.from_source else roles.dims
+def _supported_dims(
+    context: KernelContext, roles: ArgumentRoles, launch: ResolvedLaunch, ragged: Container[str] = ()
+) -> tuple[DimSpec, ...]:
+    """Return the inferred sizes, restricted to those that the host code and the kernel's body support.
+
+    ``ragged`` are those of which the host code supports every value.
+    """
+    dims = divisible(roles.dims, launch.grid, ragged) if launch.from_source else roles.dims
     sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
     divisors = size_divisors(context, sizes, tuple(map(str, launch.block)), grid_tiles(launch.grid))
     powers = power_of_two_sizes(context, sizes)

@@ -114,3 +114,65 @@ int main(int argc, char** argv) {
     )
     assert found == {"x": "n", "sums": "((n + 255) // (256))"}
     assert [str(one) for one in plan.grid] == ["((n + 255) // (256))"]
+
+
+ELEMENTS = """
+#include <torch/extension.h>
+__global__ void twice(const float* x, float* y, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}}
+__global__ void negative(const float* x, float* y, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = -x[i];
+}}
+torch::Tensor f(torch::Tensor x) {{
+  auto y = torch::empty_like(x);
+  int n = x.numel();
+  {before}
+  negative<<<{blocks}, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+  {after}
+}}
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "more", "judged"),
+    [
+        ("return y;", "", True),
+        ("return y.slice(0, 0, 8);", "", False),
+        ("return torch::stack({y, x});", "", False),
+        ("y.fill_(0); return y;", "", False),
+        ("finish(y); return y;", "", False),
+        ("twice<<<1, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n); return y;", "", False),
+        ("return y;", "torch::Tensor g(torch::Tensor x) { auto y = f(x); y.fill_(0); return y; }", False),
+        ("return y;", 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("f", &f); }', True),
+    ],
+)
+def test_a_returned_tensor_is_read_by_the_caller(
+    bare: Callable[[str], PlanResult], after: str, more: str, judged: bool
+) -> None:
+    """The kernel that alone writes to it has to write all of it."""
+    plan, _ = shapes(bare(ELEMENTS.format(before="", blocks="(n + 255) / 256", after=after, more=more)))
+    assert plan.read_launch is not None
+    assert ("y" not in plan.read_launch.unjudged) == judged
+
+
+@pytest.mark.parametrize(
+    ("before", "blocks", "multiple"),
+    [
+        ("", "n / 256", 1),
+        ("", "(n + 255) / 256", 1),
+        ("TORCH_CHECK(n % 256 == 0);", "n / 256", 256),
+        ("", "dim3(n / 256, n / 256)", 256),
+    ],
+)
+def test_a_bound_in_the_kernel_allows_sizes_that_a_grid_rounded_down_does_not_cover(
+    bare: Callable[[str], PlanResult], before: str, blocks: str, multiple: int
+) -> None:
+    """A statement of the program that the size is a multiple of the block comes first."""
+    text = ELEMENTS.format(before=before, blocks=blocks, after="return y;", more="").replace("twice", "unused")
+    plan, _ = shapes(bare(text))
+    (dim,) = plan.dims
+    assert dim.multiple_of == multiple

@@ -389,7 +389,8 @@ def _method(machine: Machine, callee: Node, arguments: list[Node]) -> Value:
     if len(functions) == 1 and not isinstance(owner, Tensor):
         this = _object(machine, owner, callee, owner_node)
         return call_function(machine, functions[0], values, template_arguments(machine, template), this)
-    for value in values:
+    # A method of PyTorch whose name ends with an underscore writes to its tensor.
+    for value in (*values, owner) if name.endswith("_") else values:
         escape(machine, value)
     return Unknown()
 

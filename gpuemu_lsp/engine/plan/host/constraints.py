@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
@@ -246,9 +246,24 @@ class Constraints:
         """Return whether the value of a symbol may depend on others in a way that is not known."""
         return self._found.run.symbols[name].origin == "computed" or name in self._other
 
-    def is_multiple(self, name: str) -> bool:
-        """Return whether the program states of which number a size is a multiple: it then allows every multiple."""
-        return name in self._step
+    def is_ragged(self, name: str) -> bool:
+        """Return whether the program launches with any value of a size, or with any multiple of a number it states."""
+        extents = [substitute(one, self.equal) for one in self._found.launch.grid if one is not None]
+        extents = [one for one in extents if one.constant != 1]
+        return (
+            name in self._step or any(rounds_up(one, name) for one in extents) or self._is_rounded_down(name, extents)
+        )
+
+    def _is_rounded_down(self, name: str, grid: Sequence[Polynomial]) -> bool:
+        """Return whether a grid of ``n // 256`` blocks drops elements of a size that any caller determines.
+
+        The bound in the kernel, ``i < n``, is for sizes that are no multiples of the block.
+        """
+        if name not in self._guarded or self._found.run.symbols[name].origin != "parameter" or len(grid) != 1:
+            return False
+        terms = grid[0].terms
+        atom = terms[0][0][0] if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1 else None
+        return isinstance(atom, SizeOperation) and atom.operator == "//" and atom.left == symbol(name)
 
     def dim(self, name: str) -> DimSpec:
         """Return a symbol as a dim."""

@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Lvalue,
     Pointer,
     RecordValue,
+    Tensor,
     Unknown,
     Value,
 )
@@ -36,7 +37,7 @@ def escape(machine: Machine, value: Value) -> None:
             machine.assign(value, machine.unknown(machine.hint or "size", "computed"))
         else:
             escape(machine, inner)
-    elif isinstance(value, Pointer) and value.allocation is not None:
+    elif isinstance(value, Pointer | Tensor) and value.allocation is not None:
         known = machine.heap[value.allocation]
         machine.heap[value.allocation] = replace(known, contents=Contents("any"), shared=True)
     elif isinstance(value, RecordValue):

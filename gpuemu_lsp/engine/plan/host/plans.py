@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
-from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, rounds_up, tile_sizes, unused_parameters
+from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, tile_sizes, unused_parameters
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
 from gpuemu_lsp.engine.plan.host.reading import (
     ReadHostLaunch,
@@ -147,12 +147,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     dims = tuple(map(constraints.dim, sorted(building.used)))
     if len(dims) > _MAX_DIMS:
         return None if few else _built(context, one, few=True)
-    extents = [substitute(extent, constraints.equal) for extent in one.launch.grid if extent is not None]
-    ragged = frozenset(
-        name
-        for name in building.used
-        if constraints.is_multiple(name) or any(rounds_up(extent, name) for extent in extents)
-    )
+    ragged = frozenset(filter(constraints.is_ragged, building.used))
     if not building.open:
         # Buffers of assumed lengths hold small sizes only.
         dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.plan.host.calls import bind_parameter, call, call_function
@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
 from gpuemu_lsp.engine.plan.host.statements import execute
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram
-from gpuemu_lsp.engine.plan.host.values import HostLaunch, Truth
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor, Truth
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _MAX_ROOTS = 12
@@ -23,7 +23,7 @@ _REGISTRATION = ("PYBIND11_MODULE", "TORCH_LIBRARY", "NB_MODULE")
 
 @dataclass(frozen=True, slots=True)
 class HostRun:
-    """The launches of one interpretation, its symbols, and its copies to the host."""
+    """The launches of one interpretation, its symbols, and its copies to the host or to a caller."""
 
     launches: tuple[HostLaunch, ...]
     symbols: dict[str, HostSymbol]
@@ -62,13 +62,35 @@ def interpret(
             machine.execute(machine, root.body)
     except (LimitError, RecursionError):
         pass
+    reads = [*machine.reads, *_returned(machine)] if not _is_called(program, root) else machine.reads
     return HostRun(
         tuple(machine.launches),
         machine.known,
-        tuple(machine.reads),
+        tuple(reads),
         dict(machine.numels),
         dict(machine.tensors),
         dict(machine.sides),
+    )
+
+
+def _returned(machine: Machine) -> Iterator[tuple[int, Polynomial | None, int]]:
+    """Yield the tensor that a function returns: its caller reads all of it.
+
+    Of several tensors one may say which elements of the others have values, as the count of a compaction does.
+    """
+    for value in machine.results:
+        if isinstance(value, Tensor) and not machine.heap[value.allocation].shared:
+            yield value.allocation, machine.heap[value.allocation].extent, len(machine.launches)
+
+
+def _is_called(program: HostProgram, root: HostFunction) -> bool:
+    """Return whether a function of the program names another one, and may work on what that returns."""
+    name = root.name.encode()
+    functions = [one for unit in (program, *program.linked) for listed in unit.functions.values() for one in listed]
+    return any(
+        name in _WORD.findall(one.node.text or b"")
+        for one in functions
+        if one.name != root.name and not one.name.startswith(_REGISTRATION)
     )
 
 

@@ -145,10 +145,10 @@ def dynamic_shared_memory(found: ReadHostLaunch) -> Polynomial:
 
 
 def is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation) -> bool:
-    """Return whether the host copies all of an allocation that this launch alone writes."""
+    """Return whether the host copies or returns all of an allocation that this launch alone writes."""
     launch = found.launch
     for source, count, after in found.run.reads:
-        if source != allocation or after <= launch.number or count is None or count != memory.size:
+        if source != allocation or after <= launch.number or count is None or count != memory.extent:
             continue
         between = found.run.launches[launch.number + 1 : after]
         if not any(_uses(other.arguments, allocation) for other in between):

@@ -146,6 +146,11 @@ class Allocation:
     elements: Polynomial | None = None
     """Elements of a tensor, whose element type the program need not say."""
 
+    @property
+    def extent(self) -> Polynomial | None:
+        """The bytes, or the elements of a tensor."""
+        return self.size if self.size is not None else self.elements
+
 
 @dataclass(frozen=True, slots=True)
 class HostLaunch:

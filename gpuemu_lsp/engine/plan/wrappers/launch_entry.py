@@ -264,8 +264,7 @@ class LaunchEntry:
         free = frozenset(str(rename.get(name, name)) for name in free)
         limits = {str(rename.get(name, name)): one for name, one in self.assumptions.limits.items()}
         # A bound in the kernel is for sizes that the tile does not divide: a grid of n // BLOCK then drops elements.
-        bounded = [args.get(name) for name in self.accesses.bounds]
-        bounds = {str(spec.value) for spec in bounded if isinstance(spec, ScalarSpec)}
+        bounds = {str(one.value) for name in self.accesses.bounds if isinstance(one := args.get(name), ScalarSpec)}
         dims = self._dim_specs(
             [str(rename.get(name, name)) for name in sorted(dims_used)], limits, grid, constexprs, bounds
         )
