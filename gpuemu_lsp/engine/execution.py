@@ -7,7 +7,7 @@ memory with guard zones around every buffer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -49,6 +49,15 @@ class Buffer:
     variable: str | None = None
     freed: bool = False
     pointers: tuple[tuple[int, Buffer], ...] = ()
+
+    def with_unwritten(self, fill: int) -> Buffer:
+        """Return the buffer with another value of the bytes that are not initialised."""
+        if self.initialized:
+            return self
+        data = np.full_like(self.data, fill)
+        if self.initialized_bytes is not None:
+            data[self.initialized_bytes] = self.data[self.initialized_bytes]
+        return replace(self, data=data)
 
 
 @dataclass(frozen=True, slots=True)

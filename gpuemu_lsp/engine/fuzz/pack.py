@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.recorded import with_recorded_memory
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg, parameters
+from gpuemu_lsp.engine.project.expressions import evaluate
 from gpuemu_lsp.engine.texture import AddressMode, ChannelKind, Sampling, Texture, texture_object
 
 _FLOAT_POISON = 0xFF
@@ -145,15 +146,26 @@ def pack_buffer(arg: TensorArg, case: Case) -> Buffer:
         values = case.tensors.get(alias)
     if values is not None:
         _view(data, dtype, shape, steps)[...] = values
+    known = _written_bytes(arg, case, data) if values is not None else None
     return Buffer(
         name=arg.param,
         data=data,
-        initialized=values is not None,
+        initialized=values is not None and known is None,
+        initialized_bytes=known,
         element_size=dtype.itemsize,
         offset=int(case.extra.get(f"offset:{arg.param}", "0")),
         alias_of=alias,
         pointer_offset=int(case.extra.get(f"pointer:{arg.param}", "0")),
     )
+
+
+def _written_bytes(arg: TensorArg, case: Case, data: Bytes) -> npt.NDArray[np.bool_] | None:
+    """Poison the bytes of a buffer that the program has not written, and return which it has; None for all."""
+    count = None if arg.initialized is None else evaluate(arg.initialized, case.dims)
+    if count is None or count >= data.size:
+        return None
+    data[max(count, 0) :] = poison(arg.dtype)
+    return np.arange(data.size) < count
 
 
 def _view(data: Array, dtype: np.dtype[Any], shape: tuple[int, ...], steps: tuple[int, ...]) -> Array:

@@ -61,6 +61,8 @@ class TensorArg:
     """Bytes from the begin of the memory, whose shape is ``shape``, to the address that is passed; None for 0."""
     shares: str | None = None
     """An earlier tensor of the same shape and dtype whose memory this one always has."""
+    initialized: Expression | None = None
+    """Bytes from the begin that the program has written before the launch, where it has written no others."""
     texture: TextureSpec | None = None
     """The parameter is a texture or surface object for this memory, whose last axis has the channels of a texel."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.execution import Buffer, Event, Outcome
 from gpuemu_lsp.engine.fuzz import pack_arguments
@@ -23,8 +21,7 @@ def with_other_contents(runner: CaseRunner, case: Case) -> Iterator[Outcome]:
     """Yield completed launches of a case with other contents of uninitialised memory."""
     for fill in _FILLS:
         arguments = tuple(
-            replace(one, data=np.full_like(one.data, fill)) if isinstance(one, Buffer) and not one.initialized else one
-            for one in pack_arguments(runner.plan, case)
+            one.with_unwritten(fill) if isinstance(one, Buffer) else one for one in pack_arguments(runner.plan, case)
         )
         outcome = runner.repeat(case, replace(runner.launch_of(case), fill=fill), arguments)
         if outcome.status == "completed":

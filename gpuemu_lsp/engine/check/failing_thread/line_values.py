@@ -103,9 +103,7 @@ def _log(runner: CaseRunner, case: Case, logged: LoggedPtx, fill: int) -> Bytes 
     """Run a case with these contents of uninitialised memory and return the log."""
     launch = runner.launch_of(case)
     arguments = [
-        replace(one, data=np.full_like(one.data, fill))
-        if isinstance(one, Buffer) and not one.initialized and fill != launch.fill
-        else one
+        one.with_unwritten(fill) if isinstance(one, Buffer) and fill != launch.fill else one
         for one in pack_arguments(runner.plan, case)
     ]
     log = Buffer(LOG, np.zeros(logged.size, dtype=np.uint8), element_size=8)

@@ -95,6 +95,8 @@ class Machine:
     """Functions that are being executed, by path and place, with the number of launches before."""
     recursive: bool = False
     """Whether one of them called itself."""
+    repeated: int = 0
+    """Loops around the statement of which not every iteration is executed."""
     steps: int = 0
     globals: dict[str, int | str] | None = None
     """Variables at namespace scope that were used; None where they may have been changed before."""

@@ -232,7 +232,9 @@ def _loop(machine: Machine, node: Node, update: Node | None, first: bool = False
         if value is not None and counter is not None:
             machine.assign(counter[0], value)
         state = machine.snapshot()
+        machine.repeated += 1
         ended = _body(machine, body)
+        machine.repeated -= 1
         del machine.conditions[before:]
         if ended in _ENDS:
             machine.restore(state)
@@ -311,8 +313,10 @@ def _range_loop(machine: Machine, node: Node) -> str | None:
             if isinstance(value, Unknown) and is_integer_type(machine.type_of(text(node.child_by_field_name("type")))):
                 value = machine.unknown(name, "computed")
             machine.declare(name, value)
-            body = node.child_by_field_name("body")
-            if _scoped(machine, body) in _ENDS:
+            machine.repeated += 1
+            ended = _scoped(machine, node.child_by_field_name("body"))
+            machine.repeated -= 1
+            if ended in _ENDS:
                 break
     return None
 

@@ -124,6 +124,8 @@ class Contents:
     low: Polynomial | None = None
     high: Polynomial | None = None
     drawn: bool = False
+    begin: Polynomial | None = None
+    """For ``some``: the bytes from the begin of the allocation that are written, where no others are."""
 
     @property
     def shown(self) -> bool:

@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     number,
 )
 from gpuemu_lsp.engine.plan.host.values import (
+    Allocation,
     Contents,
     FloatValue,
     Lvalue,
@@ -105,21 +106,42 @@ def _memcpy(machine: Machine, values: list[Value], template: tuple[str, ...], na
         whole = known.size is None or count is None or add(known.size, target.offset, -1) == count
         contents = _copied_contents(machine, source)
         if not whole or target.offset != ZERO:
-            contents = _merged(known.contents, contents)
+            contents = _merged(machine, known, contents, target.offset, count)
         machine.heap[target.allocation] = replace(known, contents=contents)
     elif isinstance(target, Lvalue) and isinstance(machine.get(target), Polynomial):
         machine.assign(target, machine.unknown("value", "computed"))
+    elif not isinstance(target, Lvalue):
+        _written_somewhere(machine)
     return ZERO
 
 
 def _copied_contents(machine: Machine, source: Value) -> Contents:
     contents = machine.contents(source)
     # A host array that the program fills in a way that is not seen here.
-    return replace(contents, kind="any") if contents.kind != "none" else Contents("unseen")
+    return replace(contents, kind="any", begin=None) if contents.kind != "none" else Contents("unseen")
 
 
-def _merged(before: Contents, copied: Contents) -> Contents:
-    return Contents("some") if before.kind in ("none", "some") else Contents("any")
+def _merged(
+    machine: Machine, known: Allocation, written: Contents, offset: Polynomial, count: Polynomial | None
+) -> Contents:
+    """Return the contents of memory of which ``count`` bytes from ``offset`` are written."""
+    before = known.contents
+    if before.kind not in ("none", "some"):
+        return Contents("any")
+    first = ZERO if before.kind == "none" else before.begin
+    if count is None or first is None or first != offset or machine.repeated:
+        return Contents("some")
+    end = add(offset, count)
+    if end == known.size:
+        return Contents("any")
+    return replace(written, kind="some", begin=end) if first == ZERO else Contents("some", begin=end)
+
+
+def _written_somewhere(machine: Machine) -> None:
+    """Forget which bytes are not written yet: those at an address that is not known may be any."""
+    for allocation, known in machine.heap.items():
+        if known.contents.begin is not None:
+            machine.heap[allocation] = replace(known, contents=replace(known.contents, begin=None))
 
 
 def _memcpy_2d(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -147,8 +169,10 @@ def _memset(machine: Machine, values: list[Value], template: tuple[str, ...], na
         zero = value is not None and value.constant == 0
         contents = Contents("any", ZERO, ONE) if zero else Contents("any")
         if known.size is not None and count is not None and add(known.size, values[0].offset, -1) != count:
-            contents = _merged(known.contents, contents)
+            contents = _merged(machine, known, contents, values[0].offset, count)
         machine.heap[values[0].allocation] = replace(known, contents=contents)
+    elif len(values) >= 3 and not isinstance(values[0], Lvalue):
+        _written_somewhere(machine)
     return values[0] if values and name.endswith("memset") and not name.startswith("cuda") else ZERO
 
 
