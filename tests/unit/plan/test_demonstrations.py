@@ -33,6 +33,35 @@ int main() {
     count<<<(n + 255) / 256, 256>>>(values, counters, n);
 }
 """
+# The next tile is loaded ahead, also after the last one: its value is used only if there is one more.
+AHEAD = """
+__global__ void sums(const float* x, float* y, int tiles) {
+    __shared__ float held[2][32];
+    int t = threadIdx.x, stage = 0;
+    held[0][t] = x[t];
+    __syncwarp();
+    float sum = 0.0f, value = held[0][31 - t];
+    int tile = 0;
+    do {
+        ++tile;
+        if (tile < tiles) held[stage ^ 1][t] = x[32 * tile + t];
+        __syncwarp();
+        sum += value;
+        value = held[stage ^ 1][31 - t];
+        __syncwarp();
+        stage ^= 1;
+    } while (tile < tiles);
+    y[t] = sumEND;
+}
+int main(int argc, char** argv) {
+    int tiles = 1;
+    float *x, *y;
+    cudaMalloc(&x, tiles * 32 * sizeof(float));
+    cudaMalloc(&y, 32 * sizeof(float));
+    cudaMemset(x, 0, tiles * 32 * sizeof(float));
+    sums<<<1, 32>>>(x, y, tiles);
+}
+"""
 
 
 def _checked(source: Path) -> tuple[set[tuple[str, int]], KernelReport]:
@@ -74,3 +103,11 @@ def test_which_bytes_the_host_has_not_written(tmp_path: Path, fill: str, unwritt
     found, report = _checked(program)
     assert {rule for rule, _ in found} == ({"memory/uninitialized-read"} if unwritten else set())
     assert report.status == ("failed" if unwritten else "unreferenced")
+
+
+@pytest.mark.parametrize("end", ["", " + (tiles == 1 ? fmaxf(value, 0.0f) : 0.0f)"], ids=["discarded", "used"])
+def test_a_value_read_ahead_and_discarded_is_no_error(tmp_path: Path, end: str) -> None:
+    program = tmp_path / "sums.cu"
+    program.write_text(AHEAD.replace("END", end))
+    found, _ = _checked(program)
+    assert {rule for rule, _ in found} == ({"memory/uninitialized-read"} if end else set())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.causes.consequences import RACE, CauseAnalysis, is_race
+from gpuemu_lsp.engine.check.causes.discarded_reads import as_discarded, discarded_reads
 from gpuemu_lsp.engine.check.finding_placer import OTHER_ACCESS
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
@@ -40,8 +41,11 @@ def attributed(
     for finding in independent:
         store = _racing_store(analysis, finding, found)
         (alone if store is None else following[store]).append(finding)
+    discarded = [] if mismatches else discarded_reads(analysis)
     for number, (event, finding) in enumerate(found):
-        if event not in late:
+        if event in discarded:
+            yield as_discarded(finding)
+        elif event not in late:
             yield replace(finding, consequences=tuple(following[number]))
     yield from alone
 

@@ -75,20 +75,21 @@ class CauseAnalysis:
         return [event for event in self.causes if event.rule == UNINITIALIZED]
 
     @property
-    def _repeatable(self) -> bool:
+    def is_repeatable(self) -> bool:
+        """Whether the launch is short enough to run again with something changed."""
         return self.outcome.steps <= _MOST_STEPS and self.runner.executor.name == "emulator"
 
     @cached_property
     def _with_barriers(self) -> list[Outcome]:
-        return list(with_barriers(self.runner, self.case, self.races)) if self.races and self._repeatable else []
+        return list(with_barriers(self.runner, self.case, self.races)) if self.races and self.is_repeatable else []
 
     @cached_property
     def _descending(self) -> list[Outcome]:
-        return list(in_descending_order(self.runner, self.case)) if self.races and self._repeatable else []
+        return list(in_descending_order(self.runner, self.case)) if self.races and self.is_repeatable else []
 
     @cached_property
     def _other_contents(self) -> list[Outcome]:
-        return list(with_other_contents(self.runner, self.case)) if self.reads and self._repeatable else []
+        return list(with_other_contents(self.runner, self.case)) if self.reads and self.is_repeatable else []
 
     def is_late(self, read: Event) -> bool:
         """Return whether memory is initialised, only too late: with a barrier, or in another order, none is missing."""
