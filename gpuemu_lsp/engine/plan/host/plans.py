@@ -20,7 +20,6 @@ from gpuemu_lsp.engine.plan.host.reading import (
 )
 from gpuemu_lsp.engine.plan.host.symbolic import (
     TooComplexError,
-    substitute,
     symbols,
 )
 from gpuemu_lsp.engine.plan.host.values import (
