@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.plan.model import PlanResult
 
 INSTANCES = """
 #include <stdio.h>
@@ -125,3 +127,14 @@ def test_a_correct_program_has_no_error(tmp_path: Path, text: str) -> None:
     events = [event for request in requests for event in check_kernel(request)]
     assert [one for one in events if isinstance(one, Finding) and one.severity is Severity.ERROR] == []
     assert sum(isinstance(one, KernelReport) for one in events) == len(requests) >= 1
+
+
+def test_a_grid_that_divides_by_zero_for_the_usual_size_is_read(bare: Callable[[str], PlanResult]) -> None:
+    """The usual value of an unknown number is 1,024."""
+    result = bare(
+        """__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
+void f(float* x, int n, int m) { k<<<n / (m - 1024), 32>>>(x, n); }
+"""
+    )
+    (plan,) = result.plans
+    assert [str(one) for one in plan.grid] == ["((n) // (m - 1024))"]

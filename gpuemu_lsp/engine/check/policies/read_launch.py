@@ -32,6 +32,8 @@ _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
 _VALUE_RULES = frozenset({"sync/hang", "sync/trap", "sync/deadlock"})
 _NO_PARAMETER = -1
 _WARP = 32
+_MOST_NAMED = 3
+"""Parameters that a message names: a struct may have hundreds of members."""
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -240,8 +242,10 @@ def independent_of_values(launch: Request, plan: Plan) -> dict[tuple[Location, i
 
 
 def _depends_on_values(finding: Finding, launch: ReadLaunch) -> Finding:
-    unseen = ", ".join(f"'{name}'" for name in sorted(launch.unseen))
-    message = f"{finding.message}; the program does not show the values of {unseen}, which were assumed"
+    names = sorted(launch.unseen)
+    unseen = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    message = f"{finding.message}; the program does not show the values of {unseen}{more}, which were assumed"
     return replace(finding, severity=Severity.INFORMATION, message=message)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, TooComplexError, number, substitute, symbols
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth
 from gpuemu_lsp.engine.plan.types import element_type
 
@@ -64,8 +64,8 @@ def _slack(one: ReadHostLaunch) -> int:
     values = {name: number(max(known.values, default=_USUAL)) for name, known in one.run.symbols.items()}
     used = {value.allocation for value in launch.arguments if isinstance(value, Pointer)}
     sizes = [launch.memory[key].size for key in used if key is not None and key in launch.memory]
-    bytes_ = sum((substitute(size, values).constant or 0) for size in sizes if size is not None)
-    extents = [substitute(one, values).constant or 1 for one in (*launch.grid, *launch.block) if one is not None]
+    bytes_ = sum(_evaluated(size, values) or 0 for size in sizes if size is not None)
+    extents = [_evaluated(one, values) or 1 for one in (*launch.grid, *launch.block) if one is not None]
     return (bytes_ // max(math.prod(extents), 1)).bit_length()
 
 
@@ -89,5 +89,13 @@ def _holds(condition: Truth, values: Mapping[str, Polynomial]) -> bool | None:
         return decided if decided in parts else None if None in parts else not decided
     if condition.left is None or condition.right is None or condition.operator not in _COMPARISONS:
         return None
-    left, right = substitute(condition.left, values).constant, substitute(condition.right, values).constant
+    left, right = _evaluated(condition.left, values), _evaluated(condition.right, values)
     return None if left is None or right is None else _COMPARISONS[condition.operator](left, right)
+
+
+def _evaluated(value: Polynomial, values: Mapping[str, Polynomial]) -> int | None:
+    """Return the value for some sizes; None if others decide it, or if it divides by zero for these."""
+    try:
+        return substitute(value, values).constant
+    except TooComplexError:
+        return None
