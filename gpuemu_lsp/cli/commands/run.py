@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 from gpuemu_lsp.cli.commands.nvcc import nvcc
 from gpuemu_lsp.engine.jobs.run import fingerprinted
@@ -19,6 +21,7 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.runtime.findings import has_errors
+from gpuemu_lsp.engine.runtime.processes import temporary_folder
 from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 
@@ -40,7 +43,7 @@ def run(
     """
     sources = [word for word in words if word.endswith((".cu", ".cpp", ".cc"))]
     sources = list(words[: len(sources)]) if words[0] in sources else []
-    with tempfile.TemporaryDirectory(prefix="gpuemu-run-") as folder:
+    with _ended_as_by_an_interrupt(), temporary_folder("gpuemu-run-") as folder:
         program = Path(words[0])
         if sources:
             program = Path(folder) / program.stem
@@ -62,6 +65,24 @@ def run(
             print(f"gpuemu: {program}: {error.strerror}", file=sys.stderr)
             return EXIT_USAGE
     return _report(result, form, output)
+
+
+@contextlib.contextmanager
+def _ended_as_by_an_interrupt() -> Iterator[None]:
+    """Make SIGTERM, and the SIGHUP of a terminal that is closed, interrupts for the body, as Ctrl-C is."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            before[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _recording_path(sources: Sequence[str], program: Path) -> Path:

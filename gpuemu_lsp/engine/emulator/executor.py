@@ -109,9 +109,12 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
     scheduler = Scheduler(prepared, clocks, versions)
+    runtime.on_interrupt = scheduler.stop
     ready = time.perf_counter()
     try:
         report = scheduler.run()
+        if runtime.interrupted:
+            raise KeyboardInterrupt
         proxy.report_to(report)
         textures.report_to(report)
     except AssumptionError as error:

@@ -30,6 +30,9 @@ SIZE = 64 << 30
 _ALIGNMENT = 256
 _GAP = 4096
 _FIRST = 16 << 20
+_REFUSED = 4
+"""Place of a word in the library's header, which is in front of the first allocation."""
+
 _MAX_FREED = 64 << 20
 
 
@@ -117,6 +120,11 @@ class DeviceMemory:
     def live(self) -> tuple[DeviceAllocation, ...]:
         """The allocations that have not been freed."""
         return tuple(one for one in self._allocations if one.live)
+
+    @property
+    def refused_process(self) -> bool:
+        """Whether a process other than the one that has the connection made a CUDA call."""
+        return bool(self._bytes[_REFUSED : _REFUSED + 4].any())
 
     def allocate(
         self, size: int, site: CallSite | None, limit: int, kind: MemoryKind = MemoryKind.DEVICE

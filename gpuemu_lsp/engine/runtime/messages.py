@@ -87,7 +87,10 @@ def receive(connection: socket) -> Iterator[Message]:
             operation, size = _HEADER.unpack(header)
             if operation not in set(RuntimeCall) or size > _MAX_BODY:
                 raise MessageError(f"operation {operation} with {size} bytes is not one of the runtime library")
-            yield Message(RuntimeCall(operation), stream.read(size))
+            body = stream.read(size)
+            if len(body) < size:
+                return  # it ended while it wrote
+            yield Message(RuntimeCall(operation), body)
 
 
 def reply(connection: socket, *words: int) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import os
+import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE
 from gpuemu_lsp.engine.runtime.messages import MessageError, receive, reply
+from gpuemu_lsp.engine.runtime.processes import SupervisedProgram
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.service import RuntimeService
 from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library
@@ -21,6 +26,9 @@ from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 
 DEVICE_BYTES = 4 << 30
 """Memory of the emulated device: ``cudaMalloc`` beyond it fails."""
+
+_NOTICE_SECONDS = 0.5
+"""Time after the program's end in which a launch may end by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,41 +85,93 @@ def run_program(
     service = RuntimeService(str(Path(command[0]).resolve()), limits.launch_seconds, limits.device_bytes, recorder)
     ours, theirs = socket.socketpair()
     problem: str | None = None
-    status = 128 + 9
+    child: SupervisedProgram | None = None
+    waiting = _Waiting(ours)
     try:
         with ours:
-            with theirs:
-                shared = (theirs.fileno(), service.memory.descriptor)
-                settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}"
-                # A program that was not linked by us has no path to the library.
-                paths = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *libraries]
-                environment = {**os.environ, "GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
-                child = subprocess.Popen(command, env=environment, pass_fds=shared)
             try:
+                with theirs:
+                    shared = (theirs.fileno(), service.memory.descriptor)
+                    settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}"
+                    # A program that was not linked by us has no path to the library.
+                    paths = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *libraries]
+                    environment = {**os.environ, "GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
+                    child = SupervisedProgram(command, environment, shared, waiting.end)
                 deadline = started + limits.seconds
                 problem = _serve(service, ours, deadline, limits.seconds)
-                status = child.wait(max(deadline - time.monotonic(), 0.1) if problem is None else 0.1)
+                waiting.over()
+                if problem is None:
+                    child.wait(max(deadline - time.monotonic(), 0.1))
             except subprocess.TimeoutExpired:
-                problem = problem or _time_limit(limits.seconds)
+                problem = _time_limit(limits.seconds)
             except KeyboardInterrupt:
-                problem = "interrupted"
+                if child is None:
+                    raise
+                problem = "the program ended during a launch" if waiting.interrupted else "interrupted"
             finally:
-                if child.poll() is None:
-                    child.kill()
-                child.wait()
+                waiting.over()
+                if child is not None:
+                    child.end()
     finally:
         os.close(service.memory.descriptor)
+    assert child is not None
+    if problem is None and service.memory.refused_process:
+        problem = "a second process made CUDA calls, which were not carried out"
     service.end(leaks=leaks and problem is None)
+    status = child.status
+    code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
     return ProgramRun(
-        exit_status=status if status >= 0 else 128 - status,
+        exit_status=code if code >= 0 else 128 - code,
         launches=service.launches,
         completed=service.completed,
         repeated=service.repeated,
         seconds=time.monotonic() - started,
         findings=service.findings.all,
         problem=problem,
-        notes=service.notes,
+        notes=(*service.notes, *_end_notes(child)),
     )
+
+
+class _Waiting:
+    """The end of the program, for a thread that serves it: of its connection, and, soon after, of a launch.
+
+    A process that the program has left behind may have the connection too, and a launch may take long.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self.interrupted = False
+
+    def end(self) -> None:
+        """End the connection; interrupt the main thread until it notices."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        while not self._over.wait(_NOTICE_SECONDS):
+            with self._lock:
+                if self._over.is_set():
+                    return
+                self.interrupted = True
+                # It is lost if it comes while the emulator's code calls Python.
+                _thread.interrupt_main()
+
+    def over(self) -> None:
+        """Note that nothing is served any more."""
+        with self._lock:
+            self._over.set()
+
+
+def _end_notes(child: SupervisedProgram) -> tuple[str, ...]:
+    """Return what is to be said of how the program ended."""
+    notes = []
+    if child.status is not None and os.WIFSIGNALED(child.status):
+        number = os.WTERMSIG(child.status)
+        notes.append(f"the program was ended by signal {number} ({signal.strsignal(number)})")
+    if child.left:
+        processes = "1 process" if child.left == 1 else f"{child.left} processes"
+        notes.append(f"{processes} that the program left running {'was' if child.left == 1 else 'were'} ended")
+    return tuple(notes)
 
 
 def _serve(service: RuntimeService, connection: socket.socket, deadline: float, seconds: float) -> str | None:

@@ -57,7 +57,10 @@ class Heap:
 
 
 class DeviceRuntime:
-    """Serves the calls of device code; ``printed`` is the first ``max_printed`` bytes of their output."""
+    """Serves the calls of device code; ``printed`` is the first ``max_printed`` bytes of their output.
+
+    ``interrupted`` says that an interrupt came during a call, when ``on_interrupt`` was called.
+    """
 
     def __init__(self, arena: Arena, max_printed: int) -> None:
         self._arena = arena
@@ -68,6 +71,8 @@ class DeviceRuntime:
         self.heap: Heap | None = None
         self.bulk: Callable[[int, int, int, int], None] | None = None
         self.textures: Callable[[int, int, int, int], None] | None = None
+        self.interrupted = False
+        self.on_interrupt: Callable[[], None] = lambda: None
         self._function = CALLBACK(self._called)
 
     @property
@@ -81,6 +86,16 @@ class DeviceRuntime:
         return "".join(self._printed)
 
     def _called(self, context: int, site: int, mask: int, which: int) -> None:
+        if self.interrupted:
+            return
+        try:
+            self._serve(context, site, mask, which)
+        except KeyboardInterrupt:
+            # It cannot pass through generated code: the caller of that raises it again.
+            self.interrupted = True
+            self.on_interrupt()
+
+    def _serve(self, context: int, site: int, mask: int, which: int) -> None:
         if which & 0xFF >= TextureFault.NO_TEXTURE:
             assert self.textures is not None
             self.textures(context, site, mask, which)

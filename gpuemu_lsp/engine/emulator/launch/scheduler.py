@@ -133,6 +133,10 @@ class Scheduler:
         self._report.steps = self._steps()
         return self._report
 
+    def stop(self) -> None:
+        """End the launch when generated code returns next."""
+        self._deadline = 0.0
+
     def _after_blocks(self, done: int) -> None:
         """Continue in better code, if that pays, after ``done`` blocks."""
         # Between blocks no warp is suspended: the only point at which speculative code can be entered.

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -62,6 +63,26 @@ void transmit(const char* at, size_t size) {
     }
 }
 
+// The first words of device memory, where nothing is allocated: who has the connection, and whether others wanted it.
+struct Header {
+    std::atomic<pid_t> owner;
+    std::atomic<int32_t> refused;
+};
+
+[[noreturn]] void refuse() {
+    reinterpret_cast<Header*>(device_memory)->refused = 1;
+    give_up("CUDA calls of a second process, or of a forked one, are not supported: they are not carried out");
+}
+
+// Processes that were forked share one connection: only one of them may use it, until it has ended.
+void claim() {
+    Header* header = reinterpret_cast<Header*>(device_memory);
+    pid_t other = 0;
+    while (!header->owner.compare_exchange_strong(other, getpid()))
+        if (other == getpid()) break;
+        else if (kill(other, 0) == 0) refuse();
+}
+
 void checked() {
     if (unchecked_launch) Message(CHECKED).call();
     unchecked_launch = false;
@@ -72,7 +93,7 @@ void checked() {
 void connect_once() {
     if (connection >= 0) {
         // CUDA does not work in a process that was forked after its first call either.
-        if (getpid() != owner) give_up("CUDA calls in a forked process are not supported, as on a GPU");
+        if (getpid() != owner) refuse();
         return;
     }
     const char* settings = getenv("GPUEMU_RUNTIME");
@@ -86,6 +107,7 @@ void connect_once() {
     device_memory = static_cast<char*>(mapped);
     device_bytes = size;
     owner = getpid();
+    claim();
 }
 
 Message::Message(Operation operation) : bytes_(8) { memcpy(&bytes_[0], &operation, 4); }

@@ -127,13 +127,17 @@ API cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool
     return allocate(pointer, size, DEVICE);
 }
 API cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
+    size_t size;
     *pitch = (width + PITCH - 1) / PITCH * PITCH;
-    return allocate(pointer, *pitch * height, DEVICE);
+    if (*pitch < width || __builtin_mul_overflow(*pitch, height, &size)) return result(cudaErrorMemoryAllocation);
+    return allocate(pointer, size, DEVICE);
 }
 API cudaError_t cudaMalloc3D(cudaPitchedPtr* pointer, cudaExtent extent) {
     pointer->xsize = extent.width;
     pointer->ysize = extent.height;
-    return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width, extent.height * extent.depth);
+    size_t rows;
+    if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return result(cudaErrorMemoryAllocation);
+    return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width, rows);
 }
 API cudaError_t cudaFree(void* pointer) { return release(pointer, false); }
 API cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return release(pointer, false); }

@@ -7,14 +7,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpuemu_lsp.engine.cache_folder import cache_root
+from gpuemu_lsp.engine.runtime.processes import end_all, run_supervised, temporary_folder
 from gpuemu_lsp.engine.runtime.toolchain.wheels import SHIM, ProgramBuildError, nvcc_folder
 
 LIBRARY = "gpuemu_runtime"
@@ -57,13 +56,18 @@ def runtime_library() -> Path:
     if compiler is None:
         raise ProgramBuildError("there is no C++ compiler: install g++, which nvcc needs too")
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+    with temporary_folder("building-", folder) as temporary:
         for name, text in parts.items():
             Path(temporary, name).write_text(text)
         options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", f"-I{include}", f"-I{SHIM / 'include'}"]
         sources = [Path(temporary, name) for name in parts if name.endswith(".cpp")]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda source: _compile([compiler, *options, "-c", str(source)], temporary), sources))
+            try:
+                list(pool.map(lambda one: _compile([compiler, *options, "-c", str(one)], temporary), sources))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                end_all()
+                raise
         built = Path(temporary) / library.name
         objects = [str(source.with_suffix(".o")) for source in sources]
         _compile([compiler, "-shared", *objects, "-o", str(built), "-ldl"], temporary)
@@ -73,7 +77,7 @@ def runtime_library() -> Path:
 
 
 def _compile(command: Sequence[str], folder: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_supervised(command, capture=True, folder=folder, environment={"TMPDIR": folder})
     if done.returncode:
         raise ProgramBuildError(f"the runtime library does not compile with {command[0]}:\n{done.stderr.strip()}")
 

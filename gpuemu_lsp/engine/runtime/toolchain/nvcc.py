@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuemu_lsp.engine.runtime.processes import run_supervised, temporary_folder
 from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY, runtime_library, toolkit_folder
 from gpuemu_lsp.engine.runtime.toolchain.separate_compilation import (
     compile_options,
@@ -61,27 +61,31 @@ def run_nvcc(arguments: Sequence[str]) -> int:
     words = expanded(arguments)
     if _VERBOSE.intersection(words):
         return _verbose(nvcc_command(words))
+    with temporary_folder("gpuemu-nvcc-") as folder:
+        return _run_nvcc(words, folder)
+
+
+def _run_nvcc(words: list[str], folder: str) -> int:
     if _DEVICE_LINK.intersection(words):
         # Device code is linked when the program runs: what is needed here is the registration of each object.
-        return _compiled(registration(words), output_of(words) or "a_dlink.o")
+        return _compiled(registration(words), output_of(words) or "a_dlink.o", folder)
     if _NO_LINK.intersection(words):
-        return _run(nvcc_command(words))
-    with tempfile.TemporaryDirectory(prefix="gpuemu-nvcc-") as folder:
-        if is_relocatable(words):
-            options = compile_options(words)
-            for place in sources_in(words):
-                compiled = str(Path(folder, f"{place}.o"))
-                status = _run(nvcc_command([*options, "-dc", words[place], "-o", compiled]))
-                if status:
-                    return status
-                words[place] = compiled
-        functions = registration(words)
-        if functions:
-            words.append(str(Path(folder, "registration.o")))
-            status = _compiled(functions, words[-1])
+        return _run(nvcc_command(words), folder)
+    if is_relocatable(words):
+        options = compile_options(words)
+        for place in sources_in(words):
+            compiled = str(Path(folder, f"{place}.o"))
+            status = _run(nvcc_command([*options, "-dc", words[place], "-o", compiled]), folder)
             if status:
                 return status
-        return _run(nvcc_command(words))
+            words[place] = compiled
+    functions = registration(words)
+    if functions:
+        words.append(str(Path(folder, "registration.o")))
+        status = _compiled(functions, words[-1], folder)
+        if status:
+            return status
+    return _run(nvcc_command(words), folder)
 
 
 def nvcc_command(arguments: Sequence[str], architecture: str = "80") -> list[str]:
@@ -110,8 +114,9 @@ def nvcc_command(arguments: Sequence[str], architecture: str = "80") -> list[str
     return command
 
 
-def _run(command: Sequence[str]) -> int:
-    return subprocess.run(command, check=False).returncode
+def _run(command: Sequence[str], folder: str) -> int:
+    """Run nvcc, whose temporary files are in ``folder``: nothing removes them if it is killed."""
+    return run_supervised(command, environment={"TMPDIR": folder}).returncode
 
 
 def _verbose(command: Sequence[str]) -> int:
@@ -122,7 +127,7 @@ def _verbose(command: Sequence[str]) -> int:
     return done.returncode
 
 
-def _compiled(source: str, target: str) -> int:
+def _compiled(source: str, target: str, folder: str) -> int:
     """Compile a C source with the compiler that nvcc uses for the host."""
     command = ["gcc", "-x", "c", "-fPIC", "-c", "-o", target, "-"]
-    return subprocess.run(command, input=source, text=True, check=False).returncode
+    return run_supervised(command, source=source, environment={"TMPDIR": folder}).returncode

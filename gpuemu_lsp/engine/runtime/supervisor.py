@@ -1,0 +1,142 @@
+"""A script that runs a command and ends every process that descends from it.
+
+It ends them when the command has ended, when it receives SIGTERM, and when the process that started it is gone, however
+that one was killed; then it also removes that one's temporary folders. It uses the standard library only, and runs with
+``python -I -S``. Its arguments are the process that starts it, a descriptor for its reports, or -1, the number of
+folders, these folders, and the command. A report is a line: ``error ERRNO`` if the command cannot be started, ``ended
+STATUS`` (of ``wait``) when it ends, and ``left COUNT`` for the processes that it left running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_POLL_SECONDS = 0.2
+_GRACE_SECONDS = 1.0
+"""Time for processes that the command has left behind to end by themselves."""
+_NOT_STARTED = 127
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return its exit status as a shell shows it."""
+    parent, report, folders = int(arguments[0]), int(arguments[1]), int(arguments[2])
+    temporary, command = arguments[3 : 3 + folders], arguments[3 + folders :]
+    # The signals of the terminal go to the command as well, and what it does with them is its own matter.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _blocked())
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
+    if report >= 0:
+        os.set_inheritable(report, False)
+        _limit_memory()
+    try:
+        child = os.posix_spawnp(
+            command[0], command, os.environ, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ)
+        )
+    except OSError as error:
+        _report(report, f"error {error.errno}")
+        return _NOT_STARTED
+    status = _wait(child, parent)
+    if status is None:
+        _end_descendants()
+        if os.getppid() != parent:
+            _remove(temporary)
+        return 128 + signal.SIGKILL
+    _report(report, f"ended {status}")
+    _report(report, f"left {_end_left()}")
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _blocked() -> tuple[signal.Signals, ...]:
+    return signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD
+
+
+def _wait(child: int, parent: int) -> int | None:
+    """Return the status with which the command ends, None if it is to be ended."""
+    while os.getppid() == parent:
+        received = signal.sigtimedwait((signal.SIGCHLD, signal.SIGTERM), _POLL_SECONDS)
+        if received is not None and received.si_signo == signal.SIGTERM:
+            return None
+        for pid, status in _reaped():
+            if pid == child:
+                return status
+    return None
+
+
+def _reaped() -> list[tuple[int, int]]:
+    found = []
+    with contextlib.suppress(ChildProcessError):
+        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+            found.append(one)
+    return found
+
+
+def _children() -> list[int]:
+    """Return our children; those of a process that has ended are among them, as this process is a subreaper."""
+    own, found = os.getpid(), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                if int(fields[1]) == own and fields[0] != b"Z":
+                    found.append(int(entry.name))
+    return found
+
+
+def _end_left() -> int:
+    """Wait for what the command has left behind, then end it; return the number of processes that were ended."""
+    until = time.monotonic() + _GRACE_SECONDS
+    while _children() and time.monotonic() < until:
+        received = signal.sigtimedwait((signal.SIGCHLD, signal.SIGTERM), _POLL_SECONDS)
+        _reaped()
+        if received is not None and received.si_signo == signal.SIGTERM:
+            break
+    return _end_descendants()
+
+
+def _end_descendants() -> int:
+    """End all descendants, generation by generation; return their number."""
+    count = 0
+    while children := _children():
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        count += len(children)
+        for child in children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
+    _reaped()
+    return count
+
+
+def _limit_memory() -> None:
+    """Make allocations beyond the memory of the machine fail in the command, instead of exhausting the machine."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = physical if most == resource.RLIM_INFINITY else min(physical, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+
+
+def _remove(folders: list[str]) -> None:
+    if folders:
+        import shutil
+
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _report(descriptor: int, line: str) -> None:
+    if descriptor >= 0:
+        with contextlib.suppress(OSError):
+            os.write(descriptor, f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+// What a program may do besides kernels, by its argument.
+#include <cuda_runtime.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+__global__ void add(int* x) { atomicAdd(x, 1); }
+__global__ void spin(int* x) {
+    while (*(volatile int*)x >= 0) {}
+}
+__global__ void say() {
+    for (int i = 0; i < 1000000; i++) printf("%d\n", i);
+}
+
+static cudaError_t use() {
+    int* x;
+    if (cudaMalloc(&x, 4) != cudaSuccess) return cudaGetLastError();
+    cudaMemset(x, 0, 4);
+    add<<<1, 32>>>(x);
+    return cudaDeviceSynchronize();
+}
+
+static void announce() {
+    puts("ready");
+    fflush(stdout);
+}
+
+int main(int, char** arguments) {
+    std::string what = arguments[1];
+    if (what == "fork-before") {
+        pid_t child = fork();
+        use();
+        if (child) waitpid(child, nullptr, 0);
+        return 0;
+    }
+    use();
+    if (what == "fork-after" || what == "fork-host") {
+        pid_t child = fork();
+        if (!child) _exit(what == "fork-after" ? int(use()) : 3);
+        int status;
+        waitpid(child, &status, 0);
+        return WEXITSTATUS(status);
+    }
+    if (what == "daemon" && !fork())
+        for (;;) pause();
+    if (what == "crash") abort();
+    if (what == "exit") {
+        std::vector<std::thread> others;
+        for (int i = 0; i < 3; i++) others.emplace_back([] { for (;;) use(); });
+        use();
+        exit(5);
+    }
+    if (what == "print") {
+        std::vector<char> line(1 << 20, 'x');
+        for (int i = 0; i < 1024; i++) fwrite(line.data(), 1, line.size(), stdout);
+    }
+    if (what == "malloc") {
+        volatile char* memory = static_cast<char*>(malloc(64ull << 30));
+        return memory ? 1 : 4;
+    }
+    void* big;
+    size_t pitch;
+    if (what == "cudaMalloc") return cudaMalloc(&big, 64ull << 30);
+    if (what == "cudaMallocPitch") return cudaMallocPitch(&big, &pitch, size_t(-1), 2);
+    int* x;
+    cudaMalloc(&x, 64 << 20);
+    cudaMemset(x, 0, 64 << 20);
+    if (what == "launch") {
+        announce();
+        spin<<<1, 1>>>(x);
+    }
+    if (what == "say") {
+        announce();
+        say<<<1, 32>>>();
+    }
+    if (what == "copy") {
+        std::vector<char> host(64 << 20);
+        announce();
+        for (;;) cudaMemcpy(host.data(), x, host.size(), cudaMemcpyDeviceToHost);
+    }
+    return 0;
+}

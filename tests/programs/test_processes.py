@@ -1,0 +1,119 @@
+"""Programs that fork, exit early, print or allocate much, and runs of which a part is killed: nothing stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.runtime.toolchain.nvcc import run_nvcc
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
+from tests.support.processes import alive, descendants
+
+GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")
+SOURCE = Path(__file__).with_name("processes.cu")
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        nvcc_folder()
+    except ProgramBuildError as error:
+        if os.environ.get("GPUEMU_REQUIRE_PROGRAMS"):
+            raise
+        pytest.skip(str(error))
+    path = tmp_path_factory.mktemp("program") / "processes"
+    assert run_nvcc(["-o", str(path), str(SOURCE)]) == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "said"),
+    [
+        ("fork-before", 2, "a second process made CUDA calls, which were not carried out"),
+        ("fork-after", 2, "a second process made CUDA calls, which were not carried out"),
+        ("fork-host", 3, "checked 1 of 1 launch; exit status 3"),
+        ("daemon", 0, "1 process that the program left running was ended"),
+        ("crash", 134, "the program was ended by signal 6"),
+        ("exit", 5, "exit status 5"),
+        ("malloc", 4, "exit status 4"),
+        ("cudaMalloc", 2, "an allocation of 68,719,476,736 bytes failed: the emulated device has 4 GiB"),
+        ("cudaMallocPitch", 2, "exit status 2"),
+    ],
+)
+def test_what_a_program_does_has_its_named_result(program: Path, what: str, status: int, said: str) -> None:
+    done = subprocess.run([*GPUEMU, "run", str(program), what], capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_may_print_a_gigabyte(program: Path) -> None:
+    process = subprocess.Popen([*GPUEMU, "run", str(program), "print"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    count = 0
+    while chunk := process.stdout.read(1 << 20):
+        count += len(chunk)
+    assert (count, process.wait()) == (1 << 30, 0), process.stderr.read()
+
+
+def in_terminal(command: list[str], environment: dict[str, str]) -> tuple[int, int]:
+    """Start a command in a terminal of its own; return the process and the other end of the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(command[0], command, environment)
+    return pid, terminal
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def named(pid: int, name: str) -> bool:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return Path(os.fsdecode(words[0])).name == name
+    return False
+
+
+@pytest.mark.parametrize("victim", ["program", "gpuemu", "terminal"])
+@pytest.mark.parametrize("phase", ["build", "launch", "say", "copy"])
+def test_nothing_is_left_when_a_part_is_killed(program: Path, tmp_path: Path, phase: str, victim: str) -> None:
+    target = str(SOURCE) if phase == "build" else str(program)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    pid, terminal = in_terminal([*GPUEMU, "run", target, phase], {**os.environ, "TMPDIR": str(temporary)})
+    try:
+        running = "nvcc" if phase == "build" else "processes"
+        wait_for(lambda: any(named(one, running) for one in descendants(pid)))
+        if phase != "build":
+            written = b""
+            while b"ready" not in written:
+                written += os.read(terminal, 1 << 16)
+        everything = descendants(pid)
+        if victim == "gpuemu":
+            os.kill(pid, signal.SIGKILL)
+        elif victim == "program":
+            os.kill(next(one for one in everything if named(one, running)), signal.SIGKILL)
+        else:
+            os.close(terminal)
+        os.waitpid(pid, 0)
+        wait_for(lambda: not alive(everything - {pid}))
+        wait_for(lambda: not list(temporary.iterdir()))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        if victim != "terminal":
+            os.close(terminal)
