@@ -20,7 +20,7 @@ from tests.support.processes import alive, descendants
 
 GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")
 SOURCE = Path(__file__).with_name("processes.cu")
-PATIENCE = 60.0
+PATIENCE = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,17 @@ def in_terminal(command: list[str], environment: dict[str, str]) -> tuple[int, i
     return pid, terminal
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool], left: Callable[[], object] = lambda: None) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, left()
         time.sleep(0.02)
+
+
+def state(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text() + Path(f"/proc/{pid}/stat").read_text()
+    return ""
 
 
 def named(pid: int, name: str) -> bool:
@@ -110,7 +116,7 @@ def test_nothing_is_left_when_a_part_is_killed(program: Path, tmp_path: Path, ph
         else:
             os.close(terminal)
         os.waitpid(pid, 0)
-        wait_for(lambda: not alive(everything - {pid}))
+        wait_for(lambda: not alive(everything - {pid}), lambda: [state(one) for one in everything - {pid}])
         wait_for(lambda: not list(temporary.iterdir()))
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -48,8 +48,10 @@ def main(arguments: list[str]) -> int:
         if os.getppid() != parent:
             _remove(temporary)
         return 128 + signal.SIGKILL
-    _report(report, f"ended {status}")
+    heard = _report(report, f"ended {status}")
     _report(report, f"left {_end_left()}")
+    if not heard or _parent_is_gone(parent, status):
+        _remove(temporary)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
@@ -132,10 +134,23 @@ def _remove(folders: list[str]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _report(descriptor: int, line: str) -> None:
-    if descriptor >= 0:
-        with contextlib.suppress(OSError):
+def _parent_is_gone(parent: int, status: int) -> bool:
+    """Return whether our parent has ended; SIGHUP reaches the command a little before that of a session's leader."""
+    until = time.monotonic() + _GRACE_SECONDS
+    hung_up = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGHUP
+    while hung_up and os.getppid() == parent and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+    return os.getppid() != parent
+
+
+def _report(descriptor: int, line: str) -> bool:
+    """Write a report; return whether there is a reader for it."""
+    try:
+        if descriptor >= 0:
             os.write(descriptor, f"{line}\n".encode())
+    except BrokenPipeError:
+        return False
+    return True
 
 
 if __name__ == "__main__":
