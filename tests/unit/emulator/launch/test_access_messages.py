@@ -27,6 +27,8 @@ TILE = Region("tile", "shared", 0, 512)
         (TILE, 512, 4, "read of tile[128] at byte 512 is out of bounds: tile has 128 elements"),
         (Region("shared memory", "shared", 0, 64), 64, 4,
          "read of 4 bytes at byte 64 of shared memory is out of bounds: shared memory has 64 bytes"),
+        (X, 4 * (1 << 31), 4, "read of x[2147483648] is out of bounds: x has 2 elements"),
+        (X, -(1 << 47), 4, "read of 4 bytes is out of bounds: the address is in no buffer"),
         (None, None, 4, "read of 4 bytes is out of bounds: the address is in no buffer"),
     ],
 )  # fmt: skip
