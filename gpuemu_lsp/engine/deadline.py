@@ -9,6 +9,10 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from gpuemu_lsp.engine.time_limit import TimeLimit
+
+IMPORT_SECONDS = 60.0
+"""Limit of the import of a user's module: packages such as PyTorch take several seconds, and more from a cold disk."""
 _RETRY_SECONDS = 0.01
 """Delay of an interruption that arrives in a finaliser, or in a callback whose exceptions Python discards."""
 
@@ -21,7 +25,8 @@ class DeadlineError(BaseException):
 def deadline(seconds: float) -> Iterator[None]:
     """Raise :class:`DeadlineError` in the body after ``seconds``, and again every second while it continues.
 
-    It interrupts Python code; a native function that does not return is ended by the worker pool's own time limit.
+    Time in which the thread waits for a processor does not count. It interrupts Python code; a native function that
+    does not return is ended by the worker pool's own time limit.
     Deadlines do not nest. Outside of the main thread, to which signals are delivered, there is no limit.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -32,6 +37,10 @@ def deadline(seconds: float) -> Iterator[None]:
         if _in_finalizer(frame):
             signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS, 1.0)
             return
+        left = limit.left()
+        if left > 0:
+            signal.setitimer(signal.ITIMER_REAL, left, 1.0)
+            return
         raise DeadlineError(f"it did not return within {seconds:g} s")
 
     def discarded(unraisable: sys.UnraisableHookArgs) -> None:
@@ -41,6 +50,7 @@ def deadline(seconds: float) -> Iterator[None]:
         else:
             report(unraisable)
 
+    limit = TimeLimit(seconds)
     report = sys.unraisablehook
     sys.unraisablehook = discarded
     before = signal.signal(signal.SIGALRM, interrupt)

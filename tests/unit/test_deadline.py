@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 import weakref
@@ -62,3 +64,28 @@ def test_other_exceptions_in_a_finalizer_are_reported(monkeypatch: pytest.Monkey
     with deadline(60):
         FailingFinalizer()
     assert reported == ["of the finaliser"]
+
+
+def test_waiting_for_a_processor_does_not_count() -> None:
+    # Both run on one processor, on which another process of higher priority takes most of the time.
+    program = (
+        "import os, time; os.nice(19)\n"
+        "from gpuemu_lsp.engine.deadline import DeadlineError, deadline\n"
+        "started, spent = time.monotonic(), time.thread_time()\n"
+        "try:\n"
+        "    with deadline(0.3):\n"
+        "        while True: pass\n"
+        "except DeadlineError:\n"
+        "    print(time.monotonic() - started, time.thread_time() - spent)\n"
+    )
+    processor = str(min(os.sched_getaffinity(0)))
+    with subprocess.Popen(["taskset", "-c", processor, sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            done = subprocess.run(
+                ["taskset", "-c", processor, sys.executable, "-c", program], capture_output=True, text=True, check=True
+            )
+        finally:
+            other.kill()
+    passed, running = map(float, done.stdout.split())
+    assert running > 0.25
+    assert passed > 2 * running

@@ -40,6 +40,7 @@ from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import Subject
+from gpuemu_lsp.engine.time_limit import TimeLimit
 
 _UNREGISTERED_SECONDS = 10.0
 _UNREGISTERED_CASE_SECONDS = 3.0
@@ -206,7 +207,7 @@ def _check_plan(
     """Run the cases of one dtype."""
     seconds = request.options.seconds
     # Probing and translation count.
-    until = None if seconds is None else time.monotonic() + seconds / len(prepared.plans)
+    limit = None if seconds is None else TimeLimit(seconds / len(prepared.plans))
     if plan.inferred:
         yield Stage(plan.kernel, "probe")
         settled, findings = settle_shapes(request, prepared, plan, executor)
@@ -226,7 +227,7 @@ def _check_plan(
     largest = None
     for case, case_id in run.cases():
         # A time limit is set by the user; the first case always runs.
-        if until is not None and run.progress.count.run and time.monotonic() >= until:
+        if limit is not None and run.progress.count.run and limit.left() <= 0:
             totals.cut_short = True
             break
         passed = run.progress.count.passed

@@ -5,7 +5,6 @@ The optimiser removes dead stores and merges loads, and with them races and over
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from gpuemu_lsp.engine.check.model import FIRST_CASES, CheckRequest, Stage
@@ -16,6 +15,7 @@ from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.time_limit import TimeLimit
 
 _SHARE = 4
 """One case in four runs again, but no fewer than a check on save has."""
@@ -56,11 +56,11 @@ def _plan(
     known, run = optimized.reported_rules, unoptimized_run(optimized, prepared, artifact)
     planned = max(FIRST_CASES, options.most // _SHARE)
     seconds = _SECONDS if options.seconds is None else min(_SECONDS, options.seconds / _SHARE)
-    until = time.monotonic() + seconds / plans
+    limit = TimeLimit(seconds / plans)
     for done, (case, case_id) in enumerate(run.cases()):
         if done == planned:
             return
-        if done and time.monotonic() >= until:
+        if done and limit.left() <= 0:
             # A user who sets a time limit expects that cases are left out.
             if options.seconds is None:
                 yield _not_run(request, prepared, f"only {done} of {planned} cases ran within the time limit")

@@ -13,7 +13,6 @@ import os
 import select
 import signal
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Protocol
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.subjects.model import Subject
+from gpuemu_lsp.engine.time_limit import TimeLimit, run_delay
 
 _CHUNK = 1 << 16
 
@@ -52,9 +52,13 @@ class Ahead:
 
     def wait(self, step: str) -> None:
         """Wait until a step is finished, or the process has ended."""
-        ends = time.monotonic() + self.seconds
+        limit = TimeLimit(self.seconds)
+        delay = run_delay(self.pid)
         while self.pid and step not in self.done:
-            ready, _, _ = select.select([self.pipe], [], [], max(0.0, ends - time.monotonic()))
+            left = limit.left() + run_delay(self.pid) - delay
+            ready, _, _ = select.select([self.pipe], [], [], max(0.0, left))
+            if not ready and left > 0:
+                continue  # the process may have waited for a processor meanwhile
             received = os.read(self.pipe, _CHUNK) if ready else b""
             *lines, self._unread = (self._unread + received).split(b"\n")
             self.done.update(line.decode() for line in lines)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.deadline import DeadlineError, deadline
+from gpuemu_lsp.engine.deadline import IMPORT_SECONDS, DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.load import op_not_executed
@@ -24,9 +24,6 @@ from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.subjects.ops.planning import OpPlans
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
-
-_IMPORT_SECONDS = 60.0
-"""Limit of the import of an op: packages such as PyTorch take several seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
     from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
 
     try:
-        with deadline(max(seconds, _IMPORT_SECONDS)), recorded_files():
+        with deadline(max(seconds, IMPORT_SECONDS)), recorded_files():
             function = import_op(op, text if spec.source.endswith(".py") else None)
     except ModuleError as error:
         return OpPreparation((_import_failure(spec, error, name),), place)
@@ -77,7 +74,7 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
         key = spec.places.get("op") or spec.places.get("run") or spec.places.get("op_script") or name
         return OpPreparation((make("config/bad-value", f"{failure.message}.", key, kernel=spec.name),), place)
     except DeadlineError:
-        why = f"its import took longer than {max(seconds, _IMPORT_SECONDS):g} s"
+        why = f"its import took longer than {max(seconds, IMPORT_SECONDS):g} s"
         return OpPreparation((_not_executed(spec, why, name),), place)
     try:
         spec = with_schema(spec)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.compile.model import Artifact, Specialisation
-from gpuemu_lsp.engine.deadline import DeadlineError, deadline
+from gpuemu_lsp.engine.deadline import IMPORT_SECONDS, DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import PlanError
@@ -299,8 +299,9 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
     use_target(request.arch[0])
     failed: Finding | None = None
     module = None
+    seconds = max(request.seconds, IMPORT_SECONDS)
     try:
-        with deadline(request.seconds), recorded_files():
+        with deadline(seconds), recorded_files():
             # Of a file that is not written to be imported, such as a benchmark, only what the kernel needs is executed.
             module = import_module(spec.source, request.text, None if "name" in spec.places else entry)
     except ModuleError as error:
@@ -313,7 +314,7 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
             failed = make("compile/error", f"{file} cannot be imported: {error.message}", name, kernel=spec.name)
         failed = _on_line(failed, request, error.path, error.line)
     except DeadlineError:
-        failed = _not_executed(spec, f"the import of {file} took longer than {request.seconds:g} s. {_TESTS}", name)
+        failed = _not_executed(spec, f"the import of {file} took longer than {seconds:g} s. {_TESTS}", name)
     # A script that ends with statements that fail, such as those that need a GPU, has defined its kernels before.
     if module is None:
         assert failed is not None

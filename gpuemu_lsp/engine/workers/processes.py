@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.time_limit import run_delay
 from gpuemu_lsp.engine.workers import system
 from gpuemu_lsp.engine.workers.fork_server import MAX_CONTROL
 from gpuemu_lsp.engine.workers.frames import FrameReader, encode
@@ -95,6 +96,10 @@ class WorkerProcess:
     stage: str | None = None
     started: float = 0.0
     deadline: float | None = None
+    seconds: float | None = None
+    """Time limit of its job."""
+    delay: float = 0.0
+    """Its run delay when it was given the job."""
     retire: bool = False
     killed_at: float | None = None
     accepted: bool = False
@@ -121,9 +126,17 @@ class WorkerProcess:
         self.stage = self.output_at_timeout = None
         self.accepted = False
         self.started = now
+        self.seconds, self.delay = seconds, 0.0 if self.pid is None else run_delay(self.pid)
         self.deadline = None if seconds is None else now + seconds
         self.tail.clear()
         self.outgoing += encode({"function": job.function, "payload": job.payload})
+
+    def extend(self, now: float) -> bool:
+        """Extend the time limit of its job by the time for which it waited for a processor; False if it has passed."""
+        if self.pid is None or self.seconds is None:
+            return False
+        self.deadline = self.started + self.seconds + run_delay(self.pid) - self.delay
+        return self.deadline > now
 
     def flush(self) -> None:
         """Send as much as the socket accepts without blocking."""

@@ -182,6 +182,8 @@ class WorkerSet:
         """Request the stack of a worker whose time limit has passed; at the second call, end its job and kill it."""
         worker.tail.drain()
         if worker.output_at_timeout is None:
+            if worker.extend(now):
+                return
             worker.output_at_timeout = worker.tail.text()
             worker.tail.clear()
             worker.deadline = now + _TRACE_SECONDS

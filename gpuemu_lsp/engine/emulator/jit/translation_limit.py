@@ -12,13 +12,13 @@ import ctypes
 import os
 import select
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.emulator.jit.compile import compile_text
+from gpuemu_lsp.engine.time_limit import run_delay, scheduled_clock
 
 _CHILD_BYTES = 4 << 20
 """Length of a module's text, weighted by optimisation level, from which LLVM runs in a child process."""
@@ -48,7 +48,7 @@ class TranslationLimit:
             If it takes longer.
         """
         global _ends
-        started = time.monotonic()
+        started = scheduled_clock()
         seconds = share * self.seconds
         _ends = started + seconds
         try:
@@ -59,11 +59,11 @@ class TranslationLimit:
             raise TranslationTimeoutError("the analysis and the generation of LLVM IR") from None
         finally:
             _ends = None
-            self.seconds = max(0.0, self.seconds - (time.monotonic() - started))
+            self.seconds = max(0.0, self.seconds - (scheduled_clock() - started))
 
 
 _ends: float | None = None
-"""End of the translation that is in progress on the monotonic clock; None for no limit."""
+"""End of the translation that is in progress on :func:`scheduled_clock`; None for no limit."""
 
 
 def compile_within_limit(text: str, level: int) -> bytes:
@@ -93,13 +93,13 @@ def _in_child(function: Callable[[], bytes], ends: float) -> bytes:
         _serve(function, write, parent)
     os.close(write)
     try:
-        failed, result = _received(read, ends)
+        failed, result = _received(read, ends, pid)
     finally:
         os.kill(pid, signal.SIGKILL)  # without effect on a zombie
         os.waitpid(pid, 0)
         os.close(read)
     if armed:
-        signal.setitimer(signal.ITIMER_REAL, max(ends - time.monotonic(), 1e-3), interval)
+        signal.setitimer(signal.ITIMER_REAL, max(ends - scheduled_clock(), 1e-3), interval)
     if failed:
         raise RuntimeError(result.decode(errors="replace"))
     return result
@@ -122,15 +122,17 @@ def _serve(function: Callable[[], bytes], write: int, parent: int) -> NoReturn:
         os._exit(0)
 
 
-def _received(read: int, ends: float) -> tuple[bool, bytes]:
-    """Return whether the child process failed, and its result or error."""
+def _received(read: int, ends: float, pid: int) -> tuple[bool, bytes]:
+    """Return whether the child process ``pid`` failed, and its result or error."""
     data = bytearray()
     poll = select.poll()
     poll.register(read, select.POLLIN)
     while True:
-        left = ends - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1e3):
+        left = ends + run_delay(pid) - scheduled_clock()
+        if left <= 0:
             raise TranslationTimeoutError("LLVM")
+        if not poll.poll(left * 1e3):
+            continue  # the child may have waited for a processor meanwhile
         chunk = os.read(read, _CHUNK)
         if not chunk:
             break

@@ -58,6 +58,7 @@ spent on compilation. Either way the report names a loop: that of the warp that 
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from typing import Final
 
@@ -74,6 +75,7 @@ from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, YIELDS_PE
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchProfile, LaunchVersions
+from gpuemu_lsp.engine.time_limit import TimeLimit
 
 _PATIENCE: Final = 6
 """Times that a block may use up its yields before other blocks become resident with it."""
@@ -100,7 +102,7 @@ class Scheduler:
         self._started = time.monotonic()
         self._report = LaunchReport()
         self._run_blocks = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
-        self._deadline = self._started + prepared.request.max_seconds
+        self._limit = TimeLimit(prepared.request.max_seconds)
         self._clocks = clocks
         self._barriers = BarrierResolver(prepared, clocks, self._report)
         prepared.launch.set(LaunchRecord.FUNCTION, versions.specialised or versions.scalar_pc())
@@ -135,7 +137,7 @@ class Scheduler:
 
     def stop(self) -> None:
         """End the launch when generated code returns next."""
-        self._deadline = 0.0
+        self._limit = TimeLimit(-math.inf)
 
     def _after_blocks(self, done: int) -> None:
         """Continue in better code, if that pays, after ``done`` blocks."""
@@ -308,7 +310,7 @@ class Scheduler:
             if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
                 self._report_hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
                 return True
-        if live and time.monotonic() - self._versions.compile_seconds > self._deadline:
+        if live and self._limit.left() + self._versions.compile_seconds < 0:
             # A warp that executes is in the loop that does not end; the others wait for it.
             index, warp = next((one for one in live if one[1].get(Warp.STATUS) == Status.READY), live[0])
             self._report_hang(resident, index, warp, "this loop does not terminate: the time limit was reached")

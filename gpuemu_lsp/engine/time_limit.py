@@ -1,0 +1,52 @@
+"""Time limits that do not count the time for which a process waits for a processor.
+
+A machine whose processors are busy runs the same work in several times the time. A limit of wall-clock time alone would
+then end checks that are neither slow nor hung, and which of them would depend on what else the machine does. Linux
+records how long each thread has been runnable without running: the run delay (proc(5), ``/proc/PID/schedstat``; the
+kernel's ``Documentation/scheduler/sched-stats.rst``). Time asleep counts: a process that waits for ever is hung.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+
+def run_delay(pid: int | None = None) -> float:
+    """Return for how many seconds a thread has waited for a processor: the caller, or the main thread of a process.
+
+    0 where the kernel does not record it, and for a process that has ended.
+    """
+    path = "/proc/thread-self/schedstat" if pid is None else f"/proc/{pid}/schedstat"
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0.0
+    try:
+        fields = os.read(file, 128).split()
+    except OSError:
+        fields = []
+    finally:
+        os.close(file)
+    return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
+
+
+def scheduled_clock() -> float:
+    """Return the monotonic clock in seconds, which stands still while this thread waits for a processor."""
+    return time.monotonic() - run_delay()
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """A limit of seconds from now on, for the thread that creates it."""
+
+    seconds: float
+    _started: float = field(default_factory=time.monotonic, init=False)
+    _delay: float = field(default_factory=run_delay, init=False)
+
+    def left(self) -> float:
+        """Return the seconds that are left; 0 or less if the limit has passed."""
+        left = self._started + self.seconds - time.monotonic()
+        # Reading the run delay takes some microseconds, and can only add to what is left.
+        return left if left > 0 else left + run_delay() - self._delay
