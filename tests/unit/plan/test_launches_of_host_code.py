@@ -6,8 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from gpuemu_lsp.engine.plan.host.reading import host_launches
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import evaluate
+from gpuemu_lsp.engine.source.model import SourceFile
+
+Reader = Callable[[str], SourceFile]
 
 ADD = """
 __global__ void add(const float* x, const int* index, float* y, int n) {
@@ -133,3 +137,52 @@ int main() {{
     assert tensors(plan)["y"].direction == direction
     assert plan.read_launch is not None
     assert (not plan.read_launch.unjudged) is judged
+
+
+@pytest.mark.parametrize(
+    "launched",
+    [
+        "cudaLaunchConfig_t config = {0}; config.gridDim = dim3((n + 255) / 256); config.blockDim = 256;"
+        " cudaLaunchKernelEx(&config, add, x, index, y, n);",
+        "cudaLaunchConfig_t config{dim3((n + 255) / 256), dim3(256), 0, 0};"
+        " void* args[] = {&x, &index, &y, &n}; cudaLaunchKernelExC(&config, (void*)add, args);",
+        "void* args[] = {&x, &index, &y, &n}; cudaLaunchCooperativeKernel((void*)add, (n + 255) / 256, 256, args, 0, 0);",
+    ],
+)
+def test_functions_of_the_runtime_launch_kernels(bare: Callable[[str], PlanResult], launched: str) -> None:
+    """The configuration is a struct, and the arguments follow it or are at the addresses in an array."""
+    plan = only(
+        bare(f"""{ADD}
+void run(int n) {{
+  float *x, *y;
+  int* index;
+  cudaMalloc(&x, n * sizeof(float));
+  cudaMalloc(&y, 2 * n * sizeof(float));
+  cudaMalloc(&index, n * sizeof(int));
+  {launched}
+}}
+""")
+    )
+    assert {name: str(arg.shape[0]) for name, arg in tensors(plan).items()} == {"x": "n", "index": "n", "y": "2 * n"}
+    assert ([str(one) for one in plan.grid], [str(one) for one in plan.block]) == (["((n + 255) // (256))"], ["256"])
+
+
+@pytest.mark.parametrize(
+    ("place", "part"),
+    [("y + r * n", True), ("&y[r * n]", True), ("(float*)(y + r * n)", True), ("r % 2 ? y : x", False), ("y", False)],
+)
+def test_a_pointer_set_in_a_loop_is_to_a_part(reader: Reader, place: str, part: bool) -> None:
+    """Several launches write an allocation, each another part; a choice between two is to the whole of one."""
+    source = reader(f"""
+__global__ void fill(float* out, int n) {{ out[blockIdx.x * 256 + threadIdx.x] = n; }}
+void run(int rows, int n) {{
+  float *x, *y;
+  cudaMalloc(&x, rows * n * sizeof(float));
+  cudaMalloc(&y, rows * n * sizeof(float));
+  for (int r = 0; r < rows; r++) {{
+    float* p = {place};
+    fill<<<(n + 255) / 256, 256>>>(p, n);
+  }}
+}}
+""")
+    assert {one.launch.parts for one in host_launches(source, "fill", ())} == {frozenset({0} if part else ())}

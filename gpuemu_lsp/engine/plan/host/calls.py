@@ -9,7 +9,7 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.branches import choose
 from gpuemu_lsp.engine.plan.host.declarations import converted
 from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
-from gpuemu_lsp.engine.plan.host.launching import callee_name, escape, launch, runtime_launch
+from gpuemu_lsp.engine.plan.host.launching import LAUNCH_FUNCTIONS, callee_name, escape, launch, runtime_launch
 from gpuemu_lsp.engine.plan.host.libraries.functions import HARMLESS, LIBRARY, METHODS, NAMESPACED
 from gpuemu_lsp.engine.plan.host.libraries.tensors import OPTIONAL
 from gpuemu_lsp.engine.plan.host.machine import Machine
@@ -43,7 +43,6 @@ _MAX_ACTIVATIONS = 2
 """Activations of a recursive function with launches: a deeper one has sizes nested in those of the first."""
 _OPTIONAL = re.compile(r"(?:\w+::)*optional\s*<(.+)>")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
-_LAUNCHES = frozenset({"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})
 
 
 def call(machine: Machine, node: Node) -> Value:
@@ -96,8 +95,8 @@ def _call_named(
     node: Node,
     name: str = "",
 ) -> Value:
-    if base in _LAUNCHES and len(arguments) >= 4:
-        return runtime_launch(machine, node, arguments)
+    if base in LAUNCH_FUNCTIONS and len(arguments) >= LAUNCH_FUNCTIONS[base]:
+        return runtime_launch(machine, node, base, arguments)
     if base in machine.program.aliases and base not in machine.program.functions:
         base = base_name(machine.program.aliases[base])
     functions = machine.program.find(base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -27,6 +28,12 @@ from gpuemu_lsp.engine.plan.host.values import (
 _MAX_LAUNCHES = 400
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
+LAUNCH_FUNCTIONS = {
+    "cudaLaunchKernel": 4, "cudaLaunchCooperativeKernel": 4, "cudaLaunchKernelEx": 2, "cudaLaunchKernelExC": 2,
+}  # fmt: skip
+"""Functions of the runtime that launch a kernel, with the number of arguments that they need."""
+_CONFIGURATION = ("gridDim", "blockDim", "dynamicSmemBytes")
+"""The first members of ``cudaLaunchConfig_t``."""
 
 
 def escape(machine: Machine, value: Value) -> None:
@@ -91,16 +98,21 @@ def launch(machine: Machine, node: Node, callee: Node | None, configuration: lis
 def _parts(launch: Node, arguments: list[Node]) -> frozenset[int]:
     """Return the positions of arguments that a loop around the launch sets to one part of an allocation after another.
 
-    Such an argument is a computation with a variable that the loop changes, or a pointer that it advances. A pointer
-    that it assigns, as a swap of two buffers does, is to the whole of one.
+    Such an argument is a computation with a variable that the loop changes, a pointer that it advances, or one that it
+    sets to a place which depends on such a variable: ``p = base + i``. A pointer that it assigns otherwise, as a swap
+    of two buffers does, is to the whole of one.
     """
     changed: set[str] = set()
     advanced: set[str] = set()
     node = launch.parent
+    loops: list[Node] = []
     while node is not None and node.type != "function_definition":
         if node.type in _LOOPS:
+            loops.append(node)
             _changes(node, changed, advanced)
         node = node.parent
+    for loop in loops:
+        advanced |= set(_places(loop, changed))
     return frozenset(
         position
         for position, argument in enumerate(arguments)
@@ -120,18 +132,66 @@ def _changes(node: Node, changed: set[str], advanced: set[str]) -> None:
         _changes(child, changed, advanced)
 
 
-def runtime_launch(machine: Machine, node: Node, arguments: list[Node]) -> Value:
-    """Record the launch of a call of ``cudaLaunchKernel``."""
+def _places(node: Node, changed: Container[str]) -> Iterator[str]:
+    """Yield the variables that are set below a node to a place which depends on a variable that changes."""
+    fields = {"assignment_expression": ("left", "right"), "init_declarator": ("declarator", "value")}
+    if node.type in fields:
+        target, value = map(node.child_by_field_name, fields[node.type])
+        while target is not None and target.type == "pointer_declarator":
+            target = target.child_by_field_name("declarator")
+        while value is not None and value.type in ("cast_expression", "parenthesized_expression"):
+            value = value.child_by_field_name("value") or next(iter(value.named_children), None)
+        place = value is not None and (
+            text(value.child_by_field_name("operator")) in ("+", "-")
+            if value.type == "binary_expression"
+            else value.type == "pointer_expression" and text(value).startswith("&") and "[" in text(value)
+        )
+        if target is not None and place and any(word in changed for word in _WORD.findall(text(value))):
+            yield text(target)
+    for child in node.named_children:
+        yield from _places(child, changed)
+
+
+def runtime_launch(machine: Machine, node: Node, name: str, arguments: list[Node]) -> Value:
+    """Record the launch of a call of one of ``LAUNCH_FUNCTIONS``."""
+    if "Ex" in name:
+        return _configured_launch(machine, node, arguments, listed=name.endswith("C"))
     function = machine.evaluate(machine, arguments[0])
     grid, block, listed = (machine.evaluate(machine, one) for one in arguments[1:4])
     shared = machine.evaluate(machine, arguments[4]) if len(arguments) > 4 else ZERO
     if isinstance(function, HostFunctionName):
-        values: list[Value] = []
-        if isinstance(listed, RecordValue):
-            for value in listed.fields.values():
-                values.append(machine.get(value) if isinstance(value, Lvalue) else Unknown())
+        values = _pointed_to(machine, listed)
         _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values)
-    return Unknown()
+    return ZERO
+
+
+def _configured_launch(machine: Machine, node: Node, arguments: list[Node], listed: bool) -> Value:
+    """Record the launch of ``cudaLaunchKernelEx(&config, kernel, arguments...)``.
+
+    ``listed``: the arguments are an array of their addresses.
+    """
+    given, function = (machine.evaluate(machine, one) for one in arguments[:2])
+    config = machine.get(given) if isinstance(given, Lvalue) else given
+    values = [machine.evaluate(machine, one) for one in arguments[2:]]
+    if not isinstance(function, HostFunctionName) or not isinstance(config, RecordValue):
+        for value in values:
+            escape(machine, value)
+        return ZERO
+    grid, block, shared = (
+        config.fields.get(member, config.fields.get(f"[{position}]", Unknown() if position < 2 else ZERO))
+        for position, member in enumerate(_CONFIGURATION)
+    )
+    if listed:
+        values = _pointed_to(machine, values[0]) if values else []
+    parts = frozenset[int]() if listed else _parts(node, arguments[2:])
+    _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values, parts)
+    return ZERO
+
+
+def _pointed_to(machine: Machine, listed: Value) -> list[Value]:
+    """Return the arguments at the addresses in an array."""
+    addresses = listed.fields.values() if isinstance(listed, RecordValue) else ()
+    return [machine.get(one) if isinstance(one, Lvalue) else Unknown() for one in addresses]
 
 
 def _record(

@@ -29,7 +29,7 @@ from gpuemu_lsp.engine.plan.host.values import (
 )
 
 _MAX_ITERATIONS = 4
-_LAUNCH = b"<<<"
+_LAUNCHES = (b"<<<", b"cudaLaunch")
 _ENDS = frozenset({"return", "exit"})
 _ASSIGNED = frozenset({"assignment_expression", "update_expression"})
 
@@ -225,7 +225,10 @@ def _loop(machine: Machine, node: Node, update: Node | None, first: bool = False
     # What is stored in any iteration counts for the contents of arrays; launches are those of the first and the last.
     passes: list[Value | None] = [None]
     if counter is not None:
-        passes += [Ranged(counter[1], counter[3]), *([counter[2]] if _LAUNCH in (node.text or b"") else [])]
+        passes += [
+            Ranged(counter[1], counter[3]),
+            *([counter[2]] if any(one in (node.text or b"") for one in _LAUNCHES) else []),
+        ]
     for index, value in enumerate(passes):
         if index:
             _forget(machine, body)
