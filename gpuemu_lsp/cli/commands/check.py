@@ -104,7 +104,8 @@ def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | N
     if not targets.requests and not targets.findings:
         where = "here" if not arguments else f"in {', '.join(arguments)}"
         print(
-            f"gpuemu: no .cu file and no registered kernel {where}; gpuemu init creates a first one.",
+            f"gpuemu: no .cu file, no .py file with kernels and no registered kernel {where}; "
+            "gpuemu init creates a first one.",
             file=sys.stderr,
         )
     return targets

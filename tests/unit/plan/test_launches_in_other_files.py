@@ -86,6 +86,58 @@ def test_a_launch_in_a_module_that_imports_the_kernel(tmp_path, imported, name):
     assert specs_of(layer) == ([("double", kernels.as_posix())], [])
 
 
+SETTINGS = """\
+import triton
+
+MOST = 1024
+
+
+def block_of(n):
+    block = triton.next_power_of_2(n)
+    if block > MOST:
+        raise ValueError("too many columns")
+    return block
+"""
+ROWS = """\
+import torch
+import triton
+import triton.language as tl
+
+from .settings import block_of
+
+
+@triton.jit
+def negate(x, y, cols, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * cols + tl.arange(0, BLOCK)
+    mask = tl.arange(0, BLOCK) < cols
+    tl.store(y + at, -tl.load(x + at, mask=mask), mask=mask)
+
+
+def negated(x):
+    rows, cols = x.shape
+    y = torch.empty_like(x)
+    negate[(rows,)](x, y, cols, BLOCK=block_of(cols))
+    return y
+"""
+
+
+def test_functions_of_other_modules_are_evaluated(tmp_path):
+    (tmp_path / "settings.py").write_text(SETTINGS)
+    (tmp_path / "rows.py").write_text(ROWS)
+    spec = KernelSpec("negate", (tmp_path / "rows.py").as_posix(), None, entry="negate")
+    found = inferred_kernel(spec, ROWS, ["negate"])
+    assert isinstance(found, InferredKernel), found.reason
+    assert str(found.spec.constexprs["BLOCK"][0]) == "next_pow2(cols)"
+
+
+def test_a_folder_means_its_python_files_with_launched_kernels(tmp_path):
+    kernels, _ = project(tmp_path, "from ..kernels import double")
+    (kernels.parent / "settings.py").write_text(SETTINGS)
+    targets = collect([str(tmp_path)], CheckOptions(), tmp_path)
+    assert [(one.spec.name, one.spec.source) for one in targets.requests] == [("double", kernels.as_posix())]
+    assert targets.findings == ()
+
+
 def test_modules_next_to_each_other_outside_of_packages(tmp_path):
     kernels, layer = project(tmp_path, "from kernels import double", package=False, folder=".")
     assert isinstance(infer(kernels), InferredKernel)

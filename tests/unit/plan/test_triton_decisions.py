@@ -13,6 +13,8 @@ from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.subjects.triton.module_slice import slice_of
 
 HEAD = """\
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -121,7 +123,7 @@ def test_arguments_in_dictionaries():
     found = infer(
         CALLED.format(
             parameters=", flags",
-            body='    more = {"BLOCK": 64}\n    if flags.fast:\n        more["STAGE"] = 2\n    k[(1,)](x, y, n, **more)\n',
+            body='    more = {"BLOCK": 64}\n    if flags.speed > 2:\n        more["STAGE"] = 2\n    k[(1,)](x, y, n, **more)\n',
         )
     )
     assert isinstance(found, MissingLaunch) and "**" in found.reason
@@ -137,6 +139,77 @@ def test_a_condition_on_a_size_restricts_it():
     assert constexprs_of(found) == {"BLOCK": "128"} and found.spec.dims["n"].maximum <= 1024
     found = called(["tile = 256", "if n > 65536:", "    tile = 128", "k[(1,)](x, y, n, BLOCK=tile)"])
     assert constexprs_of(found) == {"BLOCK": "256"}
+
+
+def test_a_text_decides_everywhere():
+    found = called(
+        [
+            'rows = n if mode == "rows" else 1',
+            'tile = 64 if mode != "rows" else 32',
+            "k[(rows,)](x, y, n, BLOCK=tile)",
+        ],
+        ", mode",
+    )
+    assert (grid_of(found), constexprs_of(found)["BLOCK"]) in (("n", "32"), ("1", "64"))
+
+
+@pytest.mark.parametrize("grid", ["math.ceil(n / 64)", "-(-n // 64)"])
+def test_quotients_that_round_up(grid):
+    found = called([f"k[({grid},)](x, y, n, BLOCK=64)"])
+    assert grid_of(found) == "ceil_div(n, 64)" and "n" in found.ragged
+
+
+def test_a_quotient_that_is_cut_off():
+    found = called(["k[(int(n / 64),)](x, y, n, BLOCK=64)"])
+    assert grid_of(found) == "n // 64" and found.spec.dims["n"].multiple_of == 1
+
+
+HEURISTICS = """\
+def rows_of(args):
+    return max(1, 1024 // triton.next_power_of_2(args["cols"])) if args["cols"] < 64 else 1
+
+
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"]), "ROWS": rows_of})
+@triton.jit
+def tiled(x, y, rows, cols, BLOCK: tl.constexpr, ROWS: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    at = row[:, None] * cols + tl.arange(0, BLOCK)[None, :]
+    mask = (row[:, None] < rows) & (tl.arange(0, BLOCK)[None, :] < cols)
+    tl.store(y + at, tl.load(x + at, mask=mask), mask=mask)
+
+
+def f(x):
+    y = torch.empty_like(x)
+    rows, cols = x.shape
+    tiled[lambda meta: (triton.cdiv(rows, meta["ROWS"]),)](x, y, rows, cols)
+    return y
+"""
+
+
+def test_heuristics_are_evaluated_with_the_arguments_of_the_launch():
+    spec = KernelSpec("tiled", "/p/m.py", None, entry="tiled")
+    found = inferred_kernel(spec, HEAD + HEURISTICS, ["k", "tiled"])
+    assert isinstance(found, InferredKernel), found.reason
+    assert constexprs_of(found)["BLOCK"] == "next_pow2(cols)"
+    # A condition on a size restricts it.
+    if found.spec.dims["cols"].maximum < 64:
+        assert grid_of(found) == "ceil_div(rows, max(1, 1024 // next_pow2(cols)))"
+    else:
+        assert grid_of(found) == "rows" and found.spec.dims["cols"].minimum == 64
+
+
+def test_a_caller_gives_the_arguments_of_an_autograd_function():
+    found = entry(
+        "class F(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, options):\n"
+        "        y = torch.empty_like(x)\n"
+        '        k[(triton.cdiv(x.numel(), options["tile"]),)](x, y, x.numel(), BLOCK=options["tile"])\n'
+        "        return y\n\n\n"
+        "def f(x):\n"
+        '    return F.apply(x, {"tile": 128})\n'
+    )
+    assert constexprs_of(found)["BLOCK"] == "128" and found.function == "f"
 
 
 def test_equal_strides_are_equal_extents():

@@ -106,7 +106,7 @@ class _TargetCollector:
             self._want(project, [(spec, True)])
 
     def _folder(self, folder: Path) -> None:
-        """Add the registered kernels and other kernels in their files; if none is registered, all .cu files."""
+        """Add the registered kernels and other kernels in their files; if none is registered, of all files."""
         project = self._project(folder)
         if folder == folder.parent and project.config is None:
             raise TargetError(f"'{folder}' is the root of the file system; name the folder with your kernels.")
@@ -158,7 +158,7 @@ def projects_below(folder: Path) -> list[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the .cu files below a folder; for a nested folder with its own configuration, that file instead."""
+    """Yield the files with kernels below a folder; for a nested folder with a configuration, that file instead."""
     for name, folders, files in os.walk(folder):
         here = Path(name)
         if CONFIG_NAME in files and here != folder:
@@ -169,20 +169,25 @@ def _walk(folder: Path) -> Iterator[Path]:
         for file in sorted(files):
             if file.startswith("."):
                 continue
-            if file.endswith(".cu") or (file.endswith(_PYTHON) and _has_cuda(here / file)):
+            if file.endswith(".cu") or (file.endswith(_PYTHON) and _has_kernels(here / file)):
                 yield here / file
 
 
-def _has_cuda(path: Path) -> bool:
-    """Return whether a ``.py`` file compiles CUDA code from strings; a class may have the name of such a function."""
+def _has_kernels(path: Path) -> bool:
+    """Return whether a ``.py`` file compiles CUDA code from strings, or has Triton kernels that it or others launch."""
     # The reader of Python is loaded where there is Python: in most projects there is none.
+    from gpuemu_lsp.engine.plan.wrappers.launching_files import launching_files
     from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
 
     text, trouble = _text(path)
-    if trouble is not None or not may_have_cuda(text):
+    # A class may have the name of a function that compiles strings.
+    if trouble is not None or not (may_have_cuda(text) or "triton" in text):
         return False
     source = read_python(path.as_posix(), text)
-    return bool(source.cuda or source.unread or source.cuda_files)
+    if source.cuda or source.unread or source.cuda_files or any(one.launched for one in source.triton):
+        return True
+    silent = [one.name for one in source.triton]
+    return next(launching_files(source.path, silent), None) is not None
 
 
 def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:

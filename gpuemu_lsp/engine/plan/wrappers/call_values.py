@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.device_values import device_value
 from gpuemu_lsp.engine.plan.wrappers.expression_values import MAX_CALLS, EvaluatedLaunch, ExpressionEvaluator, Names
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
-from gpuemu_lsp.engine.plan.wrappers.objects import attribute_of, call_method
+from gpuemu_lsp.engine.plan.wrappers.objects import attribute_of, call_method, classes_of, functions_of
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import created, method
 from gpuemu_lsp.engine.plan.wrappers.values import (
     BoundKernel,
@@ -17,6 +18,7 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     LocalFunction,
     ObjectValue,
     Parameter,
+    Quotient,
     SymbolicTensor,
     UnknownValue,
     Value,
@@ -27,6 +29,7 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     size,
 )
 from gpuemu_lsp.engine.project.expressions import Expression
+from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.syntax import call_arguments, text_of
 
 _CEIL_DIV = frozenset({"cdiv", "ceil_div", "ceildiv", "div_up"})
@@ -37,8 +40,12 @@ _OF_TENSORS = frozenset({"mul", "add", "sub", "div", "matmul", "mm", "copy_", "w
 _NEXT_POWER = frozenset({"next_power_of_2", "next_pow2", "next_power_of_two"})
 
 
+@dataclass(slots=True)
 class CallEvaluator(ExpressionEvaluator):
     """Evaluates expressions with calls."""
+
+    _others: dict[str, CallEvaluator] = field(default_factory=dict, repr=False)
+    """Evaluators of other modules by path."""
 
     def call(self, node: Node, names: Names) -> Value:
         """Return the result of a call; record a launch."""
@@ -79,7 +86,10 @@ class CallEvaluator(ExpressionEvaluator):
         if isinstance(function, DottedName):
             return self._library(function.text, positional, keywords, node)
         if isinstance(function, LocalFunction):
-            return self.called(function, positional, keywords, node)
+            found = self.called(function, positional, keywords, node)
+            if function.module is None or not isinstance(found, UnknownValue):
+                return found
+            return self._library(text_of(callee), positional, keywords, node)
         self._escape((*positional, *keywords.values()))
         return self.unknown(node)
 
@@ -143,14 +153,11 @@ class CallEvaluator(ExpressionEvaluator):
         kernel, grid = DottedName(bound.kernel), bound.grid
         self._ranks_of_splats(node, kernel.text, names)
         positional, keywords = self._arguments(node, names)
+        by_name = dict(zip(parameter_names(self.functions[kernel.text]), positional, strict=False)) | keywords
+        computed = self._heuristics(self.functions[kernel.text], by_name)
+        keywords |= {name: one for name, one in computed.items() if isinstance(one, Expression)}
         if isinstance(grid, LocalFunction):
-            parameter = next(iter(parameter_names(grid.node)), None) or _lambda_parameter(grid.node)
-            by_name = dict(zip(parameter_names(self.functions[kernel.text]), positional, strict=False)) | keywords
-            meta = {f"$meta.{name}": value for name, value in by_name.items()}
-            inner: Names = {**grid.names, **meta}
-            if parameter is not None:
-                inner[parameter] = DottedName("$meta")
-            grid = self.run(grid.node, inner)
+            grid = self._of_launch(grid, by_name | computed)
         inner_node = node.child_by_field_name("arguments")
         starred = False
         for child in inner_node.named_children if inner_node is not None else ():
@@ -169,6 +176,30 @@ class CallEvaluator(ExpressionEvaluator):
         # The compiled kernel, which may be launched with another grid.
         return kernel
 
+    def _of_launch(self, function: LocalFunction, arguments: Mapping[str, Value]) -> Value:
+        """Return the result of a function of a launch's arguments, which it gets as a dictionary: ``meta["BLOCK"]``."""
+        parameter = next(iter(parameter_names(function.node)), None) or _lambda_parameter(function.node)
+        inner: Names = {**function.names, **{f"$meta.{name}": value for name, value in arguments.items()}}
+        if parameter is not None:
+            inner[parameter] = DottedName("$meta")
+        return self.run(function.node, inner)
+
+    def _heuristics(self, kernel: Node, arguments: Mapping[str, Value]) -> dict[str, Value]:
+        """Return what ``triton.heuristics`` of a kernel computes from the arguments of a launch."""
+        found: dict[str, Value] = {}
+        decorated = kernel.parent
+        for decorator in decorated.named_children if decorated is not None else ():
+            call = decorator.named_children[0] if decorator.type == "decorator" and decorator.named_children else None
+            if call is None or not text_of(call.child_by_field_name("function")).endswith("heuristics"):
+                continue
+            positional, keywords = call_arguments(call)
+            table = self.value(next(iter((*positional, *keywords.values())), None), {})
+            for name, function in table.attributes.items() if isinstance(table, ObjectValue) else ():
+                if name in arguments or not isinstance(function, LocalFunction):
+                    continue
+                found[name] = self._of_launch(function, {**arguments, **found})
+        return found
+
     def called(
         self, function: LocalFunction, positional: tuple[Value, ...], keywords: Mapping[str, Value], node: Node
     ) -> Value:
@@ -179,12 +210,28 @@ class CallEvaluator(ExpressionEvaluator):
             self._escape((*positional, *keywords.values()))
             return self.unknown(node)
         given = positional if function.owner is None else (function.owner, *positional)
+        if function.module is not None:
+            return self._elsewhere(function.module)._run(function, given, keywords)
+        return self._run(function, given, keywords)
+
+    def _run(self, function: LocalFunction, given: tuple[Value, ...], keywords: Mapping[str, Value]) -> Value:
         inner = self.bound(function.node, given, keywords)
         self._depth += 1
         try:
             return self.run(function.node, {**function.names, **inner})
         finally:
             self._depth -= 1
+
+    def _elsewhere(self, module: ModuleScope) -> CallEvaluator:
+        """Return the evaluator of another module's functions, with the tensors and sizes of this one."""
+        if module.path not in self._others:
+            functions = functions_of(module.root)
+            self._others[module.path] = type(self)(
+                module, functions, frozenset(), self.assumptions, classes_of(module.root), decision=self.decision
+            )
+        other = self._others[module.path]
+        other._depth = self._depth
+        return other
 
     def _instance(self, dotted: str, positional: tuple[Value, ...], keywords: Mapping[str, Value], node: Node) -> Value:
         """Return the object of ``Module(...)``, or the outputs of ``Function.apply(...)``."""
@@ -219,6 +266,11 @@ class CallEvaluator(ExpressionEvaluator):
         about_device = device_value(dotted)
         if about_device is not None:
             return about_device
+        if len(positional) == 1 and isinstance(quotient := positional[0], Quotient):
+            if name == "ceil":
+                return applied("ceil_div", quotient.left, quotient.right)
+            if name in ("int", "floor", "trunc"):
+                return combined("//", quotient.left, quotient.right)
         numbers = [one for one in map(self.number, positional) if isinstance(one, Expression)]
         if len(numbers) == len(positional):
             if name in _CEIL_DIV and len(numbers) == 2:

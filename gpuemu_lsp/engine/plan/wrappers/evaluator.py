@@ -170,7 +170,7 @@ class Evaluator(CallEvaluator):
         others = node.children_by_field_name("alternative")
         known = self.condition(condition, names)
         if known is None and self.decision is not None:
-            known = self._decide_size(condition, names)
+            known = self.decide_size(condition, names)
         if known is True and then is not None:
             return self._block(then, names)
         if known is False:
@@ -202,7 +202,7 @@ class Evaluator(CallEvaluator):
                 names[name] = UnknownValue(name)
         return False, None
 
-    def _decide_size(self, condition: Node | None, names: Names) -> bool | None:
+    def decide_size(self, condition: Node | None, names: Names) -> bool | None:
         """Assume a condition on sizes, or its opposite, so that only such sizes are checked; None for any other."""
         before = self.assumptions.copy()
         relation = self._relation(condition, names, not self.decision)

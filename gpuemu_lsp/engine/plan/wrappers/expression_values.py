@@ -11,7 +11,8 @@ from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, Relations
 from gpuemu_lsp.engine.plan.wrappers.comparisons import compared
 from gpuemu_lsp.engine.plan.wrappers.device_values import compiled_value
 from gpuemu_lsp.engine.plan.wrappers.objects import Methods, attribute_of, dictionary
-from gpuemu_lsp.engine.plan.wrappers.tensor_functions import DTYPES, copied, part, selected
+from gpuemu_lsp.engine.plan.wrappers.subscripts import slice_of, view
+from gpuemu_lsp.engine.plan.wrappers.tensor_functions import DTYPES, copied
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import attribute as tensor_attribute
 from gpuemu_lsp.engine.plan.wrappers.values import (
     BoundKernel,
@@ -21,6 +22,7 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     LocalFunction,
     ObjectValue,
     Parameter,
+    Quotient,
     SymbolicTensor,
     UnknownValue,
     Value,
@@ -29,6 +31,7 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     combined,
     named,
     negated,
+    rounded_up_quotient,
     size,
 )
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, constant
@@ -89,8 +92,8 @@ class ExpressionEvaluator:
     launches: list[EvaluatedLaunch] = field(default_factory=list)
     decision: bool | None = None
     """The assumed truth of conditions that are not known; None evaluates both branches."""
-    decided: dict[str, bool] = field(default_factory=dict)
-    """Variables by the truth that was assumed for them."""
+    decided: dict[str, bool | str] = field(default_factory=dict)
+    """Variables by the truth, or the text, that was assumed for them."""
     _undecided: int = 0
     """Conditions around the current statement both of whose branches are evaluated."""
     _depth: int = 0
@@ -118,12 +121,41 @@ class ExpressionEvaluator:
         known = self.truth(self.value(node, names))
         if known is not None or self.decision is None or node is None:
             return known
-        inner = node.named_children[0] if node.type == "not_operator" else node
-        owner = names.get(text_of(inner)) if inner.type == "identifier" else None
+        return self._decide(node, names)
+
+    def _decide(self, node: Node, names: Names) -> bool | None:
+        """Return the assumed truth of a condition on flags and on texts such as a mode; None for any other."""
+        if node.type == "parenthesized_expression":
+            return self.condition(node.named_children[0], names)
+        if node.type == "not_operator":
+            inner = self.condition(node.child_by_field_name("argument"), names)
+            return None if inner is None else not inner
+        if node.type == "boolean_operator":
+            sides = [self.condition(node.child_by_field_name(side), names) for side in ("left", "right")]
+            settles = text_of(node.child_by_field_name("operator")) == "or"
+            return settles if settles in sides else None if None in sides else not settles
+        value: bool | str | None = self.decision
+        variable = node
+        if node.type == "comparison_operator" and len(node.named_children) == 2:
+            variable, text = node.named_children
+            literal = self.value(text, names)
+            sign = text_of(node.child_by_field_name("operators"))
+            if not (isinstance(literal, LiteralValue) and isinstance(literal.value, str) and sign in ("==", "!=")):
+                return None
+            equal = (sign == "==") == self.decision
+            value = literal.value if equal else None
+        if variable.type not in ("identifier", "attribute"):
+            return None
+        owner = names.get(text_of(variable)) if variable.type == "identifier" else self.value(variable, names)
         if not isinstance(owner, UnknownValue | Parameter):
             return None
-        self.decided[text_of(inner)] = self.decision
-        return self.decision == (inner is node)
+        if value is not None:
+            self.decided[text_of(variable)] = value
+        return self.decision
+
+    def decide_size(self, condition: Node | None, names: Names) -> bool | None:
+        """Assume a condition on sizes, or its opposite, so that only such sizes are checked; None for any other."""
+        raise NotImplementedError
 
     def value(self, node: Node | None, names: Names) -> Value:
         """Return the value of an expression."""
@@ -171,6 +203,8 @@ class ExpressionEvaluator:
         if kind == "conditional_expression":
             yes, condition, no = node.named_children[:3]
             known = self.condition(condition, names)
+            if known is None and self.decision is not None:
+                known = self.decide_size(condition, names)
             if known is not None:
                 return self.value(yes if known else no, names)
             one, two = self.value(yes, names), self.value(no, names)
@@ -197,18 +231,21 @@ class ExpressionEvaluator:
         if name in names:
             open_ = isinstance(names[name], UnknownValue | Parameter)
             return LiteralValue(self.decided[name]) if open_ and name in self.decided else names[name]
-        if name in self.kernels:
+        if name in self.kernels or name in self.classes:
             return DottedName(name)
         if name in self.functions:
             return LocalFunction(self.functions[name], {})
         parts = self.scope.module_value(name)
         if parts is None or len(parts) != 1:
             return DottedName(self.scope.imported_from(name) or name)
+        found, module = parts[0]
+        if found.type == "function_definition" and module is not self.scope:
+            return LocalFunction(found, {}, module=module)
         self._depth += 1
         try:
-            if self._depth > MAX_CALLS or parts[0][1] is not self.scope:
+            if self._depth > MAX_CALLS or module is not self.scope:
                 return self._literal(node)
-            return self.value(parts[0][0], {})
+            return self.value(found, {})
         finally:
             self._depth -= 1
 
@@ -216,6 +253,8 @@ class ExpressionEvaluator:
         """Return an attribute of an expression."""
         owner_node, name = node.child_by_field_name("object"), text_of(node.child_by_field_name("attribute"))
         dotted = text_of(node)
+        if dotted in self.decided:
+            return LiteralValue(self.decided[dotted])
         if dotted.startswith("torch.") and name in DTYPES and dotted.count(".") == 1:
             return DataType(DTYPES[name])
         owner = (
@@ -253,11 +292,11 @@ class ExpressionEvaluator:
         if len(keys) > 1 or (keys and keys[0].type in ("slice", "ellipsis")):
             owner = self.tensor(owner)
         if isinstance(owner, SymbolicTensor):
-            return self._view(owner, keys, names) or self.unknown(node)
+            return view(owner, keys, lambda key: self.number(self.value(key, names))) or self.unknown(node)
         key = self.value(keys[0], names) if len(keys) == 1 and keys[0].type != "slice" else None
         if isinstance(owner, ValueSequence):
             if keys and keys[0].type == "slice":
-                return self._slice(owner, keys[0], names)
+                return slice_of(owner, keys[0]) or self.unknown(node)
             number = constant(key) if isinstance(key, Expression) else None
             if number is not None and -len(owner.items) <= number < len(owner.items):
                 return owner.items[number]
@@ -269,65 +308,16 @@ class ExpressionEvaluator:
             return names.get(f"$meta.{key.value}", named(str(key.value)))
         return self.unknown(node)
 
-    def _view(self, tensor: SymbolicTensor, keys: list[Node], names: Names) -> SymbolicTensor | None:
-        """Return the view ``t[keys]`` for slices without a step, numbers, ``...`` and None; None for other keys."""
-        given = len([one for one in keys if one.type not in ("ellipsis", "none")])
-        axis, found = 0, tensor
-        for key in keys:
-            if key.type == "ellipsis":
-                axis += len(tensor.shape) - given
-                continue
-            if axis >= len(found.shape):
-                return None
-            if key.type == "slice":
-                ends = self._slice_ends(key, found.shape[axis], names)
-                if ends is None:
-                    return None
-                if ends != (size(0), found.shape[axis]):
-                    found = part(found, axis, ends[0], combined("-", ends[1], ends[0]))
-                axis += 1
-                continue
-            index = self.number(self.value(key, names))
-            if not isinstance(index, Expression):
-                return None
-            number = constant(index)
-            found = selected(found, axis, combined("+", found.shape[axis], index) if number and number < 0 else index)
-        return found
-
-    def _slice_ends(self, node: Node, extent: Expression, names: Names) -> tuple[Expression, Expression] | None:
-        first, _, rest = text_of(node).partition(":")
-        if ":" in rest:
-            return None
-        parts = iter(node.named_children)
-        ends = [size(0), extent]
-        for at, text in enumerate((first, rest)):
-            if not text.strip():
-                continue
-            value = self.number(self.value(next(parts, None), names))
-            if not isinstance(value, Expression):
-                return None
-            number = constant(value)
-            ends[at] = combined("+", extent, value) if number is not None and number < 0 else value
-        return ends[0], ends[1]
-
-    def _slice(self, owner: ValueSequence, node: Node, names: Names) -> Value:
-        text = text_of(node)
-        first, _, last = text.partition(":")
-        ends: list[int | None] = []
-        for end in (first, last):
-            bare = end.strip()
-            if bare and not bare.lstrip("-").isdecimal():
-                return self.unknown(node)
-            ends.append(int(bare) if bare else None)
-        return ValueSequence(owner.items[ends[0] : ends[1]])
-
     def _unary(self, node: Node, names: Names) -> Value:
         inner = self.number(self.value(node.child_by_field_name("argument"), names))
         if text_of(node.child_by_field_name("operator")) != "-":
             return inner if isinstance(inner, Expression) else self.unknown(node)
         if isinstance(inner, LiteralValue) and isinstance(inner.value, float):
             return LiteralValue(-inner.value)
-        return negated(inner) if isinstance(inner, Expression) else self.unknown(node)
+        if not isinstance(inner, Expression):
+            return self.unknown(node)
+        rounded = rounded_up_quotient(inner)
+        return rounded if rounded is not None else negated(inner)
 
     def _arithmetic(self, sign: str, left: Value, right: Value, node: Node) -> Value:
         left, right = self.number(left), self.number(right)
@@ -339,7 +329,7 @@ class ExpressionEvaluator:
             if ends[0] is not None and ends[1] is not None and 0 <= ends[1] < 40 and sign in ("**", "<<", ">>"):
                 return size({"**": ends[0] ** ends[1], "<<": ends[0] << ends[1], ">>": ends[0] >> ends[1]}[sign])
             if sign == "/":
-                return LiteralValue(1.0)  # a floating-point argument, whose value no size depends on
+                return Quotient(1.0, left, right)  # a floating-point argument, whose value no size depends on
             return self.unknown(node)
         if isinstance(left, ValueSequence) and isinstance(right, ValueSequence) and sign == "+":
             return ValueSequence((*left.items, *right.items))
@@ -377,6 +367,8 @@ class ExpressionEvaluator:
         if node.type == "not_operator":
             known = self.truth(self.value(node.child_by_field_name("argument"), names))
             return self.unknown(node) if known is None else LiteralValue(not known)
+        if self.decision is not None and (decided := self._decide(node, names)) is not None:
+            return LiteralValue(decided)
         left, right = (self.value(node.child_by_field_name(side), names) for side in ("left", "right"))
         known, conjunction = self.truth(left), text_of(node.child_by_field_name("operator")) == "and"
         if known is None:

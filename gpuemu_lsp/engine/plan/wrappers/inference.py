@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.plan.wrappers.objects import (
     Methods,
     as_members,
     classes_of,
+    functions_of,
     gradients,
     is_autograd,
     is_static,
@@ -38,9 +39,6 @@ from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.syntax import descendants, enclosing_function, text_of
 from gpuemu_lsp.engine.source.python.triton_kernels import is_launched
 
-_BLOCKS = frozenset(
-    {"if_statement", "try_statement", "block", "else_clause", "elif_clause", "except_clause", "with_statement"}
-)
 _MAX_EVALUATIONS = 6
 _LARGEST_OF_CALL = 4096
 """Largest size of a call in the program that a check tries, for one dim; of several dims, divided by their number."""
@@ -65,8 +63,7 @@ class KernelInference:
     @classmethod
     def of_importer(cls, scope: ModuleScope, kernel: ImportedKernel) -> KernelInference:
         """Return the inference of a module for a kernel that it imports."""
-        own = {text_of(one.child_by_field_name("name")): one for one in _functions(scope.root)}
-        theirs = {text_of(one.child_by_field_name("name")): one for one in _functions(kernel.scope.root)}
+        own, theirs = functions_of(scope.root), functions_of(kernel.scope.root)
         kernels = {kernel.local: kernel.node}
         return cls(scope, kernels, {**own, **kernels}, classes_of(scope.root), theirs)
 
@@ -74,7 +71,7 @@ class KernelInference:
     def of(cls, scope: ModuleScope, kernels: Iterable[str]) -> KernelInference:
         """Return the inference of a module; ``kernels`` are the names of its kernels."""
         wanted = frozenset(kernels)
-        functions = {text_of(one.child_by_field_name("name")): one for one in _functions(scope.root)}
+        functions = functions_of(scope.root)
         kernels_found = {name: node for name, node in functions.items() if name in wanted}
         return cls(scope, kernels_found, functions, classes_of(scope.root))
 
@@ -134,13 +131,20 @@ class KernelInference:
                 if outer not in found:
                     found.append(outer)
         for _ in range(2):
-            called = {text_of(one.child_by_field_name("name")) for one in found}
+            called = {text_of(one.child_by_field_name("name")) for one in found} | self._applied(found)
             for call in descendants(self.scope.root, "call"):
                 if text_of(call.child_by_field_name("function")) in called:
                     caller = _outermost(call)
                     if caller is not None and caller not in found:
                         found.append(caller)
         return found
+
+    def _applied(self, methods: Iterable[Node]) -> set[str]:
+        """Return how the autograd functions are called whose ``forward`` is one of the methods."""
+        forwards = list(methods)
+        return {
+            f"{name}.apply" for name, one in self.classes.items() if is_autograd(one) and one["forward"] in forwards
+        }
 
     def _from(
         self, spec: KernelSpec, kernel: Node, wrapper: Node, defaults_hold: bool, decision: bool | None
@@ -184,9 +188,15 @@ class KernelInference:
         ranks: dict[str, TensorRank] = {}
         for _ in range(_MAX_EVALUATIONS):
             assumptions = Assumptions(text_of(wrapper) + text_of(self._called_before(wrapper)), ranks=dict(ranks))
-            kernels = frozenset(self.kernels)
+            functions = {**self.kernel_functions, **self.functions}
             evaluator = Evaluator(
-                self.scope, self.functions, kernels, assumptions, self.classes, on_call, decision=decision
+                self.scope,
+                functions,
+                frozenset(self.kernels),
+                assumptions,
+                self.classes,
+                on_call,
+                decision=decision,
             )
             try:
                 if wrapper == self.scope.root:
@@ -248,19 +258,6 @@ def inferred_kernel(spec: KernelSpec, text: str, kernels: Iterable[str]) -> Infe
             return replace(elsewhere, file=scope.path)
         found = elsewhere if found.reason == _NO_LAUNCH else found
     return found
-
-
-def _functions(root: Node) -> Iterator[Node]:
-    """Yield the functions of a module, those that a condition defines included."""
-    for node in root.named_children:
-        if node.type in _BLOCKS:
-            yield from _functions(node)
-        elif node.type == "decorated_definition":
-            inner = node.child_by_field_name("definition")
-            if inner is not None and inner.type == "function_definition":
-                yield inner
-        elif node.type == "function_definition":
-            yield node
 
 
 def _outermost(node: Node) -> Node | None:

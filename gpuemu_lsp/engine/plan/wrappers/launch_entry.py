@@ -41,7 +41,7 @@ from gpuemu_lsp.engine.source.python.syntax import range_of, text_of
 
 _OPTIONS = ("num_warps", "num_stages")
 _IGNORED = frozenset({*_OPTIONS, "num_ctas", "maxnreg", "warmup", "stream", "enable_fp_fusion", "launch_pdl"})
-_LARGEST = (2048, 160, 48, 24, 12, 8)
+_LARGEST = (2048, 160, 48, 24, 12, 8, 6, 4, 4, 4)
 """Largest size by the number of sizes that the launch depends on: a check takes seconds."""
 _UNKNOWN_TILE = 128
 """Size of tiles that an autotuner or a size determines."""

@@ -1,8 +1,8 @@
-"""Objects of classes that launch kernels: modules, and the context of an autograd function."""
+"""Functions and classes of a module, and objects of its classes: modules, and the context of an autograd function."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tree_sitter import Node
 
@@ -21,8 +21,28 @@ from gpuemu_lsp.engine.source.python.syntax import text_of
 
 Methods = Mapping[str, Node]
 """The methods of a class by name."""
+_BLOCKS = frozenset(
+    {"if_statement", "try_statement", "block", "else_clause", "elif_clause", "except_clause", "with_statement"}
+)
 CONTEXT = "ctx"
 """The first parameter of the methods of an autograd function, by convention."""
+
+
+def functions_of(root: Node) -> dict[str, Node]:
+    """Return the functions of a module by name, those that a condition defines included."""
+    return {text_of(one.child_by_field_name("name")): one for one in _functions(root)}
+
+
+def _functions(root: Node) -> Iterator[Node]:
+    for node in root.named_children:
+        if node.type in _BLOCKS:
+            yield from _functions(node)
+        elif node.type == "decorated_definition":
+            inner = node.child_by_field_name("definition")
+            if inner is not None and inner.type == "function_definition":
+                yield inner
+        elif node.type == "function_definition":
+            yield node
 
 
 def classes_of(root: Node) -> dict[str, dict[str, Node]]:

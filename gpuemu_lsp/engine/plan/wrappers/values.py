@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.project.expressions import (
     constant,
     parse,
 )
+from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 
 MAX_TEXT = 512
 """Longest text of a size; longer ones are not known."""
@@ -37,6 +38,14 @@ class LiteralValue:
     """A float, boolean, text or None."""
 
     value: float | bool | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient(LiteralValue):
+    """The float ``left / right`` of two integers, which ``math.ceil`` or ``int`` makes an integer again."""
+
+    left: Expression
+    right: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class BoundKernel:
 
 @dataclass(frozen=True, slots=True)
 class LocalFunction:
-    """A function or lambda of the module.
+    """A function or lambda of the module, or of ``module`` if that is another one.
 
     ``names`` are the variables that it sees, ``owner`` is the object of a method.
     """
@@ -71,6 +80,7 @@ class LocalFunction:
     node: Syntax
     names: Mapping[str, Value] = field(compare=False, repr=False)
     owner: Value | None = field(default=None, compare=False, repr=False)
+    module: ModuleScope | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,3 +263,11 @@ def ceiling(sign: str, left: Expression, right: Expression) -> Expression | None
     elif root.operator == "+" and less is not None and less > 1 and root.right == Number(less - 1):
         rounded = root.left
     return applied("ceil_div", rebuilt(rounded, {}), right) if rounded is not None else None
+
+
+def rounded_up_quotient(value: Expression) -> Expression | None:
+    """Return ``ceil_div(n, b)`` for the operand ``-n // b`` of a negation; None for any other operand."""
+    root = value.root
+    if not isinstance(root, Binary) or root.operator != "//" or not isinstance(root.left, Negation):
+        return None
+    return applied("ceil_div", rebuilt(root.left.operand, {}), rebuilt(root.right, {}))

@@ -1,4 +1,4 @@
-// A tile with a border on one side, in an array with room for it.
+// A tile with a border on one side, in an array that is large enough.
 #include <cstdio>
 
 const int kTile = 16;

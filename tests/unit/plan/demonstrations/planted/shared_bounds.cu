@@ -1,4 +1,4 @@
-// A tile with a border on one side, in an array with room for none.
+// A tile with a border on one side, in an array that is too small for it.
 #include <cstdio>
 
 const int kTile = 16;
