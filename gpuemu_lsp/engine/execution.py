@@ -33,7 +33,9 @@ class Buffer:
     ``holds_addresses``; the executor replaces it by its own address there, and back in the results. ``variable`` is the
     name of the module variable whose memory this is: ``data`` then takes the place of its initialiser. Of a ``freed``
     buffer no byte may be accessed, and there is no result. ``pointers`` are pairs of an offset in ``data`` and a buffer
-    whose address the kernel finds there: tables of pointers, and the records of textures.
+    whose address the kernel finds there: tables of pointers, and the records of textures. ``resident`` says that the
+    executor has ``data`` in its own memory, which lasts, at ``host_address``: nothing is copied, and it is not among
+    the results.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Buffer:
     holds_addresses: bool = False
     variable: str | None = None
     freed: bool = False
+    resident: bool = False
     pointers: tuple[tuple[int, Buffer], ...] = ()
 
     def with_unwritten(self, fill: int) -> Buffer:
@@ -172,6 +175,8 @@ class Request:
     guard_bytes: int = 4096
     """Minimum of unaddressable bytes around every buffer; large values attribute even a far overrun to its buffer."""
     reachable: tuple[Buffer, ...] = ()
+    aliased: bool = False
+    """Several arguments may point to the same memory, though the buffers do not show it."""
     cluster: Dim3 | None = None
     """Blocks of a cluster, where the launch has an attribute for it; None is what the kernel requires, if anything."""
 

@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
-from gpuemu_lsp.engine.emulator.launch.arena import ArenaFullError, shared_arena
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.async_proxy.proxy import AsyncProxy
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
 from gpuemu_lsp.engine.emulator.launch.bulk.copies import UNSUPPORTED
@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
 from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, last_writer
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
+from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
@@ -39,13 +40,20 @@ class Emulator:
     """Runs launches on the CPU; implements :class:`~gpuemu_lsp.engine.execution.Executor`.
 
     Compiled kernels are cached. One launch at a time per process, because all share one arena. ``optimised`` compiles
-    optimised code from the first launch on; by default it is compiled for hot kernels.
+    optimised code from the first launch on; by default it is compiled for hot kernels. ``lasting`` is the memory of a
+    program, which launches access where it is.
+
+    Raises
+    ------
+    ArenaFullError
+        If there is lasting memory, and the system refuses memory beside it.
     """
 
     name = "emulator"
 
-    def __init__(self, *, optimised: bool = False) -> None:
-        self._library = KernelCache(optimised=optimised)
+    def __init__(self, *, optimised: bool = False, lasting: LastingMemory | None = None) -> None:
+        self._library = KernelCache(optimised=optimised, wide=lasting is not None)
+        self._arena = Arena(lasting) if lasting is not None else None
 
     def run(self, request: Request) -> Outcome:
         """Run one launch. Errors of the kernel are events of the outcome, never exceptions."""
@@ -72,7 +80,7 @@ class Emulator:
             return _failed(problem)
         while True:
             try:
-                return _run_once(kernel, request, limit, milliseconds)
+                return _run_once(kernel, request, self._arena or shared_arena(), limit, milliseconds)
             except _Again as again:
                 milliseconds = again.milliseconds
             except ArenaFullError as error:
@@ -89,7 +97,9 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts again w
         self.milliseconds = milliseconds
 
 
-def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit, milliseconds: float) -> Outcome:
+def _run_once(
+    kernel: CompiledKernel, request: Request, arena: Arena, limit: TranslationLimit, milliseconds: float
+) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
     started = time.perf_counter()
     versions = LaunchVersions(kernel, request, limit)
@@ -98,7 +108,6 @@ def _run_once(kernel: CompiledKernel, request: Request, limit: TranslationLimit,
     versions.compile_seconds = 0.0
     translated = time.perf_counter()
     milliseconds += (translated - started) * 1e3
-    arena = shared_arena()
     runtime = DeviceRuntime(arena, request.max_printed)
     prepared = prepare(request, kernel, arena, runtime.address)
     runtime.heap = prepared.heap
@@ -166,7 +175,7 @@ def _outcome(
     written: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
     translate_to_host(request, arena, prepared.buffers)
     for buffer in request.buffers:
-        if buffer.freed:
+        if buffer.freed or buffer.resident:
             continue
         region = prepared.buffers[buffer.name]
         after = arena.data(region.address, region.size)
@@ -181,10 +190,11 @@ def _outcome(
         # Code without checks does not keep shadow bytes.
         if request.checks.contained:
             written[buffer.name] = (arena.shadow(region.address, region.size) & Shadow.WRITTEN) != 0
+    there = {buffer.variable for buffer in request.buffers if buffer.resident}
     variables = {
         name: arena.data(prepared.module_variables[name].address, variable.size).copy()
         for name, variable in prepared.kernel.program.variables.items()
-        if variable.space == "global" and name in prepared.module_variables
+        if variable.space == "global" and name in prepared.module_variables and name not in there
     }
     return Outcome(
         status=_status(report, events),

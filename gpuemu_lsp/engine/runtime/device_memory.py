@@ -1,22 +1,25 @@
-"""Device memory that lasts from launch to launch, shared with the program.
+"""Device memory of one run, shared with the program: its allocations, and which of their bytes are initialised.
 
-Its addresses are those that the program sees. Allocations are never placed where another one was, so that a pointer to
-freed memory is recognised for the whole run.
+Its addresses are those that the program and its kernels see. Allocations are never placed where another one was, so
+that a pointer to freed memory is recognised for the whole run.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory, Range
+from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.execution import Bytes
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
+from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
@@ -24,16 +27,22 @@ BASE = 0x5E3D_0000_0000
 """Address of device memory in the program. As a pair of 32-bit numbers its upper half is unlikely: an integer of
 24,125, or a float below the smallest normal one."""
 
-SIZE = 64 << 30
+SIZE = 256 << 30
 """Bytes of address space; memory is used only where it is touched."""
 
 _ALIGNMENT = 256
 _GAP = 4096
+_MAX_GAP = 16 << 20
+"""Between two allocations are as many bytes as the larger one has, within these bounds: an index that is wrong by a
+dimension reaches no other allocation."""
+
+_NEAR = 1 << 20
+"""Allocations that are nearer than this are one range when a launch has ended."""
+
+_CHUNK = 1 << 20
 _FIRST = 16 << 20
 _REFUSED = 4
 """Place of a word in the library's header, which is in front of the first allocation."""
-
-_MAX_FREED = 64 << 20
 
 
 class MemoryKind(IntEnum):
@@ -50,7 +59,7 @@ class PendingWrite:
     """Bytes that an operation wrote, for which the host has not waited; ``text`` describes it."""
 
     operation: StreamOperation
-    mask: npt.NDArray[np.bool_] = field(repr=False)
+    written: ByteSet = field(repr=False)
     text: str
     site: CallSite | None
 
@@ -59,15 +68,16 @@ class PendingWrite:
 class DeviceAllocation:
     """Memory of one allocation: its address in the program, size in bytes, and the call.
 
-    ``initialised`` has a bool per byte; ``freed`` is the call that freed it, None while it is live. ``variable`` is the
-    mangled name of a module variable. ``pending`` has the writes for which the host has not waited, if the program has
-    streams.
+    ``name`` is unique in the run. ``missing`` counts the bytes that are not initialised. ``freed`` is the call that
+    freed it, None while it is live. ``variable`` is the mangled name of a module variable. ``pending`` has the writes
+    for which the host has not waited, if the program has streams.
     """
 
+    name: str
     address: int
     size: int
     site: CallSite | None
-    initialised: npt.NDArray[np.bool_] = field(repr=False)
+    missing: int = 0
     freed: CallSite | None = None
     live: bool = True
     kind: MemoryKind = MemoryKind.DEVICE
@@ -83,7 +93,7 @@ class DeviceAllocation:
         kept = [
             one
             for one in self.pending
-            if not order.precedes(one.operation, write.operation) or (one.mask & ~write.mask).any()
+            if not order.precedes(one.operation, write.operation) or not write.written.includes(one.written)
         ]
         self.pending = [*kept, write]
 
@@ -102,19 +112,22 @@ class DeviceAllocation:
 
 
 class DeviceMemory:
-    """The file behind device memory, and its allocations by address."""
+    """The allocations of one run by address, and the memory behind them."""
 
     def __init__(self) -> None:
-        self.descriptor = os.memfd_create("gpuemu-device-memory")
-        os.ftruncate(self.descriptor, SIZE)
-        self._map = mmap.mmap(self.descriptor, SIZE, flags=mmap.MAP_SHARED)
-        self._bytes: Bytes = np.frombuffer(self._map, dtype=np.uint8)
+        self.lasting = LastingMemory(BASE, SIZE)
         self._next = BASE + _FIRST
+        self._last_gap = _GAP
         self._addresses: list[int] = []
         self._allocations: list[DeviceAllocation] = []
         self.used = 0
         self.generation = 0
         """A number that changes whenever memory may have other contents than before."""
+
+    @property
+    def descriptor(self) -> int:
+        """The file with the contents, for the program."""
+        return self.lasting.descriptor
 
     @property
     def live(self) -> tuple[DeviceAllocation, ...]:
@@ -124,22 +137,44 @@ class DeviceMemory:
     @property
     def refused_process(self) -> bool:
         """Whether a process other than the one that has the connection made a CUDA call."""
-        return bool(self._bytes[_REFUSED : _REFUSED + 4].any())
+        return bool(self.lasting.data[_REFUSED : _REFUSED + 4].any())
+
+    def named(self, name: str) -> DeviceAllocation | None:
+        """Return the allocation with a name."""
+        return next((one for one in self._allocations if one.name == name), None)
 
     def allocate(
-        self, size: int, site: CallSite | None, limit: int, kind: MemoryKind = MemoryKind.DEVICE
+        self,
+        size: int,
+        site: CallSite | None,
+        limit: int,
+        kind: MemoryKind = MemoryKind.DEVICE,
+        *,
+        variable: str | None = None,
+        read_only: bool = False,
     ) -> DeviceAllocation | None:
-        """Allocate ``size`` bytes; None if live allocations would exceed ``limit`` bytes or addresses run out."""
-        if self.used + size > limit or self._next + size + _GAP > BASE + SIZE:
+        """Allocate ``size`` bytes; None if live allocations would exceed ``limit`` bytes or addresses run out.
+
+        ``variable`` is the mangled name of a module variable.
+        """
+        gap = max(_GAP, min(size, _MAX_GAP))
+        start = -(-(self._next + max(gap, self._last_gap)) // _ALIGNMENT) * _ALIGNMENT
+        if self.used + size > limit or start + size + gap > BASE + SIZE:
             return None
+        number = len(self._allocations) + 1
+        name = variable or f"allocation {number}{f' at {site}' if site else ''}"
         # What the host writes to memory that it shares with the device is not seen: all of that is initialised.
-        known = np.zeros(size, np.bool_) if kind is MemoryKind.DEVICE else np.ones(size, np.bool_)
-        allocation = DeviceAllocation(self._next, size, site, known, kind=kind)
+        missing = size if kind is MemoryKind.DEVICE else 0
+        allocation = DeviceAllocation(name, start, size, site, missing, kind=kind, variable=variable)
+        bits = Shadow.ADDRESSABLE | (0 if missing else Shadow.INITIALISED) | (Shadow.READ_ONLY if read_only else 0)
+        self._shadow(allocation)[:] = bits
         self.used += size
         self.generation += 1
-        self._addresses.append(allocation.address)
+        self._addresses.append(start)
         self._allocations.append(allocation)
-        self._next = -(-(self._next + size + _GAP) // _ALIGNMENT) * _ALIGNMENT
+        self.lasting.regions.append(Region(name, "variable" if variable else "buffer", start, size))
+        self._next, self._last_gap = start + size, gap
+        self._note_use()
         return allocation
 
     def free(self, allocation: DeviceAllocation, site: CallSite | None) -> None:
@@ -148,12 +183,13 @@ class DeviceMemory:
         allocation.pending.clear()
         self.used -= allocation.size
         self.generation += 1
-        allocation.initialised = np.zeros(0, np.bool_)
-        page = mmap.PAGESIZE
-        low = -(-(allocation.address - BASE) // page) * page
-        high = (allocation.address - BASE + allocation.size) // page * page
-        if high > low:
-            self._map.madvise(mmap.MADV_REMOVE, low, high - low)
+        low = allocation.address - BASE
+        self.lasting.clear(low, low + allocation.size)
+        self._note_use()
+
+    def close(self) -> None:
+        """Give the memory back; nothing may access it afterwards."""
+        self.lasting.close()
 
     def find(self, address: int) -> DeviceAllocation | None:
         """Return the allocation, live or freed, that an address is in or just past the end of."""
@@ -171,14 +207,122 @@ class DeviceMemory:
     def view(self, allocation: DeviceAllocation) -> Bytes:
         """Return the bytes of an allocation; writing to them writes device memory."""
         low = allocation.address - BASE
-        return self._bytes[low : low + allocation.size]
+        return self.lasting.data[low : low + allocation.size]
+
+    def initialised(self, allocation: DeviceAllocation, span: Span = slice(None)) -> npt.NDArray[np.bool_]:
+        """Return, for each byte of an allocation or of a part of it, whether it is initialised."""
+        found: npt.NDArray[np.bool_] = (self._shadow(allocation)[span] & np.uint8(Shadow.INITIALISED)) != 0
+        return found
+
+    def any_initialised(self, allocation: DeviceAllocation, span: Span) -> bool:
+        """Return whether any byte of a part of an allocation is initialised."""
+        return not allocation.missing or bool((self._shadow(allocation)[span] & np.uint8(Shadow.INITIALISED)).any())
+
+    def initialise(self, allocation: DeviceAllocation, span: Span, known: npt.NDArray[np.bool_] | None = None) -> None:
+        """Note that a part of an allocation was written, with initialised bytes where ``known``, everywhere if None."""
+        self.generation += 1
+        if not allocation.missing and (known is None or known.all()):
+            return
+        shadow = self._shadow(allocation)
+        before = np.count_nonzero(shadow[span] & np.uint8(Shadow.INITIALISED))
+        bits = np.uint8(Shadow.INITIALISED)
+        if known is None:
+            shadow[span] |= bits
+        else:
+            shadow[span] = np.where(known, shadow[span] | bits, shadow[span] & ~bits)
+        allocation.missing -= int(np.count_nonzero(shadow[span] & bits)) - int(before)
+
+    def settle(self, *, masks: bool) -> list[tuple[DeviceAllocation, ByteSet]]:
+        """Keep what a launch has written, which is initialised from then on.
+
+        Returns the bytes that it stored, by allocation, if ``masks`` asks for them.
+        """
+        runs = self.lasting.changed()
+        stored = []
+        for allocation, parts in self._parts(runs):
+            written = [self._settle_part(allocation, low, high, masks) for low, high in parts]
+            found = ByteSet.union([one for one in written if one is not None])
+            if found is not None:
+                stored.append((allocation, found))
+        self.lasting.drop(runs)
+        return stored
+
+    def hide(self, pending: list[tuple[DeviceAllocation, list[PendingWrite]]]) -> None:
+        """Let bytes of pending writes not be initialised for the next launch."""
+        self.lasting.hidden = [
+            (allocation.address - BASE + write.written.low, write.written.mask)
+            for allocation, writes in pending
+            for write in writes
+        ]
 
     def addresses_in(self, allocation: DeviceAllocation) -> list[DeviceAllocation]:
-        """Return the allocations whose addresses are in an allocation's memory, in aligned words.
-
-        Those that were freed are among them, if they are small.
-        """
+        """Return the live allocations whose addresses are in an allocation's memory, in aligned words."""
         words = self.view(allocation)[: allocation.size // 8 * 8].view(np.uint64)
         found = np.unique(words[(words >= np.uint64(BASE)) & (words < np.uint64(self._next))])
-        targets = {one.address: one for one in map(self.find, found.tolist()) if one is not None}
-        return [one for one in targets.values() if one.live or one.size <= _MAX_FREED]
+        targets = {one.address: one for one in map(self.find, found.tolist()) if one is not None and one.live}
+        return list(targets.values())
+
+    def _shadow(self, allocation: DeviceAllocation) -> Bytes:
+        low = allocation.address - BASE
+        return self.lasting.shadow[low : low + allocation.size]
+
+    def _note_use(self) -> None:
+        ranges: list[Range] = []
+        for one in self._allocations:
+            if one.live:
+                low = one.address - BASE
+                if ranges and low - ranges[-1][1] < _NEAR:
+                    ranges[-1] = ranges[-1][0], low + one.size
+                else:
+                    ranges.append((low, low + one.size))
+        self.lasting.used = ranges
+
+    def _parts(self, runs: list[Range]) -> Iterator[tuple[DeviceAllocation, list[Range]]]:
+        """Yield the live allocations in ranges of memory, with the parts of each, as offsets in it."""
+        found: dict[int, list[Range]] = {}
+        for low, high in runs:
+            index = max(bisect_right(self._addresses, BASE + low) - 1, 0)
+            while index < len(self._allocations) and self._addresses[index] < BASE + high:
+                start, size = self._addresses[index] - BASE, self._allocations[index].size
+                part = max(low - start, 0), min(high - start, size)
+                if part[0] < part[1] and self._allocations[index].live:
+                    found.setdefault(index, []).append(part)
+                index += 1
+        for index, parts in found.items():
+            yield self._allocations[index], parts
+
+    def _settle_part(self, allocation: DeviceAllocation, low: int, high: int, masks: bool) -> ByteSet | None:
+        """Keep what a launch has written to a part of an allocation."""
+        start = allocation.address - BASE
+        after = self.lasting.launch_shadow[start + low : start + high]
+        if allocation.missing:
+            before = self._shadow(allocation)[low:high]
+            new = after & ~before & np.uint8(Shadow.INITIALISED)
+            count = np.count_nonzero(new)
+            if count:
+                before |= new
+                allocation.missing -= int(count)
+                self.generation += 1
+        written = (after & np.uint8(Shadow.WRITTEN)) != 0 if masks or allocation.of_host else None
+        if self._keep(
+            self.view(allocation)[low:high],
+            self.lasting.launch_data[start + low : start + high],
+            written,
+            allocation.of_host,
+        ):
+            self.generation += 1
+        return ByteSet(low, written) if masks and written is not None and written.any() else None
+
+    @staticmethod
+    def _keep(before: Bytes, after: Bytes, written: npt.NDArray[np.bool_] | None, of_host: bool) -> bool:
+        """Copy what a launch has written; return whether that changed anything."""
+        if of_host and written is not None:
+            # The host may have written other bytes of these pages in the meantime.
+            changed = bool((before[written] != after[written]).any())
+            before[written] = after[written]
+            return changed
+        for low in range(0, len(before), _CHUNK):
+            if not np.array_equal(before[low : low + _CHUNK], after[low : low + _CHUNK]):
+                before[low:] = after[low:]
+                return True
+        return False

@@ -10,8 +10,9 @@ from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related,
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingWrite
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
 _VENDOR = "/nvidia/cu13/"
@@ -20,8 +21,9 @@ _VENDOR = "/nvidia/cu13/"
 class RunFindings:
     """Findings in the order in which they were made; repeated ones are counted."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, memory: DeviceMemory) -> None:
         self._program = program
+        self._memory = memory
         self._found: dict[tuple[str, Place], Finding] = {}
 
     @property
@@ -34,7 +36,7 @@ class RunFindings:
         place = self._location(event.location, launch)
         related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
         name = event.buffer or ""
-        accessed = built.allocations.get(name)
+        accessed = self._memory.named(name)
         rule, message = event.rule, event.message
         if accessed is not None:
             freed = f", freed at {accessed.freed}" if accessed.freed else ""
@@ -127,8 +129,8 @@ def _writer(pending: Iterable[PendingWrite], event: Event) -> PendingWrite | Non
     """Return the write that the bytes of a read may belong to."""
     if event.offset is None or event.size is None:
         return None
-    span = slice(event.offset, event.offset + event.size)
-    return next((write for write in pending if write.mask[span].any()), None)
+    read = ByteSet.of(slice(event.offset, event.offset + event.size))
+    return next((write for write in pending if write.written.overlaps(read)), None)
 
 
 def _read_of(event: Event, name: str) -> str:

@@ -1,18 +1,23 @@
-"""From a launch of the program to a request of the emulator, and its results back to device memory."""
+"""From a launch of the program to a request of the emulator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Outcome, Request, Scalar, StructArgument
+from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import (
+    BASE,
+    SIZE,
+    DeviceAllocation,
+    DeviceMemory,
+    MemoryKind,
+    PendingWrite,
+)
 from gpuemu_lsp.engine.runtime.messages import MessageError
 
 
@@ -76,13 +81,20 @@ class ModuleVariables:
 def place_variables(module: Module, memory: DeviceMemory) -> ModuleVariables:
     """Allocate the variables of a module, with their initial contents. Addresses of functions in these are left 0."""
     placed: dict[str, DeviceAllocation] = {}
-    for variable in module.variables:
+    # Constants first: they are then in one range of addresses.
+    for variable in sorted(module.variables, key=lambda one: one.space != "const"):
         if variable.space not in ("global", "const") or not variable.size:
             continue
-        allocation = memory.allocate(variable.size, None, 1 << 60, MemoryKind.VARIABLE)
+        allocation = memory.allocate(
+            variable.size,
+            None,
+            1 << 60,
+            MemoryKind.VARIABLE,
+            variable=variable.name,
+            read_only=variable.space == "const",
+        )
         if allocation is None:
             raise MessageError("there are no addresses for its variables")
-        allocation.variable = variable.name
         if variable.init is not None:
             memory.view(allocation)[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
         placed[variable.name] = allocation
@@ -96,11 +108,25 @@ def place_variables(module: Module, memory: DeviceMemory) -> ModuleVariables:
 
 @dataclass(frozen=True, slots=True)
 class BuiltRequest:
-    """A request, the allocations by the names of their buffers, and the bytes of them that other streams may write."""
+    """A request, the allocations that its arguments point to, and the bytes that other streams may write.
+
+    ``unordered`` is by name of the allocation.
+    """
 
     request: Request
-    allocations: dict[str, DeviceAllocation]
+    allocations: tuple[DeviceAllocation, ...]
     unordered: dict[str, list[PendingWrite]]
+
+    def reachable(self, memory: DeviceMemory, variables: ModuleVariables) -> tuple[DeviceAllocation, ...]:
+        """Return the live allocations that the launch can reach through addresses in memory, its arguments first."""
+        found = {one.address: one for one in (*self.allocations, *variables.by_name.values()) if one.live}
+        waiting = list(found.values())
+        while waiting:
+            for target in memory.addresses_in(waiting.pop()):
+                if target.address not in found:
+                    found[target.address] = target
+                    waiting.append(target)
+        return tuple(found.values())
 
 
 def request_of(
@@ -108,15 +134,16 @@ def request_of(
     memory: DeviceMemory,
     seconds: float,
     variables: ModuleVariables,
-    unordered: Callable[[DeviceAllocation], list[PendingWrite]],
+    unordered: list[tuple[DeviceAllocation, list[PendingWrite]]],
 ) -> BuiltRequest:
     """Return the request for a launch.
 
-    Pointers become buffers by their addresses: those among the arguments, those in structs, and those in the memory
-    that the launch can reach through others. Bytes that are written without an order between that and this launch, as
-    ``unordered`` says, are not initialised for it.
+    Pointers among the arguments and in structs become buffers by their addresses. Kernels access device memory where it
+    is. Bytes that are written without an order between that and this launch, ``unordered``, are not initialised for it.
     """
-    buffers = _Buffers(memory, unordered)
+    memory.hide(unordered)
+    pending = {allocation.name: writes for allocation, writes in unordered}
+    buffers = _Buffers(memory, pending)
     arguments = tuple(_argument(parameter, launch.parameters, buffers) for parameter in launch.kernel.parameters)
     module = launch.kernel.module
     artifact = Artifact("", module.target, module.text, b"", {}, {}, "nvcc")
@@ -129,85 +156,50 @@ def request_of(
         arguments=arguments,
         max_steps=1 << 40,
         max_seconds=seconds,
-        reachable=buffers.reachable(variables),
+        reachable=buffers.variables(variables),
+        aliased=buffers.aliased,
     )
-    return BuiltRequest(request, buffers.allocations, buffers.unordered)
-
-
-def apply_results(
-    outcome: Outcome, memory: DeviceMemory, allocations: dict[str, DeviceAllocation]
-) -> dict[str, npt.NDArray[np.bool_]]:
-    """Write what a launch stored to device memory; return the stored bytes, which are initialised from then on."""
-    stored: dict[str, npt.NDArray[np.bool_]] = {}
-    for name, mask in (outcome.written or {}).items():
-        allocation = allocations.get(name)
-        if allocation is None or not mask.any():
-            continue
-        view, after = memory.view(allocation), outcome.buffers[name]
-        if not np.array_equal(view, after) or not allocation.initialised[mask].all():
-            memory.generation += 1
-            view[:] = after
-            allocation.initialised |= mask
-        stored[name] = mask
-    return stored
+    return BuiltRequest(request, tuple(buffers.allocations.values()), pending)
 
 
 class _Buffers:
     """The buffers of one launch: one per allocation, and aliases of it for further pointers to the same."""
 
-    def __init__(self, memory: DeviceMemory, unordered: Callable[[DeviceAllocation], list[PendingWrite]]) -> None:
+    def __init__(self, memory: DeviceMemory, pending: dict[str, list[PendingWrite]]) -> None:
         self._memory = memory
-        self._unordered = unordered
-        self._first: dict[int, str] = {}
-        self._count = 0
-        self.allocations: dict[str, DeviceAllocation] = {}
-        self.unordered: dict[str, list[PendingWrite]] = {}
+        self._pending = pending
+        self.allocations: dict[int, DeviceAllocation] = {}
+        self.aliased = False
 
     def at(self, address: int) -> Buffer | None:
         """Return a buffer for a pointer, None if no allocation is or was there."""
         allocation = self._memory.find(address)
-        return None if allocation is None else self._buffer(allocation, address - allocation.address)
+        if allocation is None:
+            # It is moved before it is used, or never used.
+            self.aliased |= BASE <= address < BASE + SIZE
+            return None
+        first = allocation.address not in self.allocations
+        self.aliased |= not first or allocation.variable is not None
+        self.allocations[allocation.address] = allocation
+        return self._buffer(allocation, address - allocation.address, None if first else allocation.name)
 
-    def reachable(self, variables: ModuleVariables) -> tuple[Buffer, ...]:
-        """Return buffers for variables, and for allocations whose addresses are in the memory of those in use."""
-        found = [self._buffer(one, 0) for one in variables.by_name.values() if one.address not in self._first]
-        waiting = [one for one in self.allocations.values() if one.live]
-        while waiting:
-            for target in self._memory.addresses_in(waiting.pop()):
-                if target.address not in self._first:
-                    found.append(self._buffer(target, 0))
-                    if target.live:
-                        waiting.append(target)
-        return tuple(found)
+    def variables(self, variables: ModuleVariables) -> tuple[Buffer, ...]:
+        """Return buffers for variables that are no arguments."""
+        others = [one for one in variables.by_name.values() if one.address not in self.allocations]
+        return tuple(self._buffer(one, 0, None) for one in others)
 
-    def _buffer(self, allocation: DeviceAllocation, offset: int) -> Buffer:
-        self._count += 1
-        place = f" at {allocation.site}" if allocation.site else ""
-        name = f"allocation {self._count}{place}"
-        first = self._first.setdefault(allocation.address, name)
-        initialised = allocation.initialised
-        if first == name:
-            self.allocations[name] = allocation
-            pending = self._unordered(allocation) if allocation.live else []
-            if pending:
-                self.unordered[name] = pending
-                initialised = initialised.copy()
-                for write in pending:
-                    initialised &= ~write.mask
-        whole = allocation.live and bool(initialised.all())
+    def _buffer(self, allocation: DeviceAllocation, offset: int, alias_of: str | None) -> Buffer:
         return Buffer(
-            name=name,
+            name=allocation.name,
             data=self._memory.view(allocation),
-            initialized=whole,
-            initialized_bytes=None if whole else initialised,
+            initialized=allocation.live and not allocation.missing and allocation.name not in self._pending,
             element_size=1,
-            alias_of=None if first == name else first,
+            alias_of=alias_of,
             pointer_offset=offset,
             host_address=allocation.address,
-            # Which allocations hold addresses is not known: a kernel may store some for a later launch.
-            holds_addresses=allocation.live and allocation.size >= 8 and first == name,
             variable=allocation.variable,
             freed=not allocation.live,
+            resident=True,
         )
 
 

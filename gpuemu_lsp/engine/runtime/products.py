@@ -129,7 +129,7 @@ class _Call:
         part = self._part(operand, index, rows, columns, "writes")
         if part is None or operand.dtype is None:
             return False
-        self._transfers.write(self._operation, part, self._site, known=True)
+        self._transfers.write(self._operation, part, self._site)
         with np.errstate(over="ignore", invalid="ignore"):
             content = np.ascontiguousarray(result.T.astype(operand.dtype))
         self._memory.view(part.allocation)[part.span] = content.view(np.uint8).reshape(-1)

@@ -113,9 +113,10 @@ def run_program(
                 if child is not None:
                     child.end()
     finally:
-        os.close(service.memory.descriptor)
+        refused = service.memory.refused_process
+        service.memory.close()
     assert child is not None
-    if problem is None and service.memory.refused_process:
+    if problem is None and refused:
         problem = "a second process made CUDA calls, which were not carried out"
     service.end(leaks=leaks and problem is None)
     status = child.status

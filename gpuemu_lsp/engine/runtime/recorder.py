@@ -27,7 +27,7 @@ from gpuemu_lsp.engine.recordings.reading import contents_digest
 from gpuemu_lsp.engine.recordings.writing import RecordingWriter
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory
-from gpuemu_lsp.engine.runtime.launches import BuiltRequest, LoadedKernel, ProgramLaunch
+from gpuemu_lsp.engine.runtime.launches import BuiltRequest, LoadedKernel, ModuleVariables, ProgramLaunch
 
 MAX_LAUNCH_BYTES = 32 << 20
 """Contents of one launch that are kept."""
@@ -83,14 +83,21 @@ class LaunchRecorder:
     _launches: list[RecordedLaunch] = field(default_factory=list)
     _full: bool = False
 
-    def begin(self, key: Hashable, launch: ProgramLaunch, built: BuiltRequest, memory: DeviceMemory) -> PendingLaunch:
+    def begin(
+        self,
+        key: Hashable,
+        launch: ProgramLaunch,
+        built: BuiltRequest,
+        memory: DeviceMemory,
+        variables: ModuleVariables,
+    ) -> PendingLaunch:
         """Note a launch that is about to run. ``key`` identifies it among those that may be repeats of it."""
         kernel = self._number(launch.kernel)
         place = kernel, launch.site, launch.grid, launch.block, launch.shared_bytes
         group = self._groups.setdefault(place, _Group(kernel, launch))
         self._by_key[key] = group
         group.count += 1
-        return PendingLaunch(group, time.monotonic(), self._kept(kernel, launch, built, memory))
+        return PendingLaunch(group, time.monotonic(), self._kept(kernel, launch, built, memory, variables))
 
     def repeat(self, key: Hashable) -> None:
         """Count a launch that was proved to do what an earlier one with this key did."""
@@ -146,20 +153,27 @@ class LaunchRecorder:
             )
         return self._numbers[id(kernel)]
 
-    def _kept(self, kernel: int, launch: ProgramLaunch, built: BuiltRequest, memory: DeviceMemory) -> _Kept | None:
+    def _kept(
+        self,
+        kernel: int,
+        launch: ProgramLaunch,
+        built: BuiltRequest,
+        memory: DeviceMemory,
+        variables: ModuleVariables,
+    ) -> _Kept | None:
         """Return what a launch reads, None if enough launches like it are kept or it uses memory that was freed."""
-        allocations = list(built.allocations.values())
-        if not all(one.live for one in allocations):
+        shapes = self._shapes.setdefault(kernel, set())
+        if len(shapes) >= MAX_KEPT or not all(one.live for one in built.allocations):
             return None
+        allocations = list(built.reachable(memory, variables))
         numbers = {one.address: number for number, one in enumerate(allocations)}
         pointers = tuple(_pointers(launch, built.request.arguments, numbers))
         block = bytearray(launch.parameters)
         for pointer in pointers:
             block[pointer.offset : pointer.offset + 8] = bytes(8)
-        shapes = self._shapes.setdefault(kernel, set())
         sizes = tuple(one.size for one in allocations)
         shape = launch.grid, launch.block, launch.shared_bytes, bytes(block), pointers, sizes
-        if shape in shapes or len(shapes) >= MAX_KEPT:
+        if shape in shapes:
             return None
         shapes.add(shape)
         none: list[bytes | None] = [None] * len(allocations)
@@ -172,7 +186,7 @@ class LaunchRecorder:
             kept.left_out = f"the recording has {MAX_STORED_BYTES >> 20} MiB, its limit: later contents are not in it"
         else:
             for number, one in enumerate(allocations):
-                known = one.initialised
+                known = memory.initialised(one)
                 if known.any():
                     kept.before[number] = bytes(memory.view(one))
                     kept.initialised[number] = None if known.all() else known.astype(np.uint8).tobytes()

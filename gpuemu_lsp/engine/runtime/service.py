@@ -17,7 +17,6 @@ from gpuemu_lsp.engine.runtime.launches import (
     LoadedKernel,
     ModuleVariables,
     ProgramLaunch,
-    apply_results,
     loaded_kernel,
     place_variables,
     request_of,
@@ -49,12 +48,12 @@ class RuntimeService:
         self._launch_seconds = launch_seconds
         self._device_bytes = device_bytes
         self.memory = DeviceMemory()
-        self.findings = RunFindings(program)
+        self.findings = RunFindings(program, self.memory)
         self.launches = self.completed = self.repeated = 0
         self._order = StreamOrder()
         self._transfers = Transfers(self.memory, self._order, self.findings)
         self._products = Products(self.memory, self._order, self._transfers)
-        self._emulator = Emulator()
+        self._emulator = Emulator(lasting=self.memory.lasting)
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
         self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
         self._without_effect: dict[tuple[object, ...], int] = {}
@@ -170,7 +169,8 @@ class RuntimeService:
             text = "the call copies bytes of which none was ever written to the host"
             self._transfers.read(operation, origin, site, text if to is None else None)
         if to is not None:
-            known = origin.allocation.initialised[origin.span].copy() if origin is not None else True
+            partly = origin is not None and origin.allocation.missing > 0
+            known = self.memory.initialised(origin.allocation, origin.span) if origin is not None and partly else None
             self._transfers.write(operation, to, site, known)
         if not asynchronous:
             self._order.synchronize(WaitScope.STREAM, DEFAULT_STREAM)
@@ -194,23 +194,23 @@ class RuntimeService:
         site = call_site(frames, kernel.function.name)
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site)
         before = self.memory.generation
-        built = request_of(
-            launch, self.memory, self._launch_seconds, variables, lambda one: self._transfers.unordered(operation, one)
+        unordered = [] if self._order.single else self._transfers.all_unordered(operation)
+        built = request_of(launch, self.memory, self._launch_seconds, variables, unordered)
+        recorded = (
+            self._recorder.begin(key, launch, built, self.memory, variables) if self._recorder is not None else None
         )
-        recorded = self._recorder.begin(key, launch, built, self.memory) if self._recorder is not None else None
         outcome = self._emulator.run(built.request)
-        stored = apply_results(outcome, self.memory, built.allocations)
+        stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
-        for name, mask in stored.items():
-            allocation = built.allocations[name]
-            for write in built.unordered.get(name, ()):
-                if (write.mask & mask).any():
+        for allocation, written in stored:
+            for write in built.unordered.get(allocation.name, ()):
+                if write.written.overlaps(written):
                     text = f"{launch_text(launch)} overwrites bytes that {write.text} writes on another stream"
                     self.findings.host("api/stream-race", f"{text}: no event orders them", site, allocation, write)
             if not self._order.single:
                 text = f"{launch_text(launch)} at {site}"
-                allocation.add_write(PendingWrite(operation, mask, text, site), self._order)
+                allocation.add_write(PendingWrite(operation, written, text, site), self._order)
         if outcome.printed:
             sys.stdout.write(outcome.printed)
             sys.stdout.flush()
@@ -226,9 +226,11 @@ class RuntimeService:
             self.findings.not_run(outcome, launch)
         # The same launch does the same again, unless it or the host sees something that is not device memory.
         repeats = outcome.status == "completed" and not outcome.events and not outcome.printed
-        closed = not any(one.of_host for one in built.allocations.values()) and not _reads_clock(kernel.module)
-        if repeats and closed and before == self.memory.generation:
-            self._without_effect[key] = before
+        if repeats and before == self.memory.generation and not _reads_clock(kernel.module):
+            # What the host writes to memory that it shares with the device is not seen.
+            shared = any(one.of_host for one in self.memory.live)
+            if not shared or not any(one.of_host for one in built.reachable(self.memory, variables)):
+                self._without_effect[key] = before
         return [0 if outcome.status == "completed" else _LAUNCH_FAILURE]
 
     def _failed_launch(self, message: Message) -> list[int]:

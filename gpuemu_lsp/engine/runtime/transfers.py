@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingWrite
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
-
-Span: TypeAlias = "slice | npt.NDArray[np.int64]"
-"""Bytes of an allocation, as an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +53,11 @@ class Transfers:
         """Report what is wrong with a read; ``uninitialised`` is the text for bytes of which none was ever written."""
         allocation = part.allocation
         for write in self.unordered(operation, allocation):
-            if write.mask[part.span].any():
+            if write.written.overlaps(ByteSet.of(part.span)):
                 message = f"the call reads bytes that {write.text} writes on another stream: no event orders them"
                 self._findings.host("api/stream-race", message, site, allocation, write)
                 return
-        if uninitialised is not None and not allocation.initialised[part.span].any():
+        if uninitialised is not None and not self._memory.any_initialised(allocation, part.span):
             self._findings.host("api/uninitialized-copy", uninitialised, site, allocation)
 
     def write(
@@ -68,22 +65,28 @@ class Transfers:
         operation: StreamOperation,
         part: TransferredBytes,
         site: CallSite | None,
-        known: npt.NDArray[np.bool_] | bool,
+        known: npt.NDArray[np.bool_] | None = None,
     ) -> None:
-        """Note a write, after which the bytes are initialised where ``known``, and report what is wrong with it."""
+        """Note a write, after which the bytes are initialised where ``known``, and report what is wrong with it.
+
+        All of them are if ``known`` is None.
+        """
         allocation = part.allocation
         for write in self.unordered(operation, allocation):
-            if write.mask[part.span].any():
+            if write.written.overlaps(ByteSet.of(part.span)):
                 message = f"the call overwrites bytes that {write.text} writes on another stream: no event orders them"
                 self._findings.host("api/stream-race", message, site, allocation, write)
                 break
         else:
             if not self._order.single:
-                mask = np.zeros(allocation.size, np.bool_)
-                mask[part.span] = True
-                allocation.add_write(PendingWrite(operation, mask, f"the call at {site}", site), self._order)
-        allocation.initialised[part.span] = known
-        self._memory.generation += 1
+                written = ByteSet.of(part.span)
+                allocation.add_write(PendingWrite(operation, written, f"the call at {site}", site), self._order)
+        self._memory.initialise(allocation, part.span, known)
+
+    def all_unordered(self, operation: StreamOperation) -> list[tuple[DeviceAllocation, list[PendingWrite]]]:
+        """Return the allocations with writes that may not have ended when an operation begins, and these writes."""
+        found = [(one, self.unordered(operation, one)) for one in self._memory.live if one.pending]
+        return [(allocation, writes) for allocation, writes in found if writes]
 
     def unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingWrite]:
         """Return the writes to an allocation that may not have ended when an operation begins."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, PendingWrite
 from gpuemu_lsp.engine.runtime.stream_order import StreamOrder
 
@@ -15,9 +14,8 @@ def test_a_write_hides_earlier_ones_of_its_stream_only():
     allocation = memory.allocate(8, None, 1 << 20)
 
     def write(stream, low, high):
-        mask = np.zeros(8, np.bool_)
-        mask[low:high] = True
-        allocation.add_write(PendingWrite(order.begin(stream), mask, f"{stream}: {low} to {high}", None), order)
+        written = ByteSet.of(slice(low, high))
+        allocation.add_write(PendingWrite(order.begin(stream), written, f"{stream}: {low} to {high}", None), order)
         return [one.text for one in allocation.pending]
 
     assert write(1, 0, 4) == ["1: 0 to 4"]

@@ -32,8 +32,11 @@ STORED: Final = Shadow.ADDRESSABLE | Shadow.INITIALISED | Shadow.WRITTEN
 POISON: Final = 0xCB
 """Byte that fills fresh shared memory and undefined registers: not zero, so that a missing write changes results."""
 
-SHADOW_OFFSET: Final = 1 << 30
-"""Distance from a byte of the arena to its shadow byte."""
+SHADOW_OFFSET: Final = 1 << 39
+"""Distance from a byte of the arena to its shadow byte: more than the memory that a whole program can have."""
+
+ARENA_BYTES: Final = 1 << 30
+"""Most memory of one launch, without what lasts from launch to launch."""
 
 REDZONE: Final = 8192
 """Unaddressable bytes on both sides of every memory window: an access there is tested, and always refused."""

@@ -6,46 +6,31 @@ by guard zones, and the range check of generated code keeps all addresses inside
 
 from __future__ import annotations
 
-import mmap
-from dataclasses import dataclass
+import weakref
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, SHADOW_OFFSET, Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import ARENA_BYTES, REDZONE, SHADOW_OFFSET, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
-
-Bytes = npt.NDArray[np.uint8]
+from gpuemu_lsp.engine.emulator.launch.lasting.address_space import Bytes, bytes_at, make_accessible, release, reserve
+from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
+from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 
 _MARGIN = 1 << 16
 """Bytes at both ends of the mapping that are never allocated."""
-
-MAP_NORESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000)
-"""Not to count a mapping as committed (mmap(2)): the kernel refuses a single one larger than memory and swap otherwise.
-Python has the name since 3.13; the value is that of x86-64 and AArch64 (asm-generic/mman-common.h)."""
 
 
 class ArenaFullError(MemoryError):
     """The launch needs more memory than the arena has; the text completes "it needs ..."."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """An allocation in the arena; sizes in bytes. ``kind`` is buffer, variable, shared, local, stack or param."""
-
-    name: str
-    kind: str
-    address: int
-    size: int
-    element_size: int = 1
-
-
 class Arena:
     """Allocates from low to high addresses and frees everything at once.
 
     The mapping is reserved, not committed: pages use memory from their first access on. The shadow byte of a byte is
-    ``SHADOW_OFFSET`` bytes above it.
+    ``SHADOW_OFFSET`` bytes above it. Memory that lasts from launch to launch comes first, if there is any: launches
+    access it where it is.
 
     Raises
     ------
@@ -53,19 +38,24 @@ class Arena:
         If the system refuses the reservation.
     """
 
-    def __init__(self) -> None:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    def __init__(self, lasting: LastingMemory | None = None) -> None:
+        self.lasting = lasting
+        self._first = lasting.size if lasting is not None else 0
+        self.capacity = self._first + ARENA_BYTES
         try:
-            self._map = mmap.mmap(-1, 2 * SHADOW_OFFSET, flags=flags)
+            start = lasting.address if lasting is not None else reserve(SHADOW_OFFSET + ARENA_BYTES)
+            if lasting is None:
+                weakref.finalize(self, release, start, SHADOW_OFFSET + ARENA_BYTES)
+            make_accessible(start + self._first, ARENA_BYTES)
+            make_accessible(start + self._first + SHADOW_OFFSET, ARENA_BYTES)
         except OSError as error:
             reason = error.strerror or str(error)
-            size = 2 * SHADOW_OFFSET >> 20
+            size = 2 * ARENA_BYTES >> 20
             raise ArenaFullError(f"{size} MiB of address space, which the system refuses ({reason})") from error
-        everything = np.frombuffer(self._map, dtype=np.uint8)
-        self._data, self._shadow = everything[:SHADOW_OFFSET], everything[SHADOW_OFFSET:]
-        self.address = int(everything.ctypes.data) + _MARGIN
-        self._used = 0
-        self._end = SHADOW_OFFSET - 2 * _MARGIN
+        self._data, self._shadow = bytes_at(start, self.capacity), bytes_at(start + SHADOW_OFFSET, self.capacity)
+        self.address = start + _MARGIN
+        self._used = self._first
+        self._end = self.capacity - 2 * _MARGIN
         self.regions: list[Region] = []
         self._records: dict[str, Record] = {}
 
@@ -74,13 +64,20 @@ class Arena:
         """Allocated bytes with guard zones, the extent of the bounds check."""
         return self._used
 
+    @property
+    def all_regions(self) -> list[Region]:
+        """The regions of the launch, and those that last, freed ones included."""
+        return [*self.lasting.regions, *self.regions] if self.lasting is not None else self.regions
+
     def reset(self) -> None:
-        """Free all regions; no byte is addressable any more."""
+        """Free all regions; no byte is addressable any more but those that last, as they were before the launch."""
         # Guard zones stay unaddressable, and they are up to twice as large as the regions.
         for region in self.regions:
             self.shadow(region.address, region.size)[:] = 0
-        self._used = 0
+        self._used = self._first
         self.regions.clear()
+        if self.lasting is not None:
+            self.lasting.begin()
 
     def record(self, name: str, size: int) -> Record:
         """Return a zeroed record outside of the arena, valid until a launch asks for one of this name again.
@@ -118,7 +115,7 @@ class Arena:
         start = -(-(self.address + self._used + guard) // alignment) * alignment + offset
         used = start + size + guard - self.address
         if used > self._end:
-            raise ArenaFullError(f"a launch with more than {self._end >> 20} MiB of memory")
+            raise ArenaFullError(f"a launch with more than {self._end - self._first >> 20} MiB of memory")
         self._used = used
         region = Region(region_name, kind, start, size, element)
         self.regions.append(region)

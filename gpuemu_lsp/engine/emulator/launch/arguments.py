@@ -7,7 +7,8 @@ import numpy as np
 from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
-from gpuemu_lsp.engine.emulator.launch.arena import Arena, Region
+from gpuemu_lsp.engine.emulator.launch.arena import Arena
+from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Buffer, Request, parameter_bytes
 from gpuemu_lsp.engine.texture import is_texture
@@ -33,6 +34,10 @@ def place_buffers(request: Request, arena: Arena, variables: dict[str, Region]) 
             regions[argument.name] = regions[argument.alias_of]
             continue
         size = int(argument.data.size)
+        if argument.resident:
+            assert argument.host_address is not None
+            regions[argument.name] = Region(argument.name, "buffer", argument.host_address, size, argument.element_size)
+            continue
         guard = max(request.guard_bytes, min(size, _MAX_GUARD))
         region = arena.allocate(
             argument.name, "buffer", size, guard=guard, offset=argument.offset, element=argument.element_size
@@ -104,29 +109,40 @@ def place_variables(
     request: Request, kernel: CompiledKernel, arena: Arena, symbols: Record, launch: Record
 ) -> dict[str, Region]:
     """Allocate and fill module variables; constants first, so that ``isspacep.const`` is one range comparison."""
-    given = {buffer.variable: buffer.data for buffer in request.buffers if buffer.variable is not None}
+    given = {buffer.variable: buffer for buffer in request.buffers if buffer.variable is not None}
     regions: dict[str, Region] = {}
     variables = sorted(kernel.program.variables.values(), key=lambda v: v.space != "const")
     for variable in variables:
         size = max(variable.size, 1)
-        region = arena.allocate(variable.name, "variable", size, alignment=max(variable.alignment, 256))
-        content = np.zeros(size, dtype=np.uint8)
-        if variable.name in given:
-            content = given[variable.name]
-        elif variable.init is not None:
-            content[: len(variable.init)] = np.frombuffer(variable.init, dtype=np.uint8)
-        arena.fill(region, content, read_only=variable.space == "const")
+        there = given.get(variable.name)
+        if there is not None and there.resident and there.host_address is not None:
+            region = Region(variable.name, "variable", there.host_address, size)
+        else:
+            region = arena.allocate(variable.name, "variable", size, alignment=max(variable.alignment, 256))
+            content = np.zeros(size, dtype=np.uint8)
+            if there is not None:
+                content = there.data
+            elif variable.init is not None:
+                content[: len(variable.init)] = np.frombuffer(variable.init, dtype=np.uint8)
+            arena.fill(region, content, read_only=variable.space == "const")
         regions[variable.name] = region
         symbols.table64(len(kernel.symbol_indices))[kernel.symbol_indices[variable.name]] = region.address
     constants = [regions[v.name] for v in variables if v.space == "const"]
     if constants:
-        launch.set(LaunchRecord.CONST_LOW, constants[0].address)
-        launch.set(LaunchRecord.CONST_SIZE, constants[-1].address + constants[-1].size - constants[0].address)
+        low = min(one.address for one in constants)
+        launch.set(LaunchRecord.CONST_LOW, low)
+        launch.set(LaunchRecord.CONST_SIZE, max(one.address + one.size for one in constants) - low)
     for variable in variables:
         for offset, name, addend in variable.relocations:
             target = regions.get(name)
             address = target.address if target is not None else kernel.program.function_address(name)
-            place = arena.data(regions[variable.name].address + offset, 8)
+            there = given.get(variable.name)
+            in_place = there is not None and there.resident
+            place = (
+                there.data[offset:][:8]
+                if there and in_place
+                else arena.data(regions[variable.name].address + offset, 8)
+            )
             # What a caller gives has the addresses of variables, but not those of functions, which only we know.
             if address is not None and not (variable.name in given and place.any()):
                 place[:] = np.frombuffer((address + addend).to_bytes(8, "little"), dtype=np.uint8)

@@ -7,7 +7,6 @@ import ctypes
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import TRACE_LIMIT, LaunchRecord, SiteCounters, TracedAccess
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -43,7 +42,7 @@ class CounterCollector:
         self._trace = Record(TRACE_LIMIT * TracedAccess.SIZE)
         self._sizes = np.array([_size(one) if one is not None else 0 for _, one in self._sites], dtype=np.int64)
         self._traffic = np.zeros((len(_SPACES), 4, count), dtype=np.int64)
-        self._touched = np.zeros(SHADOW_OFFSET // memory_transactions.SECTOR, dtype=np.bool_)
+        self._touched = np.zeros(arena.capacity // memory_transactions.SECTOR, dtype=np.bool_)
         self._call = _CALL(self._evaluate_trace)
         launch.set(LaunchRecord.SITE_COUNTERS, self._site_counters.address)
         launch.set(LaunchRecord.TRACE, self._trace.address)
@@ -114,7 +113,7 @@ class CounterCollector:
 
     def _spaces(self, addresses: Numbers) -> npt.NDArray[np.int64]:
         """Return the index of each address's space, -1 for spaces that are not counted."""
-        regions = sorted(self._arena.regions, key=lambda region: region.address)
+        regions = sorted(self._arena.all_regions, key=lambda region: region.address)
         starts = np.array([region.address for region in regions], dtype=np.int64)
         spaces = np.array([*(_SPACE_OF.get(region.kind, -1) for region in regions), -1], dtype=np.int64)
         return spaces[np.searchsorted(starts, addresses, side="right") - 1]

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, PUSH, memory_space
 from gpuemu_lsp.engine.emulator.launch import access_messages
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, accessed_bytes
-from gpuemu_lsp.engine.emulator.launch.arena import Region
+from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, merged, race_event
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
@@ -278,7 +278,7 @@ def _locate(prepared: PreparedLaunch, raw: _RawEvent) -> tuple[Region | None, in
         lane = raw.warp * 32 + raw.lane
         thread = Region(LOCAL_MEMORY, "local", local.address + lane * frame, frame)
         return thread, raw.address - thread.address
-    regions = [r for r in prepared.arena.regions if r.kind != "param"]
+    regions = [r for r in prepared.arena.all_regions if r.kind != "param"]
     if raw.kind == EventKind.NULL or not regions:
         return None, None
     inside = [r for r in regions if r.address <= raw.address < r.address + r.size]

@@ -11,7 +11,8 @@ import numpy as np
 from gpuemu_lsp.engine.emulator.abi.race_records import MEMBER_ENTRIES, Epoch, MemberEpochs, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
-from gpuemu_lsp.engine.emulator.launch.arena import MAP_NORESERVE, Arena, ArenaFullError
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError
+from gpuemu_lsp.engine.emulator.launch.lasting.address_space import MAP_NORESERVE
 
 _MARGIN = 1 << 20
 """Bytes at both ends of each plane: inactive lanes of a row may lie before the arena or after it."""
@@ -42,9 +43,12 @@ class ShadowPlanes:
 
     def install(self, launch: Record, arena: Arena, shift: int) -> None:
         """Give a launch shadow cells for all of the arena that is allocated, keeping the contents of those it has."""
-        needed = 2 * _MARGIN + (arena.size >> shift << 2)
+        # What lasts is much larger than what grows: cells for all of it at once, so that none are ever moved.
+        extent = arena.capacity if arena.lasting is not None else arena.size
+        needed = 2 * _MARGIN + (extent >> shift << 2)
         if needed > self._stride or self._epoch > _LAST_EPOCH:
-            stride = max(self._stride, -(-needed * 5 // 4 // _MARGIN) * _MARGIN)
+            spare = needed // 4 if arena.lasting is None else 0
+            stride = max(self._stride, -(-(needed + spare) // _MARGIN) * _MARGIN)
             # At the start of a launch there is nothing to keep: the old mapping is dropped first, so that both never
             # exist at once.
             old = self._map if launch.get(LaunchRecord.RACE_PLANES) else None

@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import (
     Warp,
 )
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, Region
+from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError
 from gpuemu_lsp.engine.emulator.launch.arguments import (
     place_buffers,
     place_parameters,
@@ -30,6 +30,7 @@ from gpuemu_lsp.engine.emulator.launch.arguments import (
 )
 from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES, Heap
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_arena
+from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Dim3, Request

@@ -115,7 +115,8 @@ _Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], CheckerMode, Instrumen
 class CompiledKernel:
     """One kernel of a module, analysed once, with its versions compiled on demand."""
 
-    def __init__(self, module: Module, entry: str, *, optimised: bool = False) -> None:
+    def __init__(self, module: Module, entry: str, *, optimised: bool = False, wide: bool = False) -> None:
+        self._wide = wide
         program, self.graph = build_cfg(flatten(module, entry))
         self.program: Program = split_webs(program, self.graph)
         self.liveness: Liveness = liveness(self.program, self.graph)
@@ -354,6 +355,7 @@ class CompiledKernel:
             pointer_parameters=self._pointer_parameters,
             baseline=compact,
             speculated_uniform=speculated_uniform,
+            wide=self._wide,
         )
         code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
         return CompiledVersion(code.addresses["warp"], divergence, code)
@@ -365,6 +367,8 @@ class KernelCache:
 
     optimised: bool = False
     """Whether kernels are optimised from their first launch on."""
+    wide: bool = False
+    """Whether the arena may be larger than 2 GiB."""
     _modules: dict[str, tuple[Module, dict[str, CompiledKernel]]] = field(default_factory=dict)
 
     def known(self, ptx: str, entry: str) -> bool:
@@ -395,5 +399,5 @@ class KernelCache:
             if function is None or not function.is_entry or function.body is None:
                 raise KeyError(entry)
             with _translating():
-                kernels[entry] = CompiledKernel(module, entry, optimised=self.optimised)
+                kernels[entry] = CompiledKernel(module, entry, optimised=self.optimised, wide=self.wide)
         return kernels[entry], module, (time.perf_counter() - started) * 1e3

@@ -182,8 +182,9 @@ def _checker_mode(request: Request) -> CheckerMode:
         return CheckerMode.UNCHECKED
     if not request.checks.races:
         return CheckerMode.MEMORY
-    aliased = any(
-        buffer.alias_of or buffer.holds_addresses or buffer.variable or buffer.pointers for buffer in request.buffers
+    aliased = request.aliased or any(
+        buffer.alias_of or buffer.holds_addresses or (buffer.variable and not buffer.resident) or buffer.pointers
+        for buffer in request.buffers
     )
     if not request.checks.block_races:
         return CheckerMode.GLOBAL_RACES_ALIASED if aliased else CheckerMode.GLOBAL_RACES

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.ptx.model import Address
 
 
 class GatherScatter(AccessForm):
-    """Lane-wise addresses as 32-bit indices from a scalar base, the operands of x86 gathers and scatters."""
+    """Lane-wise addresses as indices from a scalar base, of 32 bits if these suffice: the operands of x86 gathers."""
 
     def __init__(self, e: Emitter, access: LoadStore) -> None:
         super().__init__(e, access, range(e.parts))
@@ -37,7 +37,10 @@ class GatherScatter(AccessForm):
                 # Without checks all active lanes are trusted; inactive ones may hold any address even then.
                 inside = t.splat(b, ir.Constant(I1, 1), e.lanes) if mask is None else mask
             self.reachable.append(inside if mask is None else b.and_(inside, mask))
-            # The arena is smaller than 2 GiB. From a sign extension LLVM learns that 32 bits of index suffice, and
+            if e.unit.wide and space == "global":
+                self.index.append(offset)
+                continue
+            # This arena is smaller than 2 GiB. From a sign extension LLVM learns that 32 bits of index suffice, and
             # selects one gather of 16 lanes where 64-bit indices would take two of 8.
             index = b.trunc(offset, ir.VectorType(I32, e.lanes))
             self.index.append(b.sext(index, ir.VectorType(I64, e.lanes)))

@@ -48,6 +48,8 @@ class TranslationUnit:
     """Whether this is baseline code, which is to compile fast: accesses become calls of the device library."""
     speculated_uniform: frozenset[int] = frozenset()
     """Blocks whose branch is speculated to be uniform; where it is not, the fallback takes over the warp."""
+    wide: bool = False
+    """Whether the arena may be larger than 2 GiB, so that 32 bits of index do not suffice."""
 
 
 def registers_with_slots(program: Program, liveness: Liveness) -> tuple[str, ...]:

@@ -1,0 +1,91 @@
+"""Address space by mmap(2): reserved without memory, of which parts are made accessible or backed by a file.
+
+The standard library maps at no chosen address, and cannot change what is mapped.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+MAP_NORESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000)
+"""Not to count a mapping as committed (mmap(2)): the kernel refuses a single one larger than memory and swap otherwise.
+Python has the name since 3.13; the value is that of x86-64 and AArch64 (asm-generic/mman-common.h)."""
+
+_PROT_NONE = 0
+_MAP_FIXED = 0x10
+_MAP_FIXED_NOREPLACE = 0x10_0000
+_WRITABLE = mmap.PROT_READ | mmap.PROT_WRITE
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def _mapped(address: int, size: int, protection: int, flags: int, descriptor: int = -1) -> int:
+    found = _libc.mmap(address or None, size, protection, flags | MAP_NORESERVE, descriptor, 0)
+    if found is None or found == ctypes.c_void_p(-1).value:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(found)
+
+
+def reserve(size: int, address: int = 0) -> int:
+    """Reserve addresses, at ``address`` unless it is 0, that nothing may access yet; return the first.
+
+    Raises
+    ------
+    OSError
+        If the system refuses, or something is mapped there.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (_MAP_FIXED_NOREPLACE if address else 0)
+    found = _mapped(address, size, _PROT_NONE, flags)
+    if address and found != address:
+        release(found, size)
+        raise OSError(0, "the addresses are in use")
+    return found
+
+
+def make_accessible(address: int, size: int) -> None:
+    """Give reserved addresses zeroed memory, of which pages are used from their first access on.
+
+    Raises
+    ------
+    OSError
+        If the system refuses.
+    """
+    _mapped(address, size, _WRITABLE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED)
+
+
+def show_file(address: int, size: int, descriptor: int) -> None:
+    """Show a file at reserved addresses; pages that are written become private copies.
+
+    Raises
+    ------
+    OSError
+        If the system refuses.
+    """
+    _mapped(address, size, _WRITABLE, mmap.MAP_PRIVATE | _MAP_FIXED, descriptor)
+
+
+def drop_copies(address: int, size: int) -> None:
+    """Drop the private copies of whole pages: they show the file again."""
+    _libc.madvise(address, size, mmap.MADV_DONTNEED)
+
+
+def release(address: int, size: int) -> None:
+    """Give addresses back."""
+    _libc.munmap(address, size)
+
+
+def bytes_at(address: int, size: int) -> Bytes:
+    """Return the bytes at accessible addresses; valid until these are released."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
