@@ -13,7 +13,13 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import ARENA_BYTES, REDZONE, SHADOW_OFFSET, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
-from gpuemu_lsp.engine.emulator.launch.lasting.address_space import Bytes, bytes_at, make_accessible, release, reserve
+from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
+    Bytes,
+    bytes_at,
+    make_accessible,
+    release,
+    reserve_two,
+)
 from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 
@@ -43,9 +49,10 @@ class Arena:
         self._first = lasting.size if lasting is not None else 0
         self.capacity = self._first + ARENA_BYTES
         try:
-            start = lasting.address if lasting is not None else reserve(SHADOW_OFFSET + ARENA_BYTES)
+            start = lasting.address if lasting is not None else reserve_two(ARENA_BYTES, SHADOW_OFFSET)
             if lasting is None:
-                weakref.finalize(self, release, start, SHADOW_OFFSET + ARENA_BYTES)
+                for address in (start, start + SHADOW_OFFSET):
+                    weakref.finalize(self, release, address, ARENA_BYTES)
             make_accessible(start + self._first, ARENA_BYTES)
             make_accessible(start + self._first + SHADOW_OFFSET, ARENA_BYTES)
         except OSError as error:

@@ -25,11 +25,7 @@ from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Program, Trap
-from gpuemu_lsp.engine.emulator.jit.compile import (
-    LoadedCode,
-    target_description,
-    vector_lanes,
-)
+from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode, target_description, vector_lanes
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.versions.cache_key import assumption_texts, program_texts
 from gpuemu_lsp.engine.emulator.versions.code_cache import load_or_compile

@@ -54,6 +54,27 @@ def reserve(size: int, address: int = 0) -> int:
     return found
 
 
+def reserve_two(size: int, distance: int) -> int:
+    """Reserve two ranges of ``size`` bytes, of which the second begins ``distance`` bytes after the first; return that.
+
+    What lies between is not reserved: a process may have a limit of its address space.
+
+    Raises
+    ------
+    OSError
+        If the system refuses.
+    """
+    # The system places mappings from high addresses down: there is room below.
+    second = reserve(size)
+    try:
+        return reserve(size, second - distance)
+    except (OSError, ctypes.ArgumentError):
+        release(second, size)
+    first = reserve(distance + size)
+    release(first + size, distance - size)
+    return first
+
+
 def make_accessible(address: int, size: int) -> None:
     """Give reserved addresses zeroed memory, of which pages are used from their first access on.
 

@@ -1,0 +1,148 @@
+"""Launches that access the memory of a program where it is."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import numpy as np
+import pytest
+from support.emulator_launch import compile_ptx
+
+from gpuemu_lsp.engine.emulator.executor import Emulator
+from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
+from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, PendingWrite
+from gpuemu_lsp.engine.runtime.launches import ModuleVariables, ProgramLaunch, loaded_kernel, request_of
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation
+
+GATHER = """extern "C" __global__ void k(int* y, const int* x, const int* at, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[at[i]]; }"""
+SCATTER = """extern "C" __global__ void k(int* y, const int* x, const int* at, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[at[i]] = x[i]; }"""
+N = 100
+
+
+@pytest.fixture
+def memory():
+    one = DeviceMemory()
+    yield one
+    one.close()
+
+
+class Run:
+    """Three arrays of ``N`` numbers in device memory, of which the first has no values."""
+
+    def __init__(self, memory: DeviceMemory, at: np.ndarray) -> None:
+        self.memory = memory
+        self.emulator = Emulator(lasting=memory.lasting)
+        self.x = np.arange(N, dtype=np.int32) + 5
+        self.arrays = [memory.allocate(4 * N, None, 1 << 40) for _ in range(3)]
+        for allocation, values in zip(self.arrays[1:], (self.x, at.astype(np.int32)), strict=True):
+            memory.view(allocation)[:] = values.view(np.uint8)
+            memory.initialise(allocation, slice(None))
+
+    def launch(self, source: str, count: int = N, unordered=()):
+        module = parse(compile_ptx(source))
+        block = struct.pack("<QQQi", *(one.address for one in self.arrays), count)
+        launch = ProgramLaunch(loaded_kernel(module, "k"), (1, 1, 1), (128, 1, 1), 0, block, None)
+        built = request_of(launch, self.memory, 60.0, ModuleVariables({}), list(unordered))
+        outcome = self.emulator.run(built.request)
+        return outcome, self.memory.settle(masks=True)
+
+    @property
+    def y(self) -> np.ndarray:
+        return self.memory.view(self.arrays[0]).view(np.int32)
+
+
+@pytest.mark.parametrize("source", [GATHER, SCATTER], ids=["gather", "scatter"])
+@pytest.mark.parametrize("apart", [0, 9 << 30], ids=["together", "more than 2 GiB apart"])
+def test_results_are_in_memory(memory, source, apart):
+    at = np.random.default_rng(0).permutation(N)
+    memory._next += apart
+    run = Run(memory, at)
+    outcome, stored = run.launch(source)
+    assert (outcome.status, outcome.events) == ("completed", ())
+    expected = run.x[at] if source is GATHER else np.zeros(N, np.int32)
+    if source is SCATTER:
+        expected[at] = run.x
+    assert np.array_equal(run.y, expected)
+    assert [(one.address, written.low, int(written.mask.sum())) for one, written in stored] == [
+        (run.arrays[0].address, 0, 4 * N)
+    ]
+    assert run.arrays[0].missing == 0
+
+
+def test_only_a_launch_that_changes_memory_is_a_change(memory):
+    run = Run(memory, np.arange(N))
+    changes = []
+    for count in (N // 2, N // 2, N, N):
+        before = memory.generation
+        run.launch(GATHER, count)
+        changes.append((memory.generation > before, run.arrays[0].missing))
+    assert changes == [(True, 2 * N), (False, 2 * N), (True, 0), (False, 0)]
+
+
+def test_bytes_without_values_are_found_and_stay_without(memory):
+    run = Run(memory, np.arange(N))
+    run.memory.initialise(run.arrays[1], slice(0, 8), np.zeros(8, np.bool_))
+    for _ in range(2):
+        outcome, _ = run.launch(GATHER)
+        assert [event.rule for event in outcome.events] == ["memory/uninitialized-read"]
+    assert run.arrays[1].missing == 8
+
+
+def test_an_index_past_the_end_reaches_no_other_allocation(memory):
+    at = np.arange(N)
+    at[7] = 2 * N
+    outcome, _ = Run(memory, at).launch(GATHER)
+    (event,) = outcome.events
+    assert (event.rule, event.offset) == ("memory/out-of-bounds", 8 * N)
+
+
+def test_bytes_that_another_stream_writes_are_hidden_for_one_launch(memory):
+    run = Run(memory, np.arange(N))
+    write = PendingWrite(StreamOperation(1, 1), ByteSet.of(slice(40, 44)), "a copy", None)
+    outcome, _ = run.launch(GATHER, unordered=[(run.arrays[1], [write])])
+    assert [event.offset for event in outcome.events] == [40]
+    outcome, _ = run.launch(GATHER)
+    assert not outcome.events and run.arrays[1].missing == 0
+
+
+def test_freed_memory_is_not_addressable(memory):
+    run = Run(memory, np.arange(N))
+    memory.free(run.arrays[1], None)
+    outcome, _ = run.launch(GATHER)
+    assert {(event.rule, event.buffer) for event in outcome.events} == {("memory/out-of-bounds", run.arrays[1].name)}
+
+
+@pytest.mark.parametrize("readable", [True, False], ids=["page table", "no page table"])
+def test_an_attempt_that_starts_again_finds_memory_as_it_was(readable):
+    lasting = LastingMemory(0x5E3D_0000_0000, 1 << 30)
+    try:
+        if not readable:
+            os.close(lasting._pages)
+            lasting._pages = None
+        lasting.used = [(0, 1 << 20)]
+        lasting.data[:8] = 1
+        lasting.begin()
+        lasting.launch_data[4:12] = 2
+        lasting.launch_shadow[4:12] = 7
+        assert lasting.data[:16].tolist() == [1] * 8 + [0] * 8
+        assert (0, 4096) in lasting.changed() or not readable
+        lasting.begin()
+        assert lasting.launch_data[:16].tolist() == [1] * 8 + [0] * 8
+        assert not lasting.launch_shadow[:16].any()
+    finally:
+        lasting.close()
+
+
+def test_sets_of_bytes():
+    one = ByteSet.of(slice(4, 8))
+    scattered = ByteSet.of(np.array([5, 12, 7]))
+    assert (scattered.low, scattered.high) == (5, 13)
+    assert one.overlaps(scattered) and not one.includes(scattered)
+    assert one.includes(ByteSet.of(np.array([5, 7]))) and not one.overlaps(ByteSet.of(slice(8, 9)))
+    both = ByteSet.union([ByteSet.of(slice(0, 2)), one])
+    assert np.flatnonzero(both.mask).tolist() == [0, 1, 4, 5, 6, 7]
