@@ -64,6 +64,17 @@ RULES = (
         ),
     ),
     Rule(
+        "api/unsynchronized-read",
+        Severity.ERROR,
+        "a read of the host before the work that writes has ended",
+        "The host reads managed or pinned memory that a kernel or an asynchronous copy writes, and no call has waited "
+        "for it. On a GPU it may find the values from before.",
+        Example(
+            bad='fill<<<grid, block>>>(managed, n);\nprintf("%f\\n", managed[0]);\n',
+            good='fill<<<grid, block>>>(managed, n);\ncudaDeviceSynchronize();\nprintf("%f\\n", managed[0]);\n',
+        ),
+    ),
+    Rule(
         "api/leak",
         Severity.ERROR,
         "memory that is never freed",

@@ -56,12 +56,16 @@ class MemoryKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """Bytes that an operation wrote, for which the host has not waited; ``text`` describes it."""
+    """Bytes that an operation wrote, for which the host has not waited; ``text`` describes it.
+
+    ``signals`` says that a kernel may tell the host by other means that it has written them.
+    """
 
     operation: StreamOperation
     written: ByteSet = field(repr=False)
     text: str
     site: CallSite | None
+    signals: bool = False
 
 
 @dataclass(slots=True)
@@ -235,7 +239,7 @@ class DeviceMemory:
     def settle(self, *, masks: bool) -> list[tuple[DeviceAllocation, ByteSet]]:
         """Keep what a launch has written, which is initialised from then on.
 
-        Returns the bytes that it stored, by allocation, if ``masks`` asks for them.
+        Returns the bytes that it stored, by allocation, if ``masks`` asks for them, or the host can access them.
         """
         runs = self.lasting.changed()
         stored = []
@@ -311,7 +315,7 @@ class DeviceMemory:
             allocation.of_host,
         ):
             self.generation += 1
-        return ByteSet(low, written) if masks and written is not None and written.any() else None
+        return ByteSet(low, written) if written is not None and written.any() else None
 
     @staticmethod
     def _keep(before: Bytes, after: Bytes, written: npt.NDArray[np.bool_] | None, of_host: bool) -> bool:

@@ -32,6 +32,7 @@ class RuntimeCall(IntEnum):
     WAIT = 13
     SYNCHRONIZE = 14
     PRODUCT = 15
+    HOST_ACCESS = 16
 
 
 class MessageError(Exception):

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, MemoryKind, PendingWrite
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
+from gpuemu_lsp.engine.runtime.host_access import HostAccesses, may_signal
 from gpuemu_lsp.engine.runtime.launches import (
     LoadedKernel,
     ModuleVariables,
@@ -51,7 +52,8 @@ class RuntimeService:
         self.findings = RunFindings(program, self.memory)
         self.launches = self.completed = self.repeated = 0
         self._order = StreamOrder()
-        self._transfers = Transfers(self.memory, self._order, self.findings)
+        self._host = HostAccesses(self.memory, self._order, self.findings)
+        self._transfers = Transfers(self.memory, self._order, self.findings, self._host)
         self._products = Products(self.memory, self._order, self._transfers)
         self._emulator = Emulator(lasting=self.memory.lasting)
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
@@ -75,6 +77,7 @@ class RuntimeService:
             RuntimeCall.WAIT: self._wait,
             RuntimeCall.SYNCHRONIZE: self._synchronize,
             RuntimeCall.PRODUCT: self._products.answer,
+            RuntimeCall.HOST_ACCESS: self._host_access,
         }
 
     @property
@@ -174,7 +177,7 @@ class RuntimeService:
             self._transfers.write(operation, to, site, known)
         if not asynchronous:
             self._order.synchronize(WaitScope.STREAM, DEFAULT_STREAM)
-        return [0]
+        return [0, *self._host.ranges()]
 
     def _launch(self, message: Message) -> list[int]:
         kernel, variables = self._kernels[message.word() - 1]
@@ -190,7 +193,7 @@ class RuntimeService:
             self.repeated += 1
             if self._recorder is not None:
                 self._recorder.repeat(key)
-            return [0]
+            return [0, *self._host.ranges()]
         site = call_site(frames, kernel.function.name)
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site)
         before = self.memory.generation
@@ -208,9 +211,11 @@ class RuntimeService:
                 if write.written.overlaps(written):
                     text = f"{launch_text(launch)} overwrites bytes that {write.text} writes on another stream"
                     self.findings.host("api/stream-race", f"{text}: no event orders them", site, allocation, write)
-            if not self._order.single:
+            if not self._order.single or allocation.of_host:
                 text = f"{launch_text(launch)} at {site}"
-                allocation.add_write(PendingWrite(operation, written, text, site), self._order)
+                write = PendingWrite(operation, written, text, site, may_signal(kernel.module))
+                allocation.add_write(write, self._order)
+                self._host.add(allocation, write)
         if outcome.printed:
             sys.stdout.write(outcome.printed)
             sys.stdout.flush()
@@ -231,7 +236,7 @@ class RuntimeService:
             shared = any(one.of_host for one in self.memory.live)
             if not shared or not any(one.of_host for one in built.reachable(self.memory, variables)):
                 self._without_effect[key] = before
-        return [0 if outcome.status == "completed" else _LAUNCH_FAILURE]
+        return [0 if outcome.status == "completed" else _LAUNCH_FAILURE, *self._host.ranges()]
 
     def _failed_launch(self, message: Message) -> list[int]:
         number = message.word()
@@ -273,7 +278,12 @@ class RuntimeService:
 
     def _synchronize(self, message: Message) -> list[int]:
         self._order.synchronize(WaitScope(message.word()), message.word())
-        return [0]
+        return self._host.ranges()
+
+    def _host_access(self, message: Message) -> list[int]:
+        address, is_write = message.word(), bool(message.word())
+        self._host.access(address, call_site(message.frames()), is_write=is_write)
+        return []
 
 
 def _reads_clock(module: Module) -> bool:

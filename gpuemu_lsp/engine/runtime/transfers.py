@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingWrite
 from gpuemu_lsp.engine.runtime.findings import RunFindings
+from gpuemu_lsp.engine.runtime.host_access import HostAccesses
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
 
@@ -25,7 +26,8 @@ class TransferredBytes:
 class Transfers:
     """The accesses of the host's calls to the device memory of one run, and what is wrong with them."""
 
-    def __init__(self, memory: DeviceMemory, order: StreamOrder, findings: RunFindings) -> None:
+    def __init__(self, memory: DeviceMemory, order: StreamOrder, findings: RunFindings, host: HostAccesses) -> None:
+        self._host = host
         self._memory = memory
         self._order = order
         self._findings = findings
@@ -78,9 +80,10 @@ class Transfers:
                 self._findings.host("api/stream-race", message, site, allocation, write)
                 break
         else:
-            if not self._order.single:
-                written = ByteSet.of(part.span)
-                allocation.add_write(PendingWrite(operation, written, f"the call at {site}", site), self._order)
+            if not self._order.single or allocation.of_host:
+                written = PendingWrite(operation, ByteSet.of(part.span), f"the call at {site}", site)
+                allocation.add_write(written, self._order)
+                self._host.add(allocation, written)
         self._memory.initialise(allocation, part.span, known)
 
     def all_unordered(self, operation: StreamOperation) -> list[tuple[DeviceAllocation, list[PendingWrite]]]:

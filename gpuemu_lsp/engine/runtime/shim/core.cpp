@@ -155,6 +155,8 @@ Message& Message::raw(const void* from, size_t size) {
     return *this;
 }
 
+bool has_connection() { return connection >= 0 && getpid() == owner; }
+
 bool on_device(const void* address) {
     const char* at = static_cast<const char*>(address);
     return device_memory && at >= device_memory && at < device_memory + device_bytes;
@@ -179,7 +181,9 @@ void launch_failed(cudaError_t error) {
 }
 
 cudaError_t synchronize(Scope scope, uint64_t which) {
-    Message(SYNCHRONIZE).word(uint64_t(scope)).word(which).call();
+    auto ranges = Message(SYNCHRONIZE).word(uint64_t(scope)).word(which).call();
+    end_watch();
+    watch(ranges, 0);
     cudaError_t error = launch_error;
     launch_error = cudaSuccess;
     return error;

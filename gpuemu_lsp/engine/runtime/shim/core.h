@@ -29,6 +29,7 @@ enum Operation : uint32_t {
     WAIT,
     SYNCHRONIZE,
     PRODUCT,
+    HOST_ACCESS,
 };
 
 // Kinds of memory, as in the Python part.
@@ -80,5 +81,11 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, b
 bool variable_of(const void* host, char** address, size_t* size);
 bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads);
 uint64_t stream_number(cudaStream_t stream);
+// Whether this process is the one that may call gpuemu: a forked one is not.
+bool has_connection();
+// Pages of memory that the host shares with the device, and that work writes for which it has not waited: its accesses
+// to them are reported. `ranges` are addresses and sizes, from `first` on.
+void watch(const std::vector<uint64_t>& ranges, size_t first);
+void end_watch();
 
 }  // namespace gpuemu

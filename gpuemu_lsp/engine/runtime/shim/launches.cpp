@@ -119,8 +119,10 @@ struct Launch {
                                uint64_t(cooperative)})
             message.word(value);
         // A launch returns before the kernel has run: its failure is that of a later call.
-        uint64_t failure = message.data(parameters.data(), function->bytes).call_stack().call()[0];
-        if (failure) launch_failed(static_cast<cudaError_t>(failure));
+        auto words = message.data(parameters.data(), function->bytes).call_stack().call();
+        end_watch();
+        watch(words, 1);
+        if (words[0]) launch_failed(static_cast<cudaError_t>(words[0]));
         return cudaSuccess;
     }
 };

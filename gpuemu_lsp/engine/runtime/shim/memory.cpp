@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t PITCH = 512;
 
+thread_local std::vector<uint64_t> pending;  // what is watched after a copy
+
 cudaError_t allocate(void** pointer, size_t size, Kind kind) {
     if (!pointer) return result(cudaErrorInvalidValue);
     *pointer = nullptr;
@@ -22,6 +24,7 @@ cudaError_t allocate(void** pointer, size_t size, Kind kind) {
 
 cudaError_t release(void* pointer, bool of_host) {
     if (!pointer) return cudaSuccess;
+    end_watch();
     return result(Message(FREE).word(pointer).word(uint64_t(of_host)).call_stack().call()[0]);
 }
 
@@ -29,13 +32,17 @@ cudaError_t release(void* pointer, bool of_host) {
 cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
                      cudaStream_t stream, bool asynchronous) {
     connect_once();
+    end_watch();  // the copy itself is no access of the host
+    pending.clear();
     bool target = to && on_device(to), source = from && on_device(from);
     if (!target && !source && asynchronous) return cudaSuccess;
     Message message(TRANSFER);
     message.word(target ? to : nullptr).word(uint64_t(to_pitch)).word(source ? from : nullptr);
     message.word(uint64_t(from_pitch)).word(uint64_t(width)).word(uint64_t(rows));
     message.word(stream_number(stream)).word(uint64_t(asynchronous));
-    return result(message.call_stack().call()[0]);
+    auto words = message.call_stack().call();
+    pending.assign(words.begin() + 1, words.end());
+    return result(words[0]);
 }
 
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
@@ -50,6 +57,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     if (error != cudaSuccess) return error;
     for (size_t row = 0; row < rows; row++)
         memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
+    watch(pending, 0);
     return cudaSuccess;
 }
 
@@ -69,6 +77,7 @@ cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t ro
         if (element == 1) memset(at, value, width);
         else for (size_t i = 0; i + element <= width; i += element) memcpy(at + i, &value, element);
     }
+    watch(pending, 0);
     return cudaSuccess;
 }
 

@@ -1,0 +1,97 @@
+// Accesses of the host to memory that it shares with the device, before it has waited for the work that writes it.
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+
+#include "core.h"
+
+namespace gpuemu {
+namespace {
+
+constexpr uint64_t PAGE = 4096;
+
+struct Range {
+    uint64_t low, high;
+};
+
+std::mutex guard;
+std::vector<Range> watched;
+struct sigaction before;
+
+bool contains(const Range& range, uint64_t address) { return range.low <= address && address < range.high; }
+
+#if defined(__x86_64__)
+uint64_t counter(void* context) { return static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]; }
+bool writes(void* context) { return static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2; }
+#elif defined(__aarch64__)
+uint64_t counter(void* context) { return static_cast<ucontext_t*>(context)->uc_mcontext.pc; }
+bool writes(void*) { return true; }  // not given here: such accesses are not reported
+#endif
+
+// Everything is accessible again before gpuemu is asked, and stays so until the next work.
+void on_fault(int number, siginfo_t* info, void* context) {
+    uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
+    bool ours = false;
+    int saved = errno;
+    {
+        std::lock_guard<std::mutex> lock(guard);
+        for (const Range& range : watched) ours = ours || contains(range, address);
+    }
+    if (ours) {
+        end_watch();
+        if (!has_connection()) return;
+        CallStack stack = CallStack::here();
+        // Others are return addresses, after a call; this one is that of the access.
+        Dl_info place{};
+        uint64_t at = counter(context);
+        dladdr(reinterpret_cast<void*>(at), &place);
+        for (auto& frame : stack.frames)
+            if (frame.first + 1 == at - reinterpret_cast<uint64_t>(place.dli_fbase)) frame.first++;
+        CallStack::Use use(stack);
+        Message(HOST_ACCESS).word(address).word(uint64_t(writes(context))).call_stack().call();
+        errno = saved;
+        return;
+    }
+    if (before.sa_flags & SA_SIGINFO && before.sa_sigaction) return before.sa_sigaction(number, info, context);
+    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(number);
+    // Not an access that we watch: it happens again, and ends the program.
+    signal(SIGSEGV, SIG_DFL);
+}
+
+// The program may have set a handler of its own since the last time: it gets the faults that are not ours.
+void install() {
+    struct sigaction current {};
+    sigaction(SIGSEGV, nullptr, &current);
+    if (current.sa_flags & SA_SIGINFO && current.sa_sigaction == on_fault) return;
+    before = current;
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, nullptr);
+}
+
+}  // namespace
+
+void watch(const std::vector<uint64_t>& ranges, size_t first) {
+    if (ranges.size() < first + 2) return;
+    std::lock_guard<std::mutex> lock(guard);
+    install();
+    for (size_t i = first; i + 1 < ranges.size(); i += 2) {
+        Range range{ranges[i] / PAGE * PAGE, (ranges[i] + ranges[i + 1] + PAGE - 1) / PAGE * PAGE};
+        if (!mprotect(reinterpret_cast<void*>(range.low), range.high - range.low, PROT_NONE)) watched.push_back(range);
+    }
+}
+
+void end_watch() {
+    std::lock_guard<std::mutex> lock(guard);
+    for (const Range& range : watched)
+        mprotect(reinterpret_cast<void*>(range.low), range.high - range.low, PROT_READ | PROT_WRITE);
+    watched.clear();
+}
+
+}  // namespace gpuemu
