@@ -26,6 +26,8 @@ _SEVERAL, _FEW = 4, 2
 """Instances of a template that are checked."""
 _CLASS = re.compile(r"\b(?:struct|class)\s+(?:\w+\s*\([^()]*\)\s*)?(\w+)\s*(?:final\s*)?[{:]")
 
+_DEVICE_FUNCTION = re.compile(r"\b__device__\b[^;{}()]*?\b(\w+)\s*\(")
+
 
 @dataclass(frozen=True, slots=True)
 class KernelInstance:
@@ -81,7 +83,8 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
         launched += [tuple(map(_normal, arguments)) for arguments in host_templates(context)]
     view = "\n".join((source.device_view, *source.headers.values()))
     launched, guessed = _with_pytorch_types(launched, view)
-    return _from_template(context, launched, frozenset(_CLASS.findall(view)), guessed)
+    names = frozenset((*_CLASS.findall(view), *_DEVICE_FUNCTION.findall(view)))
+    return _from_template(context, launched, names, guessed)
 
 
 def _normal(argument: str) -> str:
@@ -241,7 +244,7 @@ def _is_concrete(text: str) -> bool:
 
 
 def _is_class(text: str, classes: frozenset[str]) -> bool:
-    """Return whether a template argument is a class at namespace scope of the device code, or an instance of one."""
+    """Return whether a template argument is a class or function of the device code, or an instance of one."""
     name, _, inside = text.partition("<")
     if name.split("::")[-1].strip() not in classes:
         return False

@@ -83,6 +83,9 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
     if host is not None and not host.open:
         return _plan_of_launch(context, instance, host)
     alternative = None if host is None else _plan_of_launch(context, instance, host)[0]
+    if host is not None and alternative is not None and (host.rounded_down or _shows_outputs(alternative)):
+        # The sizes that a guess from the signature would keep to are those without the mistake.
+        return alternative, ()
     roles = assign_roles(context)
     if alternative is not None and (roles.problem is not None or roles.findings):
         return alternative, ()
@@ -91,7 +94,7 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
     if any(finding.severity is Severity.ERROR for finding in roles.findings):
         return None, roles.findings
     launch = resolve_launch(context, roles)
-    if alternative is not None and launch.problem is not None:
+    if alternative is not None and not launch.from_source:
         return alternative, ()
     if launch.problem is not None:
         return None, (*roles.findings, _unresolved(context, launch.problem))
@@ -145,6 +148,14 @@ def _plan_of_launch(
     message = f"'{plan.kernel}' is checked as the program launches it: {'; '.join(plan.notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return plan, (hint,)
+
+
+def _shows_outputs(plan: Plan) -> bool:
+    """Return whether a launch of one size leaves only lengths of inputs open, which the probe finds for that size."""
+    launch = plan.read_launch
+    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    known = all(arg.shape for arg in tensors if arg.direction != "in")
+    return launch is not None and len(plan.dims) == 1 and known and not launch.unseen and not launch.free
 
 
 def _supported_dims(

@@ -186,3 +186,69 @@ void run(int rows, int n) {{
 }}
 """)
     assert {one.launch.parts for one in host_launches(source, "fill", ())} == {frozenset({0} if part else ())}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "launched", "entry"),
+    [
+        (
+            "template <int N> __global__ void k(float* x, int n)",
+            "auto launch = [&](auto size) { k<size.value><<<n, size.value>>>(x, n); };"
+            " launch(std::integral_constant<int, 64>{});",
+            "k<64>",
+        ),
+        (
+            "template <typename T, bool B> __global__ void k(T* x, int n, std::bool_constant<B>)",
+            "k<<<n, 32>>>(x, n, std::bool_constant<true>{});",
+            "k<float, true>",
+        ),
+        (
+            "__device__ float twice(float x) { return 2 * x; }\ntypedef float (*function)(float);\n"
+            "template <function F> __global__ void k(float* x, int n)",
+            "k<twice><<<n, 32>>>(x, n);",
+            "k<twice>",
+        ),
+        (
+            "typedef enum { SUM, PRODUCT } mode_t;\n__global__ void k(float* x, int n, mode_t mode)",
+            'int mode = atoi(getenv("MODE")); k<<<n, 32>>>(x, n, (mode_t)mode);',
+            "k",
+        ),
+    ],
+)
+def test_constants_that_are_types_select_an_instance(
+    bare: Callable[[str], PlanResult], kernel: str, launched: str, entry: str
+) -> None:
+    """Objects of std::integral_constant, functions of the device, and enumerators that nothing shows."""
+    plan = only(
+        bare(f"""
+{kernel} {{ if (threadIdx.x == 0 && blockIdx.x < n) x[blockIdx.x] = 1; }}
+void run(int n) {{
+  float* x;
+  cudaMalloc(&x, n * sizeof(float));
+  {launched}
+}}
+""")
+    )
+    assert (plan.entry, [str(one) for one in plan.grid]) == (entry, ["n"])
+    assert {name: str(arg.shape[0]) for name, arg in tensors(plan).items()} == {"x": "n"}
+    assert len(plan.args) == kernel.rpartition("(")[2].count(",") + 1
+
+
+def test_a_kernel_that_skips_blocks_by_their_indices_writes_a_part(bare: Callable[[str], PlanResult]) -> None:
+    """The lower triangle of a matrix, of which the program copies all."""
+    plan = only(
+        bare("""
+__global__ void lower(float* out, int n) {
+  if (blockIdx.y > blockIdx.x) return;
+  out[blockIdx.x * n + blockIdx.y] = 1;
+}
+int main() {
+  float *x, *host = (float*)malloc(64 * 64 * sizeof(float));
+  cudaMalloc(&x, 64 * 64 * sizeof(float));
+  lower<<<dim3(64, 64), 1>>>(x, 64);
+  cudaMemcpy(host, x, 64 * 64 * sizeof(float), cudaMemcpyDeviceToHost);
+}
+""")
+    )
+    assert plan.read_launch is not None
+    assert "out" in plan.read_launch.unjudged

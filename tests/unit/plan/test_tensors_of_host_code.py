@@ -141,6 +141,7 @@ torch::Tensor f(torch::Tensor x) {{
     ("after", "more", "judged"),
     [
         ("return y;", "", True),
+        ("if (n > 8) { auto z = torch::empty_like(x); return z; } return y;", "", True),
         ("return y.slice(0, 0, 8);", "", False),
         ("return torch::stack({y, x});", "", False),
         ("y.fill_(0); return y;", "", False),
@@ -174,5 +175,26 @@ def test_a_bound_in_the_kernel_allows_sizes_that_a_grid_rounded_down_does_not_co
     """A statement of the program that the size is a multiple of the block comes first."""
     text = ELEMENTS.format(before=before, blocks=blocks, after="return y;", more="").replace("twice", "unused")
     plan, _ = shapes(bare(text))
+    (dim,) = plan.dims
+    assert dim.multiple_of == multiple
+
+
+@pytest.mark.parametrize(
+    ("check", "multiple"),
+    [
+        ("void check(torch::Tensor x) { TORCH_CHECK(x.numel() % 256 == 0); }", 256),
+        ("void check(torch::Tensor x) { if (x.numel() % 256 != 0) throw 1; }", 256),
+        (
+            "int check(torch::Tensor x) { if (x.numel() < 256) return 1; TORCH_CHECK(x.numel() % 256 == 0); return 2; }",
+            1,
+        ),
+    ],
+)
+def test_what_a_function_asserts_holds_after_its_call(
+    bare: Callable[[str], PlanResult], check: str, multiple: int
+) -> None:
+    """If it returns at its end only: before that, it may have asserted nothing."""
+    text = ELEMENTS.format(before="check(x);", blocks="n / 256", after="return y;", more="")
+    plan, _ = shapes(bare(text.replace("torch::Tensor f(", f"{check}\ntorch::Tensor f(")))
     (dim,) = plan.dims
     assert dim.multiple_of == multiple

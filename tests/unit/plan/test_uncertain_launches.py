@@ -119,7 +119,25 @@ void run(const float* image, float* result, int rows, int cols) {
 """
 
 
-@pytest.mark.parametrize("text", [INSTANCES, OPAQUE_ELEMENTS, STATIC_LOCAL, NEIGHBOURS])
+SYMBOLS = """
+struct Frame { float* values; int count; };
+__constant__ Frame frame;
+__global__ void scale() {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < 100 + frame.count) frame.values[i] *= 2;
+}
+int main() {
+  Frame host;
+  host.count = 28;
+  cudaMalloc(&host.values, 128 * sizeof(float));
+  cudaMemset(host.values, 0, 128 * sizeof(float));
+  cudaMemcpyToSymbol(frame, &host, sizeof(Frame));
+  scale<<<1, 128>>>();
+}
+"""
+
+
+@pytest.mark.parametrize("text", [INSTANCES, OPAQUE_ELEMENTS, STATIC_LOCAL, NEIGHBOURS, SYMBOLS])
 def test_a_correct_program_has_no_error(tmp_path: Path, text: str) -> None:
     source = tmp_path / "program.cu"
     source.write_text(text)

@@ -212,3 +212,15 @@ def test_explicit_instantiations() -> None:
 def test_hidden_includes() -> None:
     text = '#include <torch/extension.h>\n#include "absent.h"\n#include <vector>\n#include <cuda_fp16.h>\n#include <omp.h>\n'
     assert [include.target for include in source(text).includes if include.hidden] == ["torch/extension.h", "absent.h"]
+
+
+@pytest.mark.parametrize("target", ["pybind11/pybind11.h", "Python.h", "nanobind/nanobind.h", "numpy/arrayobject.h"])
+def test_headers_of_python_are_host_code(tmp_path, target):
+    """Also where they are found, as PyTorch has them in its folder of headers."""
+    header = tmp_path / "include" / target
+    header.parent.mkdir(parents=True)
+    header.write_text("#error for the host\n")
+    text = f"#include <{target}>\n__global__ void k(float* x) {{ x[0] = 1; }}\n"
+    found = read(str(tmp_path / "k.cu"), text, (str(tmp_path / "include"),))
+    assert target not in found.device_view and not found.headers
+    assert [include.resolved for include in found.includes] == [None]

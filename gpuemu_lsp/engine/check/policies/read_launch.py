@@ -70,6 +70,10 @@ def claim_on_read_launch(
         # Far outside a buffer of assumed length, an access is in memory that is not a buffer's.
         if event.buffer not in buffers and ".shared" not in event.instruction and ".local" not in event.instruction:
             return None
+    if event is not None and event.rule == "memory/null-pointer" and _needs_values(event, plan, independent):
+        # The program may have stored the pointer, as `cudaMemcpyToSymbol` of a struct does.
+        message = f"'{finding.kernel}' was not checked: it reads a pointer from memory, where the program's own is not"
+        return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=f"{message} known.")
     if launch.host and event is not None and event.rule == "sync/hang" and "time limit" in event.message:
         # On the program's sizes a loop may be long and not endless, and the time depends on the machine.
         return not_checked(finding)
@@ -86,7 +90,8 @@ def claim_on_read_launch(
     if event is not None and event.buffer in launch.ranks and event.rule in _EXTENT_RULES:
         message = f"{finding.message}; the program does not say how many dimensions '{event.buffer}' has"
         return replace(finding, severity=Severity.INFORMATION, message=message)
-    if launch.open_lengths and finding.severity is Severity.ERROR and not _is_given(case, plan, launch):
+    several = len(case.dims) > 1
+    if launch.open_lengths and several and finding.severity is Severity.ERROR and not _is_given(case, plan, launch):
         # Sizes that depend on each other in a way that the lengths would show are drawn independently here.
         message = f"{finding.message}; the program does not show how large its buffers are"
         return replace(finding, severity=Severity.INFORMATION, message=message)

@@ -7,6 +7,7 @@ positions in that text; they are replaced by positions in the ``.py`` when it is
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -36,6 +37,8 @@ from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.subjects.languages import is_triton
 
 SUFFIX = ".py"
+_LAUNCH_LINE = re.compile(r"(\blaunch of line )(\d+)")
+"""The line of a launch in a message, in the text that the check reads."""
 _T = TypeVar("_T")
 _KEPT_OPTIONS = ("-D", "-U", "-I", "--define-macro", "--undefine-macro", "--include-path", "-std=", "--std=")
 _KEPT_FLAGS = frozenset({"-use_fast_math", "--use_fast_math", "-default-device", "--device-as-default-execution-space"})
@@ -141,8 +144,13 @@ class StringCheck:
             value, Finding | KernelReport | KernelCounters | ArtifactReport | Replay | MinimisedFailure | Related
         ):
             parts = {one.name: getattr(value, one.name) for one in fields(value)}
+            if isinstance(value, Finding):
+                parts["message"] = _LAUNCH_LINE.sub(self._launch_line, value.message)
             located = replace(value, **{name: self.located(part) for name, part in parts.items()})
         return cast(_T, located)
+
+    def _launch_line(self, found: re.Match[str]) -> str:
+        return f"{found[1]}{self._line(int(found[2]) - 1) + 1}"
 
     def _place(self, place: Place) -> Place:
         if place.path != self.request.spec.source:

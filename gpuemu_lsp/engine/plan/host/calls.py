@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.plan.host.syntax import (
     HostFunction,
     declared_name,
     expression_of,
+    returns_once,
     statements_of,
     text,
 )
@@ -199,7 +200,8 @@ def call_function(
         machine.active.pop()
         machine.recursive = recursive
         machine.scopes, machine.results, machine.function, machine.path, machine.program = outer
-        del machine.conditions[assumed:]
+        if not returns_once(body):
+            del machine.conditions[assumed:]
 
 
 def _initialise(machine: Machine, listed: Node) -> None:

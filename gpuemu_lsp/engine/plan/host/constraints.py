@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
@@ -250,15 +250,15 @@ class Constraints:
         """Return whether the program launches with any value of a size, or with any multiple of a number it states."""
         extents = [substitute(one, self.equal) for one in self._found.launch.grid if one is not None]
         extents = [one for one in extents if one.constant != 1]
-        return (
-            name in self._step or any(rounds_up(one, name) for one in extents) or self._is_rounded_down(name, extents)
-        )
+        return name in self._step or any(rounds_up(one, name) for one in extents) or self.is_rounded_down(name)
 
-    def _is_rounded_down(self, name: str, grid: Sequence[Polynomial]) -> bool:
+    def is_rounded_down(self, name: str) -> bool:
         """Return whether a grid of ``n // 256`` blocks drops elements of a size that any caller determines.
 
         The bound in the kernel, ``i < n``, is for sizes that are no multiples of the block.
         """
+        grid = [substitute(one, self.equal) for one in self._found.launch.grid if one is not None]
+        grid = [one for one in grid if one.constant != 1]
         if name not in self._guarded or self._found.run.symbols[name].origin != "parameter" or len(grid) != 1:
             return False
         terms = grid[0].terms

@@ -207,6 +207,7 @@ def _record(
 ) -> None:
     if len(machine.launches) >= _MAX_LAUNCHES:
         return
+    values = [Pointer(one.allocation, ZERO) if isinstance(one, Tensor) else one for one in values]
     machine.launches.append(
         HostLaunch(
             name,

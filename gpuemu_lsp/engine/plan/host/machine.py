@@ -358,8 +358,8 @@ class Machine:
         return dict(self.cells), dict(self.heap)
 
     def restore(self, state: tuple[dict[int, Value], dict[int, Allocation]]) -> None:
-        """Restore a copy."""
-        self.cells, self.heap = dict(state[0]), dict(state[1])
+        """Restore a copy. Memory that was allocated since may still be returned."""
+        self.cells, self.heap = dict(state[0]), {**self.heap, **state[1]}
 
 
 def bounds(value: Value) -> tuple[Polynomial | None, Polynomial | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -18,6 +19,8 @@ _ARRAY = re.compile(r"(?:std::)?array\s*<\s*(?P<element>.+?)\s*,\s*(?P<length>[^
 _MAX_FIELDS = 64
 _MAX_DEPTH = 24
 _OWNERS = frozenset({"unique_ptr", "shared_ptr"})
+CONSTANTS = frozenset({"integral_constant", "bool_constant", "true_type", "false_type"})
+"""Types of the standard library whose objects stand for a number."""
 
 
 def constructed(machine: Machine, type_text: str, node: Node | None, name: str) -> Value | None:
@@ -31,12 +34,23 @@ def constructed(machine: Machine, type_text: str, node: Node | None, name: str) 
     if found is not None:
         return vector(machine, found["kind"], found["element"], node, name)
     base = base_name(type_text)
+    if base in CONSTANTS:
+        return constant_object(machine, base, _split_arguments(type_text))
     if base_name(machine.program.aliases.get(base, base)) in _OWNERS:
         given = _arguments(machine, node)
         return given[0] if given and isinstance(given[0], Pointer) else None
     if base in machine.program.structs:
         return _object(machine, type_text, base, node)
     return None
+
+
+def constant_object(machine: Machine, base: str, arguments: Sequence[str]) -> RecordValue:
+    """Return an object of ``std::integral_constant<int, 4>`` and the like."""
+    written = arguments[-1] if arguments else str(base == "true_type").lower()
+    written = {"true": "1", "false": "0"}.get(written, written)
+    cell = machine.lookup(written)
+    held = machine.held(cell) if isinstance(cell, int) else Unknown()
+    return RecordValue(base, {"value": number(int(written)) if written.isdigit() else held})
 
 
 def base_name(type_text: str) -> str:

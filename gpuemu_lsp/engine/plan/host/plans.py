@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -33,6 +34,7 @@ from gpuemu_lsp.engine.project.model import DimSpec
 
 _MAX_DIMS = 8
 _MULTIPLE = 128
+_TRIANGLE = re.compile(r"\bblockIdx\.[xyz]\s*[<>]=?\s*blockIdx\.[xyz]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class HostPlan:
     read: ReadLaunch
     open: bool = False
     """The lengths of some buffers are not known. Their shapes are empty."""
+    rounded_down: bool = False
+    """The launch drops elements of a size that callers determine, and with which the kernel compares."""
 
 
 def host_plan(context: KernelContext) -> HostPlan | None:
@@ -93,6 +97,9 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     dims = tuple(map(constraints.dim, sorted(building.used)))
     if len(dims) > _MAX_DIMS:
         return None if few else _built(context, one, few=True)
+    if _TRIANGLE.search(context.text):
+        # A kernel that compares block indices with each other skips a part of its output for every size.
+        building.unjudged |= {arg.param for arg in args}
     ragged = frozenset(filter(constraints.is_ragged, building.used))
     if not building.open:
         # Buffers of assumed lengths hold small sizes only.
@@ -125,7 +132,8 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     file = "" if one.launch.path == context.source.path else f"{one.launch.path.rsplit('/', 1)[-1]} "
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
-    return HostPlan(roles, launch, read, building.open)
+    rounded_down = any(map(constraints.is_rounded_down, building.used))
+    return HostPlan(roles, launch, read, building.open, rounded_down)
 
 
 def _branch_values(building: Building) -> Iterator[BranchValues]:

@@ -7,9 +7,10 @@ import operator
 from collections.abc import Callable, Mapping
 
 from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, TooComplexError, number, substitute, symbols
-from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, RecordValue, Truth
 from gpuemu_lsp.engine.plan.types import element_type
 
 _USUAL = 1024
@@ -27,6 +28,11 @@ def template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
         for param, value in zip(context.declaration.params, launch.arguments, strict=False):
             if param.pointer and param.type == parameter.name and isinstance(value, Pointer):
                 found = value.type
+            elif isinstance(value, RecordValue) and value.type in CONSTANTS:
+                given_ = value.fields["value"]
+                last = param.type.rstrip("> ").rpartition("<")[2].rpartition(",")[2].strip()
+                if last == parameter.name and isinstance(given_, Polynomial) and given_.constant is not None:
+                    found = str(given_) if parameter.kind != "bool" else str(bool(given_.constant)).lower()
         if not found:
             break
         given.append(found)

@@ -268,3 +268,9 @@ def expression_of(code: str) -> Node | None:
         return None
     assignment = found[0].named_children[0]
     return assignment.child_by_field_name("right") if assignment.type == "assignment_expression" else None
+
+
+def returns_once(body: Node) -> bool:
+    """Return whether a function returns at its end only, so that what it asserts holds after every call of it."""
+    last = body.named_children[-1] if body.named_children else None
+    return (body.text or b"").count(b"return") == int(last is not None and last.type == "return_statement")

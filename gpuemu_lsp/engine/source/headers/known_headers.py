@@ -12,7 +12,7 @@ import re
 _STANDARD = re.compile(
     r"(?:(?:assert|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|memory|setjmp|signal|stdalign|stdarg|stdbool"
     r"|stddef|stdint|stdio|stdlib|string|strings|time|unistd|malloc|getopt|dirent|fcntl|pthread|omp|windows|sys/\w+)\.h"
-    r"|[a-z_]+|bits/stdc\+\+\.h)$"
+    r"|[a-z_]+|bits/stdc\+\+\.h|Python\.h|pybind11/.+|nanobind/.+|numpy/\w+\.h)$"
 )
 
 _DEVICE = re.compile(
@@ -68,7 +68,10 @@ def is_torch_header(target: str) -> bool:
 
 
 def is_standard(target: str) -> bool:
-    """Return whether an include names a header of the C or C++ standard library or the operating system."""
+    """Return whether an include names a header of the C or C++ standard library, the operating system or Python.
+
+    None of those of Python and its bindings has device code, and NVRTC does not compile them.
+    """
     return bool(_STANDARD.match(target))
 
 

@@ -8,6 +8,7 @@ is left out: a launch whose grid is not known says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -36,7 +37,7 @@ def launch_code(
     modules whose ``get_function`` returns a kernel.
     """
     for call in descendants(root, "call"):
-        kernel = _kernel(call, scope, kernels, modules)
+        kernel = kernel_of(call, scope, kernels, modules)
         text = _launch(call, scope, kernel) if kernel is not None else None
         if text is not None:
             yield MappedText.constant(text, scope.base + call.start_byte, scope.base + call.end_byte)
@@ -64,7 +65,8 @@ def _function_name(call: Node, scope: ModuleScope, modules: frozenset[str]) -> s
     return names[0] if len(names) == 1 and text_of(last) in modules else None
 
 
-def _kernel(call: Node, scope: ModuleScope, kernels: Mapping[str, str], modules: frozenset[str]) -> str | None:
+def kernel_of(call: Node, scope: ModuleScope, kernels: Mapping[str, str], modules: frozenset[str]) -> str | None:
+    """Return the name expression of the kernel that a call launches; None for any other call."""
     function = call.child_by_field_name("function")
     if function is not None and function.type == "subscript":
         function = function.child_by_field_name("value")
@@ -77,7 +79,21 @@ def _kernel(call: Node, scope: ModuleScope, kernels: Mapping[str, str], modules:
     return kernels.get(text_of(function))
 
 
-def _launch(call: Node, scope: ModuleScope, kernel: str) -> str | None:
+@dataclass(frozen=True, slots=True)
+class LaunchParts:
+    """The expressions of a launch; each argument with the scope of its names."""
+
+    grid: Node
+    block: Node
+    shared: Node | None
+    arguments: list[tuple[Node, ModuleScope]]
+
+
+def launch_parts(call: Node, scope: ModuleScope) -> LaunchParts | None:
+    """Return the parts of a launch; None if one of them is missing.
+
+    Without a grid there is one block, which depends on the sizes of this call.
+    """
     positional, keywords = call_arguments(call)
     function = call.child_by_field_name("function")
     arguments: list[tuple[Node, ModuleScope]] | None
@@ -96,13 +112,20 @@ def _launch(call: Node, scope: ModuleScope, kernel: str) -> str | None:
         arguments = [(one, scope) for one in positional]
     else:
         return None
-    if grid is None or block is None:
-        return None  # without a grid there is one block, which depends on the sizes of this call
-    names = [_argument(node, number) for number, (node, _) in enumerate(arguments)]
+    return LaunchParts(grid, block, shared, arguments) if grid is not None and block is not None else None
+
+
+def _launch(call: Node, scope: ModuleScope, kernel: str) -> str | None:
+    parts = launch_parts(call, scope)
+    if parts is None:
+        return None
+    names = [_argument(node, number) for number, (node, _) in enumerate(parts.arguments)]
     writer = _HostCode(scope, frozenset(names))
     try:
-        sizes = [[writer.expression(node, home) for node, home in _extent(one, scope)] for one in (grid, block)]
-        dynamic = writer.expression(shared, scope) if shared is not None else "0"
+        sizes = [
+            [writer.expression(node, home) for node, home in _extent(one, scope)] for one in (parts.grid, parts.block)
+        ]
+        dynamic = writer.expression(parts.shared, scope) if parts.shared is not None else "0"
     except _UnreadError:
         return None
     if not writer.depends or not all(sizes):

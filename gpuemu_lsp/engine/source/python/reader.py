@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
+from gpuemu_lsp.engine.source.python.host_functions import host_functions
 from gpuemu_lsp.engine.source.python.host_launches import function_variables, launch_code
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.model_pair import ModelPair, find_model_pair
@@ -79,7 +80,8 @@ def _with_launches(cuda: EmbeddedCuda, scope: ModuleScope) -> EmbeddedCuda:
     kernels = function_variables(scope.root, scope, variables)
     if cuda.api == "RawKernel" and cuda.entries:
         kernels[cuda.variables[-1]] = cuda.entries[0]
-    return replace(cuda, launches=tuple(launch_code(scope.root, scope, kernels, variables)))
+    functions = host_functions(scope.root, scope, kernels, variables, cuda.text.text)
+    return replace(cuda, launches=(*functions, *launch_code(scope.root, scope, kernels, variables)))
 
 
 def read_variable(source: PythonSource, name: str) -> EmbeddedCuda | UnreadCuda | None:

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.plan.host.libraries.tensors import (
     tensor_size,
 )
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
-from gpuemu_lsp.engine.plan.host.objects import make_vector
+from gpuemu_lsp.engine.plan.host.objects import CONSTANTS, constant_object, make_vector
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
     ZERO,
@@ -252,6 +252,10 @@ def _first(machine: Machine, values: list[Value], template: tuple[str, ...], nam
     return values[0] if values else Unknown()
 
 
+def _constant(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return constant_object(machine, name.split("::")[-1], template)
+
+
 def _host_pointer(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     if len(values) >= 2 and isinstance(values[0], Lvalue) and isinstance(values[1], Pointer):
         machine.assign(values[0], values[1])
@@ -343,6 +347,7 @@ LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(("rand", "random", "lrand48"), lambda machine, values, template, name: _RAND),
     **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof", "unique_ptr", "shared_ptr"), _first),
     **DEVICE_FUNCTIONS,
+    **dict.fromkeys(CONSTANTS, _constant),
     "cudaHostGetDevicePointer": _host_pointer,
     **dict.fromkeys(("iota", "fill", "generate", "fill_n", "generate_n"), _fill),
     **TENSOR_FUNCTIONS,

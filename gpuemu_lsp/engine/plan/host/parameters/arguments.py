@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
+from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.parameters.pointers import tensor
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, divide
@@ -33,6 +34,13 @@ def arguments(building: Building, param: Param, value: Value) -> Iterator[PlanAr
             return
         yield from tensor(building, param.name, known or ElementType("uint8"), known is None, param.const, value)
         return
+    enum = context.source.structs.get(param.type.split("::")[-1])
+    if known is None and enum is not None and enum.kind == "enum":
+        yield _enumerator(building, param, element_type(enum.fields[0].type, context.type_aliases), value)
+        return
+    if known is None and isinstance(value, RecordValue) and value.type in CONSTANTS:
+        yield ScalarArg(param.name, param.name, "uint8", parse(0))  # an object without members
+        return
     struct = StructParam.of(context, param)
     if struct is not None:
         if struct.layout is not None:
@@ -47,6 +55,15 @@ def arguments(building: Building, param: Param, value: Value) -> Iterator[PlanAr
     if known is None or known.lanes != 1:
         return
     yield _scalar(building, param.name, known.dtype, value)
+
+
+def _enumerator(building: Building, param: Param, known: ElementType | None, value: Value) -> ScalarArg:
+    """Return an enumerator; the first one, which is mostly 0, if the host code does not show which."""
+    shown = isinstance(value, Polynomial) and value.constant is not None
+    if not shown:
+        building.unseen.add(param.name)
+    number_ = value.constant if isinstance(value, Polynomial) else None
+    return ScalarArg(param.name, param.name, known.dtype if known is not None else "int32", parse(number_ or 0))
 
 
 def _threads(building: Building) -> list[Expression]:
