@@ -182,7 +182,6 @@ def _limited(options: CheckOptions) -> CheckOptions:
         options,
         seconds=seconds,
         case_seconds=min(options.case_seconds, _UNREGISTERED_CASE_SECONDS),
-        translate_seconds=min(options.translate_seconds, _UNREGISTERED_SECONDS),
     )
 
 

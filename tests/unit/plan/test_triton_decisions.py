@@ -212,6 +212,53 @@ def test_a_caller_gives_the_arguments_of_an_autograd_function():
     assert constexprs_of(found)["BLOCK"] == "128" and found.function == "f"
 
 
+def test_the_output_of_a_layer_is_a_tensor_of_its_own_shape():
+    found = entry(
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.conv = torch.nn.Conv2d(3, 8, 3)\n\n"
+        "    def forward(self, x):\n"
+        "        x = self.conv(x).contiguous()\n"
+        "        N, C, H, W = x.shape\n"
+        "        y = torch.empty_like(x)\n"
+        "        k[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)\n"
+        "        return y\n"
+    )
+    assert len(found.spec.args["x"].shape) == len(found.spec.args["y"].shape) == 4 and not found.uncertain
+
+
+def test_a_size_that_another_one_divides_is_their_product():
+    found = entry(
+        "def f(x, groups):\n"
+        "    N, C = x.shape\n"
+        "    assert C % groups == 0\n"
+        "    y = torch.empty_like(x)\n"
+        "    k[(N, groups)](x, y, C // groups, BLOCK=64)\n"
+    )
+    per_group = str(found.spec.args["n"].value)
+    assert [str(one) for one in found.spec.args["x"].shape] == ["N", f"{per_group} * groups"]
+
+
+def test_compile_time_sizes_that_are_no_extents_are_small():
+    text = (
+        "@triton.jit\n"
+        "def pool(x, y, width, K: tl.constexpr, BLOCK: tl.constexpr):\n"
+        "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+        "    total = tl.zeros((BLOCK,), dtype=tl.float32)\n"
+        "    for at in range(K):\n"
+        "        total += tl.load(x + i + at, mask=i + at < width + K - 1, other=0.0)\n"
+        "    tl.store(y + i, total, mask=i < width)\n\n\n"
+        "def f(x, window: int, block: int):\n"
+        "    width = x.numel() - window + 1\n"
+        "    y = torch.empty(width)\n"
+        "    pool[(triton.cdiv(width, block),)](x, y, width, K=window, BLOCK=block)\n"
+    )
+    found = inferred_kernel(KernelSpec("pool", "/p/m.py", None, entry="pool"), HEAD + text, ["k", "pool"])
+    assert isinstance(found, InferredKernel), found.reason
+    assert found.spec.dims["window"].choices == (1, 2, 3) and found.spec.dims["block"].choices == (16, 32, 64, 128)
+
+
 def test_equal_strides_are_equal_extents():
     found = entry(
         "def f(a, b, c):\n"

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     SymbolicTensor,
     Value,
     ValueSequence,
+    combined,
     named,
     rebuilt,
     substituted,
@@ -201,6 +202,12 @@ class Assumptions:
         if number == 0 and isinstance(root.left, Name) and isinstance(root.right, Number) and root.right.value > 0:
             limits = self._limits(root.left.name)
             limits.multiple_of = math.lcm(limits.multiple_of, root.right.value)
+        elif number == 0 and isinstance(root.left, Name) and isinstance(root.right, Name):
+            whole, part = root.left.name, root.right.name
+            if whole in self.limits or whole in self.equal:
+                self.partial = True
+            else:
+                self.equal[whole] = combined("*", named(f"{whole}_per_{part}"), named(part))
         else:
             self.partial = True
 

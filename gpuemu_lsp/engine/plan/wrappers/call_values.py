@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.plan.wrappers.tensor_functions import created, method
 from gpuemu_lsp.engine.plan.wrappers.values import (
     BoundKernel,
     DottedName,
+    Layer,
     LocalFunction,
     ObjectValue,
     Parameter,
@@ -81,6 +82,8 @@ class CallEvaluator(ExpressionEvaluator):
             function = self.value(callee, names)
         if isinstance(function, ObjectValue):  # a module that is called
             function = attribute_of(function, "forward", text_of(callee))
+        if isinstance(function, Layer):
+            return self._output(function, node)
         if isinstance(function, DottedName) and function.text.removesuffix(".apply") in self.classes:
             return self._instance(function.text, positional, keywords, node)
         if isinstance(function, DottedName):
@@ -92,6 +95,14 @@ class CallEvaluator(ExpressionEvaluator):
             return self._library(text_of(callee), positional, keywords, node)
         self._escape((*positional, *keywords.values()))
         return self.unknown(node)
+
+    def _output(self, layer: Layer, node: Node) -> Parameter:
+        """Return what a layer returns: a tensor like a parameter, of the rank with which the function uses it."""
+        name = f"{layer.name}_output"
+        variable = self.scope.assigned(node)
+        if variable is not None and name not in self.assumptions.ranks:
+            self.assumptions.ranks[name] = self.assumptions.rank(variable)
+        return Parameter(name)
 
     def _assume_equal_parts(self, tensor: SymbolicTensor, chunks: ValueSequence) -> None:
         """Assume that a tensor divides evenly: the kernel gets the extents of one part."""
@@ -294,6 +305,8 @@ class CallEvaluator(ExpressionEvaluator):
         if name == "prod" and len(positional) == 1 and isinstance(positional[0], ValueSequence):
             sizes = tuple(one for one in positional[0].items if isinstance(one, Expression))
             return product(sizes) if len(sizes) == len(positional[0].items) else self.unknown(node)
+        if dotted.startswith(("nn.", "torch.nn.")) and name[:1].isupper() and name != "Parameter":
+            return Layer(self.scope.assigned(node) or name.lower())
         if name == "Parameter" and positional:
             return positional[0]
         if name in _CONVERSIONS and positional:

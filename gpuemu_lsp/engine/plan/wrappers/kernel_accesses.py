@@ -18,6 +18,9 @@ _OPERATIONS = frozenset({"binary_operator", "comparison_operator"})
 _OF_NUMBERS = frozenset({"*", "/", "//", "%", "<<", ">>", "<", "<=", ">", ">="})
 """Operators that have no pointer among their operands in Triton's language."""
 
+_EXTENTS = frozenset({"arange", "zeros", "full", "reshape", "view", "broadcast_to"})
+"""Functions whose arguments are extents."""
+
 _Origins = frozenset[tuple[str, bool]]
 """Parameters that a value comes from; True for a value loaded through the parameter."""
 _NONE: _Origins = frozenset()
@@ -29,7 +32,8 @@ class KernelAccesses:
 
     ``indices`` are those whose elements are part of an address or of the bounds of a loop. ``unknown`` are passed to
     functions of other modules. ``numbers`` are multiplied, divided or compared by size, which pointers are not.
-    ``bounds`` are compared by size as they are: ``offsets < n``.
+    ``bounds`` are compared by size as they are: ``offsets < n``. ``lengths`` are extents of tensors of the language:
+    ``tl.arange(0, BLOCK)``.
     """
 
     loaded: set[str] = field(default_factory=set)
@@ -40,6 +44,7 @@ class KernelAccesses:
     masks: set[str] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
     bounds: set[str] = field(default_factory=set)
+    lengths: set[str] = field(default_factory=set)
     indexed: dict[str, set[str]] = field(default_factory=dict)
     """By parameter of ``indices``, those whose addresses its elements are part of."""
 
@@ -148,6 +153,10 @@ class _Body:
             mask = by_name.get("mask", arguments[1] if name in _LOADS and len(arguments) > 1 else _NONE)
             self._found.masks |= {one for one, loaded in mask if loaded}
             return self._access(name, pointer)
+        if library and name in _EXTENTS:
+            # Of ``HALF // 2`` too, whose origins are none, as it is a number.
+            read = [name for one in (*positional, *keywords.values()) for name in descendants(one, "identifier")]
+            self._found.lengths |= {one for name in read for one, _ in self._names.get(text_of(name), _NONE)}
         if library and name.endswith("make_tensor_descriptor"):
             return arguments[0] if arguments else by_name.get("base", _NONE)
         called = self._functions.get(name) if owner is None else None

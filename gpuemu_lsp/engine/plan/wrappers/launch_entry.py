@@ -263,7 +263,7 @@ class LaunchEntry:
         free = dims_used if self.assumptions.partial else self._free() & dims_used
         free = frozenset(str(rename.get(name, name)) for name in free)
         limits = {str(rename.get(name, name)): one for name, one in self.assumptions.limits.items()}
-        # A bound in the kernel is for sizes that the tile does not divide: a grid of n // BLOCK then drops elements.
+        # A bound in the kernel, as in ``offsets < n``, is for sizes that the tile does not divide.
         bounds = {str(one.value) for name in self.accesses.bounds if isinstance(one := args.get(name), ScalarSpec)}
         dims = self._dim_specs(
             [str(rename.get(name, name)) for name in sorted(dims_used)], limits, grid, constexprs, bounds
@@ -277,8 +277,7 @@ class LaunchEntry:
             launch=LaunchSpec(grid=grid, num_warps=options["num_warps"], num_stages=options["num_stages"]),
         )
         everything = [one for values in constexprs.values() for one in values if isinstance(one, Expression)]
-        rounded_down = {name for name in bounds if divisor(grid, name) > 1}
-        any_value = rounded_up((*grid, *everything)) | exact(grid) | rounded_down
+        any_value = rounded_up((*grid, *everything)) | exact(grid) | bounds
         notes = notes_of(spec, uncertain)
         place = range_of(self.launch.node)
         whole = [number for one in everything if (number := constant(one)) is not None]
@@ -372,6 +371,7 @@ class LaunchEntry:
     ) -> list[DimSpec]:
         largest = _LARGEST[max(len(dims), 1) - 1]
         compiled = {str(one) for values in constexprs.values() for one in values if isinstance(one, Expression)}
+        lengths = {str(one) for name in self.accesses.lengths for one in constexprs.get(name, ())}
         found = []
         for name in dims:
             limit = limits.get(name, SizeLimits())
@@ -380,8 +380,9 @@ class LaunchEntry:
             most = max(largest, 4 * step, 4 * multiple, limit.minimum)
             choices = limit.choices
             if not choices and name in compiled:
-                # A compile-time size is mostly the length of tl.arange, a power of two.
-                choices = tuple(one for one in (16, 32, 64, 128) if one <= (limit.maximum or 128))
+                # A compile-time size is mostly the length of tl.arange, a power of two; else that of a window.
+                usual = (16, 32, 64, 128) if name in lengths else (1, 2, 3)
+                choices = tuple(one for one in usual if one <= (limit.maximum or 128))
             if choices:
                 found.append(DimSpec(name, min(choices), max(choices), choices, 1, choices))
                 continue

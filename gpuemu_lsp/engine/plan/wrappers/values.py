@@ -90,6 +90,13 @@ class DottedName:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer of ``torch.nn``, which returns a tensor of another shape when it is called."""
+
+    name: str
+
+
 @dataclass(slots=True, eq=False)
 class Storage:
     """The memory of a tensor.
@@ -145,7 +152,7 @@ class Parameter:
 
 Value: TypeAlias = (
     "Expression | UnknownValue | LiteralValue | DataType | ValueSequence | LocalFunction | DottedName"
-    " | SymbolicTensor | Parameter | ObjectValue | BoundKernel"
+    " | SymbolicTensor | Parameter | ObjectValue | BoundKernel | Layer"
 )
 Evaluate: TypeAlias = Callable[[Syntax], Value]
 
