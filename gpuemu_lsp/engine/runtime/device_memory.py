@@ -40,6 +40,9 @@ _NEAR = 1 << 20
 """Allocations that are nearer than this are one range when a launch has ended."""
 
 _CHUNK = 1 << 20
+
+_MIN_DIRECT = 4 << 20
+"""Size from which an allocation that a launch rewrites is copied before the launch, and not page by page."""
 _FIRST = 16 << 20
 _REFUSED = 4
 """Place of a word in the library's header, which is in front of the first allocation."""
@@ -74,7 +77,8 @@ class DeviceAllocation:
 
     ``name`` is unique in the run. ``missing`` counts the bytes that are not initialised. ``freed`` is the call that
     freed it, None while it is live. ``variable`` is the mangled name of a module variable. ``pending`` has the writes
-    for which the host has not waited, if the program has streams.
+    for which the host has not waited, if the program has streams. ``direct`` are its pages that launches write without
+    a copy of each.
     """
 
     name: str
@@ -86,6 +90,7 @@ class DeviceAllocation:
     live: bool = True
     kind: MemoryKind = MemoryKind.DEVICE
     variable: str | None = None
+    direct: Range | None = None
     pending: list[PendingWrite] = field(default_factory=list, repr=False)
 
     def add_write(self, write: PendingWrite, order: StreamOrder) -> None:
@@ -124,6 +129,7 @@ class DeviceMemory:
         self._last_gap = _GAP
         self._addresses: list[int] = []
         self._allocations: list[DeviceAllocation] = []
+        self._direct: dict[Range, DeviceAllocation] = {}
         self.used = 0
         self.generation = 0
         """A number that changes whenever memory may have other contents than before."""
@@ -183,12 +189,12 @@ class DeviceMemory:
 
     def free(self, allocation: DeviceAllocation, site: CallSite | None) -> None:
         """Free an allocation and give its whole pages back to the system."""
+        self._end_direct(allocation)
         allocation.live, allocation.freed = False, site
         allocation.pending.clear()
         self.used -= allocation.size
         self.generation += 1
-        low = allocation.address - BASE
-        self.lasting.clear(low, low + allocation.size)
+        self.lasting.clear(*self._range(allocation))
         self._note_use()
 
     def close(self) -> None:
@@ -227,6 +233,7 @@ class DeviceMemory:
         self.generation += 1
         if not allocation.missing and (known is None or known.all()):
             return
+        self._end_direct(allocation)
         shadow = self._shadow(allocation)
         before = np.count_nonzero(shadow[span] & np.uint8(Shadow.INITIALISED))
         bits = np.uint8(Shadow.INITIALISED)
@@ -241,23 +248,42 @@ class DeviceMemory:
 
         Returns the bytes that it stored, by allocation, if ``masks`` asks for them, or the host can access them.
         """
+        for pages, one in list(self._direct.items()):
+            changed, rewritten = self.lasting.direct_change(pages)
+            self.generation += changed
+            if not rewritten:
+                self._end_direct(one)
         runs = self.lasting.changed()
         stored = []
+        large = []
         for allocation, parts in self._parts(runs):
+            if not masks and self._is_rewritten(allocation, parts):
+                large.append(allocation)
             written = [self._settle_part(allocation, low, high, masks) for low, high in parts]
             found = ByteSet.union([one for one in written if one is not None])
             if found is not None:
                 stored.append((allocation, found))
         self.lasting.drop(runs)
+        for allocation in large:
+            allocation.direct = self.lasting.make_direct(*self._range(allocation))
+            if allocation.direct is not None:
+                self._direct[allocation.direct] = allocation
         return stored
 
     def hide(self, pending: list[tuple[DeviceAllocation, list[PendingWrite]]]) -> None:
         """Let bytes of pending writes not be initialised for the next launch."""
+        if pending:
+            self.end_direct()
         self.lasting.hidden = [
             (allocation.address - BASE + write.written.low, write.written.mask)
             for allocation, writes in pending
             for write in writes
         ]
+
+    def end_direct(self) -> None:
+        """Let all launches from now on say what they store."""
+        for one in list(self._direct.values()):
+            self._end_direct(one)
 
     def addresses_in(self, allocation: DeviceAllocation) -> list[DeviceAllocation]:
         """Return the live allocations whose addresses are in an allocation's memory, in aligned words."""
@@ -269,6 +295,22 @@ class DeviceMemory:
     def _shadow(self, allocation: DeviceAllocation) -> Bytes:
         low = allocation.address - BASE
         return self.lasting.shadow[low : low + allocation.size]
+
+    def _range(self, allocation: DeviceAllocation) -> Range:
+        low = allocation.address - BASE
+        return low, low + allocation.size
+
+    def _end_direct(self, allocation: DeviceAllocation) -> None:
+        if allocation.direct is not None:
+            self.lasting.end_direct(allocation.direct)
+            del self._direct[allocation.direct]
+            allocation.direct = None
+
+    def _is_rewritten(self, allocation: DeviceAllocation, parts: list[Range]) -> bool:
+        """Return whether a launch has written most of an allocation, all of which is initialised."""
+        written = sum(high - low for low, high in parts)
+        large = allocation.size >= _MIN_DIRECT and 2 * written > allocation.size
+        return large and not allocation.missing and not allocation.of_host and allocation.direct is None
 
     def _note_use(self) -> None:
         ranges: list[Range] = []

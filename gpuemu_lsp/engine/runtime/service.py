@@ -266,6 +266,7 @@ class RuntimeService:
 
     def _stream(self, message: Message) -> list[int]:
         self._order.create(message.word(), message.word())
+        self.memory.end_direct()
         return [0]
 
     def _event(self, message: Message) -> list[int]:

@@ -138,6 +138,48 @@ def test_an_attempt_that_starts_again_finds_memory_as_it_was(readable):
         lasting.close()
 
 
+ADD = """extern "C" __global__ void k(int* y, const int* x, int n, int step) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] += step * x[i]; }"""
+
+
+def test_a_large_array_that_is_rewritten_is_copied_at_once(memory):
+    count = (6 << 20) // 4
+    emulator = Emulator(lasting=memory.lasting)
+    y, x = (memory.allocate(4 * count, None, 1 << 40) for _ in range(2))
+    for one in (y, x):
+        memory.view(one).view(np.int32)[:] = 1
+        memory.initialise(one, slice(None))
+    kernel = loaded_kernel(parse(compile_ptx(ADD)), "k")
+
+    def launch(number, step):
+        block = struct.pack("<QQii", y.address, x.address, number, step)
+        grid = -(-count // 256), 1, 1
+        built = request_of(
+            ProgramLaunch(kernel, grid, (256, 1, 1), 0, block, None), memory, 60.0, ModuleVariables({}), []
+        )
+        before = memory.generation
+        outcome = emulator.run(built.request)
+        memory.settle(masks=False)
+        assert (outcome.status, outcome.events) == ("completed", ())
+        return memory.generation > before
+
+    values = memory.view(y).view(np.int32)
+    assert launch(count, 1) and y.direct is not None and x.direct is None
+    assert launch(count, 2) and (values == 4).all()
+    assert not launch(count, 0) and y.direct is not None
+    # A launch that starts again finds it as it was before the first attempt.
+    memory.lasting.begin()
+    memory.lasting.launch_data[slice(*y.direct)] = 9
+    memory.lasting.begin()
+    assert (values == 4).all()
+    memory.settle(masks=False)
+    assert not launch(0, 1) and y.direct is None
+    assert launch(10, 1) and values[:12].tolist() == [5] * 10 + [4, 4]
+    assert launch(count, 1)
+    memory.initialise(y, slice(0, 8), np.zeros(8, np.bool_))
+    assert y.direct is None and y.missing == 8
+
+
 def test_sets_of_bytes():
     one = ByteSet.of(slice(4, 8))
     scattered = ByteSet.of(np.array([5, 12, 7]))

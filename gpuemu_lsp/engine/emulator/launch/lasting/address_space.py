@@ -30,8 +30,8 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
-def _mapped(address: int, size: int, protection: int, flags: int, descriptor: int = -1) -> int:
-    found = _libc.mmap(address or None, size, protection, flags | MAP_NORESERVE, descriptor, 0)
+def _mapped(address: int, size: int, protection: int, flags: int, descriptor: int = -1, offset: int = 0) -> int:
+    found = _libc.mmap(address or None, size, protection, flags | MAP_NORESERVE, descriptor, offset)
     if found is None or found == ctypes.c_void_p(-1).value:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -86,15 +86,18 @@ def make_accessible(address: int, size: int) -> None:
     _mapped(address, size, _WRITABLE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED)
 
 
-def show_file(address: int, size: int, descriptor: int) -> None:
-    """Show a file at reserved addresses; pages that are written become private copies.
+def show_file(address: int, size: int, descriptor: int, offset: int = 0, *, shared: bool = False) -> None:
+    """Show a file from ``offset`` on at reserved addresses; pages that are written become private copies.
+
+    If the mapping is ``shared``, what is written is written to the file.
 
     Raises
     ------
     OSError
         If the system refuses.
     """
-    _mapped(address, size, _WRITABLE, mmap.MAP_PRIVATE | _MAP_FIXED, descriptor)
+    kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
+    _mapped(address, size, _WRITABLE, kind | _MAP_FIXED, descriptor, offset)
 
 
 def drop_copies(address: int, size: int) -> None:

@@ -5,6 +5,9 @@ addresses through private mappings: a page that a launch writes becomes a copy o
 costs what it touches, not what the program has allocated; whether it changed anything is a comparison of these pages;
 and a launch that has to start again, in other code, finds memory as it was. :meth:`LastingMemory.changed` finds the
 copies in the page table (``/proc/self/pagemap``, proc(5)).
+
+A copy of each page costs more than the launch where a kernel rewrites a large array each time. Such an array can be
+*direct*: kernels write the files themselves, and its bytes from before the launch are kept in a copy of the whole.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import ARENA_BYTES, SHADOW_OFFSET, Shadow
 from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
+    Bytes,
     bytes_at,
     drop_copies,
     release,
@@ -31,6 +35,7 @@ _PAGE = mmap.PAGESIZE
 _PRESENT, _SWAPPED, _OF_FILE = 63, 62, 61
 """Bits of an entry of the page table; a copy of a page is one that is there and not of the file."""
 
+_CHUNK = 1 << 20
 _MANY = 64
 """Runs of pages from which all pages are dropped at once."""
 
@@ -56,17 +61,17 @@ class LastingMemory:
         self.regions: list[Region] = []
         self.used: list[Range] = []
         self.hidden: list[tuple[int, npt.NDArray[np.bool_]]] = []
+        self._before: dict[Range, Bytes] = {}
         extent = SHADOW_OFFSET + size + ARENA_BYTES
         reserve(extent, address)
         self._finalizer = weakref.finalize(self, release, address, extent)
-        self.descriptor, shadow = (os.memfd_create(f"gpuemu-device-{name}") for name in ("memory", "shadow"))
-        for descriptor in (self.descriptor, shadow):
+        self.descriptor, self._shadow_file = (os.memfd_create(f"gpuemu-device-{name}") for name in ("memory", "shadow"))
+        for descriptor in self._files:
             os.ftruncate(descriptor, size)
-        self._maps = [mmap.mmap(one, size, flags=mmap.MAP_SHARED) for one in (self.descriptor, shadow)]
+        self._maps = [mmap.mmap(one, size, flags=mmap.MAP_SHARED) for one in self._files]
         self.data, self.shadow = (np.frombuffer(one, np.uint8) for one in self._maps)
-        show_file(address, size, self.descriptor)
-        show_file(address + SHADOW_OFFSET, size, shadow)
-        os.close(shadow)
+        for descriptor, start in zip(self._files, (address, address + SHADOW_OFFSET), strict=True):
+            show_file(start, size, descriptor)
         self.launch_data, self.launch_shadow = bytes_at(address, size), bytes_at(address + SHADOW_OFFSET, size)
         try:
             self._pages: int | None = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
@@ -78,7 +83,8 @@ class LastingMemory:
         """Release the addresses and the files, after which nothing may access them."""
         if self._finalizer.detach() is None:
             return
-        os.close(self.descriptor)
+        for descriptor in self._files:
+            os.close(descriptor)
         if self._pages is not None:
             os.close(self._pages)
         release(self.address, SHADOW_OFFSET + self.size + ARENA_BYTES)
@@ -87,6 +93,12 @@ class LastingMemory:
         """Begin a launch: what an earlier attempt at it has changed is dropped."""
         if self._running:
             self.drop(self.changed())
+            for (low, high), before in self._before.items():
+                self.data[low:high] = before
+        else:
+            for (low, high), before in self._before.items():
+                np.copyto(before, self.data[low:high])
+                self.shadow[low : low + _PAGE] &= ~np.uint8(Shadow.WRITTEN)
         self._running = True
         for low, mask in self.hidden:
             self.launch_shadow[low : low + len(mask)][mask] &= ~np.uint8(Shadow.INITIALISED)
@@ -107,9 +119,50 @@ class LastingMemory:
         """End the launch: what it has written in ``runs``, all that it has written, is dropped."""
         self._running = False
         pages = [(low // _PAGE * _PAGE, -(-high // _PAGE) * _PAGE) for low, high in self.used]
-        for low, high in pages if len(runs) > _MANY else runs:
+        # Nothing of direct pages is in a run, and their page table stays.
+        for low, high in pages if len(runs) > _MANY and not self._before else runs:
             drop_copies(self.address + low, high - low)
             drop_copies(self.address + low + SHADOW_OFFSET, high - low)
+
+    def make_direct(self, low: int, high: int) -> Range | None:
+        """Make the whole pages of a range direct, between launches; return them, None if there are none.
+
+        All of its bytes are initialised, and which of them a launch stores is not asked.
+        """
+        pages = -(-low // _PAGE) * _PAGE, high // _PAGE * _PAGE
+        if pages[1] <= pages[0]:
+            return None
+        self._show(pages, shared=True)
+        self._before[pages] = np.empty(pages[1] - pages[0], np.uint8)
+        return pages
+
+    def direct_change(self, pages: Range) -> tuple[bool, bool]:
+        """Return whether the launch that has ended changed direct pages, and whether it has written them at all.
+
+        For the second only the first page is looked at.
+        """
+        before, after = self._before[pages], self.data[pages[0] : pages[1]]
+        changed = any(
+            not np.array_equal(before[low : low + _CHUNK], after[low : low + _CHUNK])
+            for low in range(0, len(before), _CHUNK)
+        )
+        written = bool((self.shadow[pages[0] : pages[0] + _PAGE] & np.uint8(Shadow.WRITTEN)).any())
+        return changed, changed or written
+
+    def end_direct(self, pages: Range) -> None:
+        """Copy pages again when they are written, from the next launch on."""
+        del self._before[pages]
+        self.shadow[pages[0] : pages[1]] &= ~np.uint8(Shadow.WRITTEN)
+        self._show(pages, shared=False)
+
+    @property
+    def _files(self) -> tuple[int, int]:
+        return self.descriptor, self._shadow_file
+
+    def _show(self, pages: Range, *, shared: bool) -> None:
+        low, high = pages
+        for descriptor, start in zip(self._files, (self.address, self.address + SHADOW_OFFSET), strict=True):
+            show_file(start + low, high - low, descriptor, low, shared=shared)
 
     def clear(self, low: int, high: int) -> None:
         """Make settled bytes unaddressable, and give their whole pages back to the system."""
