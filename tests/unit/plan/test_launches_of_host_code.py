@@ -218,7 +218,7 @@ void run(int rows, int n) {{
 def test_constants_that_are_types_select_an_instance(
     bare: Callable[[str], PlanResult], kernel: str, launched: str, entry: str
 ) -> None:
-    """Objects of std::integral_constant, functions of the device, and enumerators that nothing shows."""
+    """Objects of std::integral_constant, functions, enumerators, templates, and macros around the launch."""
     plan = only(
         bare(f"""
 {kernel} {{ if (threadIdx.x == 0 && blockIdx.x < n) x[blockIdx.x] = 1; }}
@@ -252,3 +252,25 @@ int main() {
     )
     assert plan.read_launch is not None
     assert "out" in plan.read_launch.unjudged
+
+
+def test_memory_that_a_branch_allocates_is_passed(bare: Callable[[str], PlanResult]) -> None:
+    """The null pointer takes its place only where the kernel does not use it."""
+    plan = only(
+        bare("""
+__global__ void sum(const float* x, float* out, float* partial, int n) {
+  if (gridDim.y > 1) partial[blockIdx.x] = x[blockIdx.x];
+  out[blockIdx.x] = x[blockIdx.x];
+}
+torch::Tensor run(torch::Tensor x, int groups) {
+  int n = x.numel();
+  auto out = torch::empty({n});
+  at::Tensor partial;
+  if (groups > 1) { partial = at::empty({4 * n}); }
+  float* pointer = groups > 1 ? partial.data_ptr<float>() : nullptr;
+  sum<<<dim3(n, groups), 1>>>(x.data_ptr<float>(), out.data_ptr<float>(), pointer, n);
+  return out;
+}
+""")
+    )
+    assert {name: str(arg.shape[0]) for name, arg in tensors(plan).items()}["partial"] == "4 * x_numel"

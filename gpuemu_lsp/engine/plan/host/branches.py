@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     HostFunctionName,
     Pointer,
     RecordValue,
+    Tensor,
     Truth,
     Unknown,
     Value,
@@ -68,7 +69,7 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
     for one, other in ((yes, no), (no, yes)):
         # The null pointer and an uninitialised variable are not passed to a kernel.
         missing = isinstance(one, Unknown) or (isinstance(one, Pointer) and one.allocation is None)
-        if missing and isinstance(other, Pointer | HostFunctionName | RecordValue):
+        if missing and isinstance(other, Pointer | Tensor | HostFunctionName | RecordValue):
             return other
     if isinstance(yes, HostFunctionName):
         return yes

@@ -195,6 +195,8 @@ def template_parameters(node: Node) -> tuple[tuple[str, Node | None], ...]:
     found: list[tuple[str, Node | None]] = []
     for one in listed.named_children if listed is not None else ():
         default = one.child_by_field_name("default_type") or one.child_by_field_name("default_value")
+        if one.type == "template_template_parameter_declaration":
+            one = one.named_children[-1]
         name = one.child_by_field_name("name")
         if name is None:
             declarator = one.child_by_field_name("declarator")

@@ -1,4 +1,4 @@
-"""Macros that contain launches, or the arguments of one, expanded in the text before it is parsed.
+"""Macros that contain launches, the arguments of one, or are around one, expanded in the text before it is parsed.
 
 ``LAUNCH(64) else LAUNCH(128)`` has no syntax tree, and ``kernel<<<grid, block>>>(ARGS)`` not its arguments, before the
 preprocessor has replaced the macros. A file may define such a macro again for each of its functions: the definition
@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, closin
 from gpuemu_lsp.engine.source.preprocessor.macros import Macro, MacroTable, definition
 
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w*Kernel\b")
+_INVOCATION = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _MAX_DEPTH = 6
 _MAX_LENGTH = 400_000
 
@@ -23,6 +24,7 @@ _MAX_LENGTH = 400_000
 def with_launch_macros(text: SourceText, macros: MacroTable) -> str:
     """Return the code of a file with these macros expanded; its lines keep their numbers."""
     names = frozenset(name for name in macros.definitions if _is_wanted(name, macros))
+    names |= _around_launches(text.code, macros)
     if not names or not any(name in text.code for name in names):
         return text.code
     places: dict[str, list[tuple[int, Macro]]] = {}
@@ -37,6 +39,23 @@ def with_launch_macros(text: SourceText, macros: MacroTable) -> str:
 
 def _is_wanted(name: str, macros: MacroTable) -> bool:
     return any(map(_LAUNCH.search, macros.bodies(name))) or any(_is_list(macro) for macro in macros.definitions[name])
+
+
+def _around_launches(code: str, macros: MacroTable) -> frozenset[str]:
+    """Return the macros with a launch among their arguments, such as one with a ``case`` for each dtype.
+
+    The statements around it, which the macro's parentheses enclose, have no syntax tree before.
+    """
+    if "<<<" not in code:
+        return frozenset()
+    found: set[str] = set()
+    for match in _INVOCATION.finditer(code):
+        known = macros.definitions.get(match[1], ())
+        if match[1] in found or not known or known[0].parameters is None or "{" not in known[0].body:
+            continue
+        if "<<<" in code[match.end() : closing(code, match.end() - 1)]:
+            found.add(match[1])
+    return frozenset(found)
 
 
 def _is_list(macro: Macro) -> bool:
