@@ -319,3 +319,22 @@ def test_global_variables_of_functions_are_kept():
     )
     kept = ast.unparse(slice_of(ast.parse(text), "k"))
     assert "SIZE = 4" in kept and "OTHER = SIZE" in kept
+
+
+def test_functions_that_a_kernel_calls_are_traversed_once_for_each_use():
+    # Three traversals of each body, with four calls: more than a million without that.
+    helpers = "".join(
+        f"@triton.jit\ndef h{at}(v):\n"
+        + "".join(f"    a{call} = {f'h{at + 1}(v)' if at < 5 else 'v * 2'}\n" for call in range(4))
+        + "    return a0 + a1 + a2 + a3\n\n\n"
+        for at in range(6)
+    )
+    kernel = (
+        "@triton.jit\ndef deep(x, y, n, BLOCK: tl.constexpr):\n"
+        "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+        "    tl.store(y + i, h0(tl.load(x + i, mask=i < n)), mask=i < n)\n\n\n"
+        "def f(x):\n    y = torch.empty_like(x)\n    deep[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)\n"
+    )
+    spec = KernelSpec("deep", "/p/m.py", None, entry="deep")
+    found = inferred_kernel(spec, HEAD + helpers + kernel, ["k", "deep", *(f"h{at}" for at in range(6))])
+    assert isinstance(found, InferredKernel) and found.spec.args["y"].direction == "out"

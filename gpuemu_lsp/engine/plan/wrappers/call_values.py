@@ -238,7 +238,13 @@ class CallEvaluator(ExpressionEvaluator):
         if module.path not in self._others:
             functions = functions_of(module.root)
             self._others[module.path] = type(self)(
-                module, functions, frozenset(), self.assumptions, classes_of(module.root), decision=self.decision
+                module,
+                functions,
+                frozenset(),
+                self.assumptions,
+                classes_of(module.root),
+                decision=self.decision,
+                steps=self.steps,
             )
         other = self._others[module.path]
         other._depth = self._depth

@@ -50,8 +50,8 @@ class Evaluator(CallEvaluator):
     def _block(self, block: Node, names: Names) -> tuple[bool, Value | None]:
         """Evaluate statements; return whether they always leave the function, and the value returned."""
         for statement in block.named_children:
-            self._steps += 1
-            if self._steps > _MAX_STEPS:
+            self.steps.done += 1
+            if self.steps.done > _MAX_STEPS:
                 raise EvaluationLimitError
             left, value = self._statement(statement, names)
             if left:

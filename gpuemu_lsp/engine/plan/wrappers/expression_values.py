@@ -53,6 +53,13 @@ class EvaluationLimitError(Exception):
     """A function takes too many steps to evaluate."""
 
 
+@dataclass(slots=True)
+class StepCount:
+    """The statements that an evaluation has evaluated, those of other modules' functions included."""
+
+    done: int = 0
+
+
 @dataclass
 class UnexpectedRankError(Exception):
     """A parameter is used as a tensor of another rank than assumed; the function is to be evaluated again."""
@@ -97,7 +104,7 @@ class ExpressionEvaluator:
     _undecided: int = 0
     """Conditions around the current statement both of whose branches are evaluated."""
     _depth: int = 0
-    _steps: int = field(default=0)
+    steps: StepCount = field(default_factory=StepCount)
 
     def run(self, function: Node, names: Names) -> Value:
         """Evaluate the body of a function; return what it returns."""

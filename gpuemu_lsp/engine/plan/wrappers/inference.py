@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.plan.wrappers.expression_values import (
     OnCall,
     UnexpectedRankError,
 )
-from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import kernel_accesses, parameter_names
+from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, kernel_accesses, parameter_names
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, LaunchEntry, MissingLaunch
 from gpuemu_lsp.engine.plan.wrappers.launching_files import ImportedKernel, launching_files
 from gpuemu_lsp.engine.plan.wrappers.objects import (
@@ -86,10 +86,11 @@ class KernelInference:
             return MissingLaunch(_NO_LAUNCH)
         missing: MissingLaunch | None = None
         assumed: InferredKernel | None = None
+        accesses = kernel_accesses(kernel, self.kernel_functions or self.functions)
         for wrapper in wrappers:
             # Without a caller an optional parameter has its default, unless the launch needs another value.
             for defaults_hold, decision in _POLICIES:
-                found = self._from(spec, kernel, wrapper, defaults_hold, decision)
+                found = self._from(spec, kernel, accesses, wrapper, defaults_hold, decision)
                 if isinstance(found, InferredKernel) and not found.indices_assumed:
                     return self._with_sizes_of_calls(found, wrapper, wrappers)
                 if isinstance(found, InferredKernel):
@@ -147,7 +148,13 @@ class KernelInference:
         }
 
     def _from(
-        self, spec: KernelSpec, kernel: Node, wrapper: Node, defaults_hold: bool, decision: bool | None
+        self,
+        spec: KernelSpec,
+        kernel: Node,
+        accesses: KernelAccesses,
+        wrapper: Node,
+        defaults_hold: bool,
+        decision: bool | None,
     ) -> InferredKernel | MissingLaunch:
         try:
             evaluator = self._evaluated(wrapper, defaults_hold, decision=decision)
@@ -157,7 +164,6 @@ class KernelInference:
         launches = [one for one in evaluator.launches if one.kernel == self._name_of(spec)]
         if not launches:
             return MissingLaunch(_NOT_REACHED)
-        accesses = kernel_accesses(kernel, self.kernel_functions or self.functions)
         missing: MissingLaunch | None = None
         for launch in launches:
             name = text_of(wrapper.child_by_field_name("name")) or "the module"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tree_sitter import Node
 
@@ -24,6 +25,8 @@ _EXTENTS = frozenset({"arange", "zeros", "full", "reshape", "view", "broadcast_t
 _Origins = frozenset[tuple[str, bool]]
 """Parameters that a value comes from; True for a value loaded through the parameter."""
 _NONE: _Origins = frozenset()
+_Call: TypeAlias = "tuple[int, int, tuple[tuple[str, _Origins], ...]]"
+"""A function by the id of its node, the depth of the call, and the origins of its arguments by parameter."""
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ def kernel_accesses(function: Node, functions: Mapping[str, Node]) -> KernelAcce
     """Return the accesses of a kernel; ``functions`` are those of its module, which it may call."""
     found = KernelAccesses()
     names = parameter_names(function)
-    _Body(found, functions, {name: frozenset({(name, False)}) for name in names}, 0).run(function)
+    _Body(found, functions, {name: frozenset({(name, False)}) for name in names}, 0, {}).run(function)
     return found
 
 
@@ -74,12 +77,18 @@ class _Body:
     """The flow of values through one function."""
 
     def __init__(
-        self, found: KernelAccesses, functions: Mapping[str, Node], names: dict[str, _Origins], depth: int
+        self,
+        found: KernelAccesses,
+        functions: Mapping[str, Node],
+        names: dict[str, _Origins],
+        depth: int,
+        traversed: dict[_Call, _Origins],
     ) -> None:
         self._found = found
         self._functions = functions
         self._names = names
         self._depth = depth
+        self._traversed = traversed
 
     def run(self, function: Node) -> _Origins:
         """Traverse the body; return the origins of what it returns."""
@@ -163,7 +172,12 @@ class _Body:
         if called is not None and self._depth < _MAX_DEPTH:
             names = parameter_names(called)
             inner = dict(zip(names, arguments, strict=False)) | by_name
-            return _Body(self._found, self._functions, inner, self._depth + 1).run(called)
+            # Each pass of a body would traverse the functions that it calls again, and those the ones that they call.
+            call = called.id, self._depth, tuple(sorted(inner.items()))
+            if call not in self._traversed:
+                body = _Body(self._found, self._functions, inner, self._depth + 1, self._traversed)
+                self._traversed[call] = body.run(called)
+            return self._traversed[call]
         foreign = owner is None or (owner.type == "identifier" and text_of(owner) not in self._names)
         if foreign and not library and name not in _BUILTINS:
             self._found.unknown |= {one for one, loaded in everything if not loaded}
