@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES
 from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory, Range
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.execution import Bytes
@@ -49,12 +50,13 @@ _REFUSED = 4
 
 
 class MemoryKind(IntEnum):
-    """Kinds of memory, as in the library's source; variables are allocated by us."""
+    """Kinds of memory, as in the library's source; variables and the heap of device ``malloc`` are allocated by us."""
 
     DEVICE = 0
     MANAGED = 1
     PINNED = 2
     VARIABLE = 3
+    HEAP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,12 @@ class DeviceMemory:
         self.used = 0
         self.generation = 0
         """A number that changes whenever memory may have other contents than before."""
+        heap = DeviceAllocation("device heap", self._next, HEAP_BYTES, None, HEAP_BYTES, kind=MemoryKind.HEAP)
+        self._addresses.append(heap.address)
+        self._allocations.append(heap)
+        self.lasting.add_heap(Region(heap.name, "variable", heap.address, heap.size))
+        self._next += HEAP_BYTES
+        self._note_use()
 
     @property
     def descriptor(self) -> int:
@@ -171,7 +179,7 @@ class DeviceMemory:
         start = -(-(self._next + max(gap, self._last_gap)) // _ALIGNMENT) * _ALIGNMENT
         if self.used + size > limit or start + size + gap > BASE + SIZE:
             return None
-        number = len(self._allocations) + 1
+        number = len(self._allocations)
         name = variable or f"allocation {number}{f' at {site}' if site else ''}"
         # What the host writes to memory that it shares with the device is not seen: all of that is initialised.
         missing = size if kind is MemoryKind.DEVICE else 0
@@ -264,6 +272,7 @@ class DeviceMemory:
             if found is not None:
                 stored.append((allocation, found))
         self.lasting.drop(runs)
+        self.lasting.keep_blocks()
         for allocation in large:
             allocation.direct = self.lasting.make_direct(*self._range(allocation))
             if allocation.direct is not None:
@@ -341,8 +350,12 @@ class DeviceMemory:
         """Keep what a launch has written to a part of an allocation."""
         start = allocation.address - BASE
         after = self.lasting.launch_shadow[start + low : start + high]
-        if allocation.missing:
-            before = self._shadow(allocation)[low:high]
+        before = self._shadow(allocation)[low:high]
+        if allocation.kind is MemoryKind.HEAP:
+            settled = after & ~np.uint8(Shadow.WRITTEN)
+            self.generation += not np.array_equal(before, settled)
+            before[:] = settled
+        elif allocation.missing:
             new = after & ~before & np.uint8(Shadow.INITIALISED)
             count = np.count_nonzero(new)
             if count:

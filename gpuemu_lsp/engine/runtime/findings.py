@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpuemu_lsp.engine.execution import Event, Outcome
+from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind, PendingWrite
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
 _VENDOR = "/nvidia/cu13/"
@@ -38,7 +38,12 @@ class RunFindings:
         name = event.buffer or ""
         accessed = self._memory.named(name)
         rule, message = event.rule, event.message
-        if accessed is not None:
+        if accessed is not None and accessed.kind is MemoryKind.HEAP:
+            if rule == "memory/out-of-bounds":
+                verb = message.partition(" ")[0]
+                message = f"{verb} of {event.size} bytes at byte {event.offset} of the heap of device `malloc`"
+                message += " is out of bounds: they are in no block, or in one that was freed"
+        elif accessed is not None:
             freed = f", freed at {accessed.freed}" if accessed.freed else ""
             related.append(Related(self.place(accessed.site), f"{accessed.description}{freed}"))
             verb = message.partition(" ")[0]
@@ -60,6 +65,9 @@ class RunFindings:
         finding = make(rule, message, place, kernel=_kernel_name(launch), data=data)
         if event.severity is not None:
             finding = replace(finding, severity=event.severity)
+        elif rule == "memory/uninitialized-read" and name == LOCAL_MEMORY:
+            # Compilers load a local variable before the branch that decides whether its value is used.
+            finding = replace(finding, severity=Severity.INFORMATION)
         self._add(replace(finding, related=tuple(related)))
 
     def not_run(self, outcome: Outcome, launch: ProgramLaunch) -> None:

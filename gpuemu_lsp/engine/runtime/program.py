@@ -180,6 +180,7 @@ def _serve(service: RuntimeService, connection: socket.socket, deadline: float, 
     connection.settimeout(seconds)
     try:
         for message in receive(connection):
+            service.remaining_seconds = deadline - time.monotonic()
             reply(connection, *service.answer(message))
             remaining = deadline - time.monotonic()
             if remaining <= 0:

@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.recordings.model import (
 from gpuemu_lsp.engine.recordings.reading import contents_digest
 from gpuemu_lsp.engine.recordings.writing import RecordingWriter
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, LoadedKernel, ModuleVariables, ProgramLaunch
 
 MAX_LAUNCH_BYTES = 32 << 20
@@ -166,6 +166,9 @@ class LaunchRecorder:
         if len(shapes) >= MAX_KEPT or not all(one.live for one in built.allocations):
             return None
         allocations = list(built.reachable(memory, variables))
+        # Blocks of the heap are not recorded.
+        if any(one.kind is MemoryKind.HEAP for one in allocations):
+            return None
         numbers = {one.address: number for number, one in enumerate(allocations)}
         pointers = tuple(_pointers(launch, built.request.arguments, numbers))
         block = bytearray(launch.parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 
@@ -48,6 +49,8 @@ class RuntimeService:
         self._recorder = recorder
         self._launch_seconds = launch_seconds
         self._device_bytes = device_bytes
+        self.remaining_seconds = math.inf
+        """Time that the run has left, which a launch does not exceed."""
         self.memory = DeviceMemory()
         self.findings = RunFindings(program, self.memory)
         self.launches = self.completed = self.repeated = 0
@@ -98,7 +101,7 @@ class RuntimeService:
             self.findings.host("api/failed-launch", message, site, None)
         if leaks:
             for allocation in self.memory.live:
-                if allocation.kind is not MemoryKind.VARIABLE:
+                if allocation.kind not in (MemoryKind.VARIABLE, MemoryKind.HEAP):
                     message = f"{allocation.size} bytes are never freed"
                     self.findings.host("api/leak", message, allocation.site, None)
 
@@ -141,7 +144,10 @@ class RuntimeService:
             return [allocation.kind if allocation is not None and allocation.live else _NO_KIND]
         call = "cudaFreeHost" if of_host else "cudaFree"
         if allocation is not None and allocation.address == address and allocation.live:
-            if (allocation.kind is MemoryKind.PINNED) != bool(of_host) or allocation.kind is MemoryKind.VARIABLE:
+            if (allocation.kind is MemoryKind.PINNED) != bool(of_host) or allocation.kind in (
+                MemoryKind.VARIABLE,
+                MemoryKind.HEAP,
+            ):
                 reason = "memory of another kind"
             else:
                 self._order.synchronize(WaitScope.DEVICE, 0)
@@ -198,7 +204,8 @@ class RuntimeService:
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site)
         before = self.memory.generation
         unordered = [] if self._order.single else self._transfers.all_unordered(operation)
-        built = request_of(launch, self.memory, self._launch_seconds, variables, unordered)
+        seconds = min(self._launch_seconds, max(self.remaining_seconds, 0.0))
+        built = request_of(launch, self.memory, seconds, variables, unordered)
         recorded = (
             self._recorder.begin(key, launch, built, self.memory, variables) if self._recorder is not None else None
         )

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import BulkOperat
 from gpuemu_lsp.engine.emulator.codegen.instructions.device_runtime import FUNCTIONS, ROWS
 from gpuemu_lsp.engine.emulator.codegen.instructions.textures import TextureFault
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
+from gpuemu_lsp.engine.emulator.launch.lasting.memory import HeapBlocks
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 
 _SPECIFICATION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?([diouxXeEfFgGaAcsp%])")
@@ -31,28 +32,28 @@ CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32
 class Heap:
     """Heap of device ``malloc``: allocates from a region in order; unallocated and freed bytes are not addressable.
 
-    Freed memory is never allocated again, so that a use after free is reported.
+    Freed memory is never allocated again, so that a use after free is reported. ``blocks`` are those of earlier
+    launches, if their memory lasts.
     """
 
-    def __init__(self, arena: Arena, region: Region, fresh: int) -> None:
+    def __init__(self, arena: Arena, region: Region, fresh: int, blocks: HeapBlocks | None = None) -> None:
         self._arena, self._region, self._fresh = arena, region, fresh
-        self._next = region.address
-        self._sizes: dict[int, int] = {}
+        self._blocks = blocks if blocks is not None else HeapBlocks(region.address)
 
     def allocate(self, size: int) -> int:
         """Return the address of ``size`` fresh bytes, or 0 when the heap is exhausted (as for a size of 0)."""
-        end = self._next + size
+        end = self._blocks.next + size
         if size == 0 or end > self._region.address + self._region.size:
             return 0
-        address = self._next
+        address = self._blocks.next
         self._arena.shadow(address, size)[:] = self._fresh
-        self._sizes[address] = size
-        self._next = -(-(end + _HEAP_GAP) // _HEAP_ALIGNMENT) * _HEAP_ALIGNMENT
+        self._blocks.sizes[address] = size
+        self._blocks.next = -(-(end + _HEAP_GAP) // _HEAP_ALIGNMENT) * _HEAP_ALIGNMENT
         return address
 
     def free(self, address: int) -> None:
         """Free an allocation. Any other address is ignored: CUDA leaves that case undefined, and no rule covers it."""
-        size = self._sizes.pop(address, 0)
+        size = self._blocks.sizes.pop(address, 0)
         if size:
             self._arena.shadow(address, size)[:] &= 255 & ~(Shadow.ADDRESSABLE | Shadow.INITIALISED)
 

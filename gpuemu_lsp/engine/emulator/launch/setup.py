@@ -143,7 +143,10 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
         cluster=request.cluster or cluster_dims(program.required_cluster),
     )
     _fill_launch_record(prepared, params, fresh, callback)
-    if program.calls_malloc:
+    lasting = arena.lasting
+    if lasting is not None and lasting.heap is not None:
+        prepared.heap = Heap(arena, lasting.heap, fresh, lasting.launch_blocks)
+    elif program.calls_malloc:
         prepared.heap = Heap(arena, arena.allocate("device heap", "variable", HEAP_BYTES), fresh)
     if program.reads_grid_workspace:
         workspace = arena.allocate("grid workspace", "variable", _GRID_WORKSPACE_BYTES)

@@ -16,6 +16,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,15 @@ _CHUNK = 1 << 20
 _MANY = 64
 """Runs of pages from which all pages are dropped at once."""
 
+
+@dataclass(slots=True)
+class HeapBlocks:
+    """What device ``malloc`` has allocated: sizes by address, and the address of what comes next."""
+
+    next: int
+    sizes: dict[int, int] = field(default_factory=dict)
+
+
 Range = tuple[int, int]
 """Low and high end of a range of bytes, as distances from the beginning of the memory."""
 
@@ -48,7 +58,8 @@ class LastingMemory:
 
     ``data`` and ``shadow`` are the settled contents, ``launch_data`` and ``launch_shadow`` those that a launch sees and
     changes. ``regions`` names parts of it for messages. ``used`` has the ranges in which something is allocated.
-    ``hidden`` has ranges of bytes, with a bool for each, that are not initialised for the next launch.
+    ``hidden`` has ranges of bytes, with a bool for each, that are not initialised for the next launch. ``heap`` is the
+    region of device ``malloc``, if it lasts, and ``launch_blocks`` are those of the current launch.
 
     Raises
     ------
@@ -61,6 +72,8 @@ class LastingMemory:
         self.regions: list[Region] = []
         self.used: list[Range] = []
         self.hidden: list[tuple[int, npt.NDArray[np.bool_]]] = []
+        self.heap: Region | None = None
+        self.launch_blocks = self._blocks = HeapBlocks(0)
         self._before: dict[Range, Bytes] = {}
         extent = SHADOW_OFFSET + size + ARENA_BYTES
         reserve(extent, address)
@@ -100,8 +113,19 @@ class LastingMemory:
                 np.copyto(before, self.data[low:high])
                 self.shadow[low : low + _PAGE] &= ~np.uint8(Shadow.WRITTEN)
         self._running = True
+        self.launch_blocks = HeapBlocks(self._blocks.next, dict(self._blocks.sizes))
         for low, mask in self.hidden:
             self.launch_shadow[low : low + len(mask)][mask] &= ~np.uint8(Shadow.INITIALISED)
+
+    def add_heap(self, region: Region) -> None:
+        """Let the allocations of device ``malloc`` last, in a region of which nothing is addressable yet."""
+        self.heap = region
+        self.regions.append(region)
+        self.launch_blocks = self._blocks = HeapBlocks(region.address)
+
+    def keep_blocks(self) -> None:
+        """Keep what the launch has allocated and freed on the heap."""
+        self._blocks = self.launch_blocks
 
     def changed(self) -> list[Range]:
         """Return the ranges, of whole pages, that the current launch may have written."""
