@@ -14,6 +14,9 @@ bytes    content, little-endian
 82-83    bytes of an element, swizzle: address bits changed, 0 to 3
 84       rank
 85       type of the elements, a number of ``ELEMENT_TYPES``, 0 if it is not known
+86-90    distances in elements of those that a copy takes, one per dimension
+91       1 if elements outside of the tensor are NaN, 0 if they are zero
+92       interleaved layout: 0 for none, 1 and 2 for slices of 16 and 32 bytes
 =======  =========================================================
 """
 
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from gpuemu_lsp.engine.execution import Buffer, StructArgument
@@ -29,10 +32,11 @@ from gpuemu_lsp.engine.execution import Buffer, StructArgument
 MAP_BYTES: Final = 128
 
 _MAGIC: Final = 0x70614D726F736E54
-_LAYOUT: Final = struct.Struct("<QQ5I4x4Q5H4B")
+_LAYOUT: Final = struct.Struct("<QQ5I4x4Q5H4B5BBB")
 _ADDRESS_OFFSET: Final = 8
 _MOST_DIMENSIONS: Final = 5
 _LARGEST_BOX: Final = 256
+_LARGEST_ELEMENT_STRIDE: Final = 8
 _ELEMENT_SIZES: Final = (1, 2, 4, 8)
 
 ELEMENT_TYPES: Final = (
@@ -53,6 +57,37 @@ ELEMENT_TYPES: Final = (
 )
 """Types of elements by number: those of ``CUtensorMapDataType``, plus 1."""
 
+_REPLACED_TYPES: Final = (
+    ("u8", 1),
+    ("u16", 2),
+    ("u32", 4),
+    ("s32", 4),
+    ("u64", 8),
+    ("s64", 8),
+    ("f16", 2),
+    ("f32", 4),
+    ("f32ftz", 4),
+    ("f64", 8),
+    ("bf16", 2),
+    ("tf32", 4),
+    ("tf32ftz", 4),
+)
+"""Types and bytes of elements by their numbers in ``tensormap.replace``, which are not those of the driver's API."""
+
+MAP_FIELDS: Final = (
+    "global_address",
+    "rank",
+    "box_dim",
+    "global_dim",
+    "global_stride",
+    "element_stride",
+    "elemtype",
+    "interleave_layout",
+    "swizzle_mode",
+    "fill_mode",
+)
+"""Fields that ``tensormap.replace`` changes (PTX ISA section 9.7.9.28); those of dimensions have an ordinal."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
@@ -60,7 +95,9 @@ class TensorMap:
 
     ``strides`` are the distances in bytes of all dimensions but the first. ``swizzle`` is 0, or the number of address
     bits that the pattern changes: 1, 2 and 3 for the swizzles of 32, 64 and 128 bytes (section 5.5.7). ``type`` is one
-    of :data:`ELEMENT_TYPES`: only reductions depend on it.
+    of :data:`ELEMENT_TYPES`: only reductions and NaNs depend on it. Of each dimension a copy takes every
+    ``element_strides``-th element of the box, every one where it is empty. ``nan_fill`` says that elements outside of
+    the tensor are NaN and not zero. ``interleave`` is the interleaved layout (section 5.5.6), 0 for none.
     """
 
     address: int
@@ -70,6 +107,9 @@ class TensorMap:
     element_size: int
     swizzle: int = 0
     type: str = ""
+    element_strides: tuple[int, ...] = ()
+    nan_fill: bool = False
+    interleave: int = 0
 
     @property
     def rank(self) -> int:
@@ -77,10 +117,20 @@ class TensorMap:
         return len(self.sizes)
 
     @property
+    def steps(self) -> tuple[int, ...]:
+        """Distances in elements of those that a copy takes; the driver ignores that of the contiguous dimension."""
+        return (1, *self.element_strides[1:]) if self.element_strides else (1,) * self.rank
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Elements of each dimension that one copy moves: those of the box, or every second, third, ... of them."""
+        return tuple(-(-size // step) for size, step in zip(self.box, self.steps, strict=True))
+
+    @property
     def box_bytes(self) -> int:
         """Bytes that one copy moves, elements outside of the tensor included."""
         result = self.element_size
-        for size in self.box:
+        for size in self.tile:
             result *= size
         return result
 
@@ -95,6 +145,12 @@ def tensor_map_problem(tensor: TensorMap) -> str | None:
         return f"a tensor map has 1 to 5 dimensions, not {rank}"
     if len(tensor.box) != rank or len(tensor.strides) != rank - 1:
         return f"{rank} dimensions need {rank} sizes of the box and {rank - 1} strides"
+    if tensor.element_strides and len(tensor.element_strides) != rank:
+        return f"{rank} dimensions need {rank} element strides"
+    if not all(1 <= step <= _LARGEST_ELEMENT_STRIDE for step in tensor.element_strides):
+        return f"the element strides {tensor.element_strides} are not all between 1 and {_LARGEST_ELEMENT_STRIDE}"
+    if tensor.nan_fill and tensor.type and tensor.type[0] not in "fbt":
+        return f"elements of type {tensor.type} have no NaN to fill with"
     if tensor.element_size not in _ELEMENT_SIZES:
         return f"elements have 1, 2, 4 or 8 bytes, not {tensor.element_size}"
     if not all(1 <= size <= 1 << 32 for size in tensor.sizes):
@@ -138,23 +194,71 @@ def encode(tensor: TensorMap) -> bytes:
         tensor.swizzle,
         tensor.rank,
         ELEMENT_TYPES.index(tensor.type),
+        *filled(tensor.element_strides or (1,) * tensor.rank, 5),
+        tensor.nan_fill,
+        tensor.interleave,
     )
     return record.ljust(MAP_BYTES, b"\0")
 
 
 def decode(data: bytes) -> TensorMap | None:
     """Return the map in 128 bytes, None if they hold none."""
+    tensor = raw_map(data)
+    # Copied bytes may be damaged: a map that cannot be encoded is none.
+    return tensor if tensor is not None and tensor_map_problem(tensor) is None else None
+
+
+def raw_map(data: bytes) -> TensorMap | None:
+    """Return the map in 128 bytes, also one that the driver would refuse; None if they hold none."""
     magic, address, *rest = _LAYOUT.unpack(data[: _LAYOUT.size])
     if magic != _MAGIC:
         return None
-    sizes, strides, box, (element, swizzle, rank, type_) = rest[:5], rest[5:9], rest[9:14], rest[14:]
-    whole = tuple(size or 1 << 32 for size in sizes[:rank])
-    tensor = TensorMap(address, whole, tuple(strides[: rank - 1]), tuple(box[:rank]), element, swizzle)
-    if not 0 <= type_ < len(ELEMENT_TYPES):
+    sizes, strides, box, (element, swizzle, rank, type_) = rest[:5], rest[5:9], rest[9:14], rest[14:18]
+    steps, fill, interleave = rest[18:23], rest[23], rest[24]
+    if type_ >= len(ELEMENT_TYPES):
         return None
-    tensor = replace(tensor, type=ELEMENT_TYPES[type_])
-    # Copied bytes may be damaged: a map that cannot be encoded is none.
-    return tensor if tensor_map_problem(tensor) is None else None
+    whole = (*(size or 1 << 32 for size in sizes[:rank]), *(1,) * (rank - _MOST_DIMENSIONS))
+    apart = () if all(step == 1 for step in steps[:rank]) else tuple(steps[:rank])
+    return TensorMap(
+        address,
+        whole,
+        tuple(strides[: max(rank - 1, 0)]),
+        tuple(box[:rank]),
+        element,
+        swizzle,
+        ELEMENT_TYPES[type_],
+        apart,
+        bool(fill),
+        interleave,
+    )
+
+
+def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes | None:
+    """Return the 128 bytes of a map with one of :data:`MAP_FIELDS` changed as ``tensormap.replace`` does.
+
+    Bytes that are all zero are a map without values. The result is None if the bytes are no map, or have no dimension
+    ``ordinal``.
+    """
+    values: list[int] = [*_LAYOUT.unpack(data[: _LAYOUT.size])]
+    if values[0] != _MAGIC and any(data):
+        return None
+    values[0] = _MAGIC
+    starts = {"global_dim": 2, "global_stride": 7, "box_dim": 11, "element_stride": 20}
+    if field in starts:
+        if not 0 <= ordinal < _MOST_DIMENSIONS - (field == "global_stride"):
+            return None
+        limit = {"global_dim": 1 << 32, "box_dim": 1 << 16, "element_stride": 1 << 8}.get(field, 1 << 64)
+        # A value that the record cannot hold is none that a map may have: the largest one stays invalid.
+        values[starts[field] + ordinal] = value if value < limit else limit - 1
+    elif field == "elemtype":
+        name, size = _REPLACED_TYPES[value] if value < len(_REPLACED_TYPES) else ("", 0)
+        values[16], values[19] = size, ELEMENT_TYPES.index(name)
+    elif field == "global_address":
+        values[1] = value
+    else:
+        place = {"swizzle_mode": 17, "rank": 18, "fill_mode": 25, "interleave_layout": 26}[field]
+        values[place] = min(value + (field == "rank"), 255)
+    return _LAYOUT.pack(*values).ljust(MAP_BYTES, b"\0")
 
 
 def tensor_map_argument(name: str, tensor: TensorMap, buffer: Buffer) -> StructArgument:

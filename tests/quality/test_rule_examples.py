@@ -35,6 +35,8 @@ UNTESTED = {
     "memory/texture-bounds": "a texture object, as in tests/unit/emulator/launch/test_surfaces.py",
     "memory/tile-layout": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",
     "memory/box-outside": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",
+    "memory/tensor-map": "a tensor map, as in tests/unit/emulator/launch/test_changed_tensor_maps.py",
+    "sync/map-fence": "a tensor map, as in tests/unit/emulator/launch/test_changed_tensor_maps.py",
     "engine/timeout": "a long time",
     "engine/worker-crashed": "a process that ends",
     "engine/not-stored": "a read-only folder",

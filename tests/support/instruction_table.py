@@ -420,6 +420,13 @@ cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d6, {%r0,%r1}], [%r
 cp.async.bulk.commit_group
 cp.async.bulk.wait_group.read 0
 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r9], %d6
+tensormap.replace.tile.{rank,elemtype,interleave_layout,swizzle_mode,fill_mode}.{global.,}b1024.b32 [%d6], 1
+tensormap.replace.tile.{box_dim,global_dim,element_stride}.shared::cta.b1024.b32 [%r9], 1, %r1
+tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%r9], 1, %d6
+tensormap.replace.tile.swizzle_atomicity.shared::cta.b1024.b32 [%r9], 0
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d6], [%r9], 128
+fence.proxy.tensormap::generic.acquire.gpu [%d6], 128
+fence.proxy.tensormap::generic.release.gpu
 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d6], [%r9], 16
 sured.b.add.1d.u32.trap [%d6, {%r1}], %r0
 sust.p.1d.b32.trap [%d6, {%r1}], {%r0}

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, T
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.async_proxy.proxy import AsyncProxy
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
-from gpuemu_lsp.engine.emulator.launch.bulk.copies import UNSUPPORTED
+from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime

@@ -57,6 +57,23 @@ __global__ void first(const __grid_constant__ CUtensorMap x, float* y) {{
 }}
 """
 
+_MAP = """\
+__global__ void scale(CUtensorMap* map, float* x) {{
+    __shared__ alignas(128) char tile[2048];
+    __shared__ barrier bar;
+    if (threadIdx.x == 0) {{
+        asm volatile("tensormap.replace.tile.{0}.global.b1024.{1} [%0], %1;" :: "l"(map), "{2}"({3}) : "memory");
+{4}        load(tile, map, {{0, 0}}, bar);
+    }}
+    bar.wait(bar.arrive());
+}}
+"""
+
+_MAP_FENCE = """\
+        asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
+"""
+
 _CLUSTER_SYNC = 'asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");'
 
 _CLUSTER = """\
@@ -95,6 +112,18 @@ SYNC_RULES = (
         Example(bad=_without("fence.proxy.async"), good=_PRODUCT),
     ),
     Rule(
+        "sync/map-fence",
+        Severity.WARNING,
+        "no fence after a change of a tensor map",
+        "The kernel has written to a tensor map (`tensormap.replace`, `tensormap.cp_fenceproxy` or stores), and a copy "
+        "uses the map without a `fence.proxy.tensormap::generic.acquire` of its address in between. The copy may use "
+        "what the map held before (PTX ISA, 9.7.13.5).",
+        Example(
+            bad=_MAP.format("global_address", "b64", "l", "x", ""),
+            good=_MAP.format("global_address", "b64", "l", "x", _MAP_FENCE),
+        ),
+    ),
+    Rule(
         "sync/exited-block",
         Severity.WARNING,
         "arrival at a block that has exited",
@@ -115,6 +144,16 @@ SYNC_RULES = (
 
 MEMORY_RULES = (
     Rule(
+        "memory/tensor-map",
+        Severity.ERROR,
+        "invalid tensor map",
+        "A copy uses a tensor map with values that `cuTensorMapEncodeTiled` would refuse, or `tensormap.replace` "
+        "changes a field of bytes that hold no map. A map is made by the host, or by the kernel of 128 zero bytes.",
+        Example(
+            bad=_MAP.format("rank", "b32", "r", "5", _MAP_FENCE), good=_MAP.format("rank", "b32", "r", "1", _MAP_FENCE)
+        ),
+    ),
+    Rule(
         "memory/tile-layout",
         Severity.ERROR,
         "tile read in another layout than written",
@@ -125,10 +164,11 @@ MEMORY_RULES = (
     ),
     Rule(
         "memory/box-outside",
-        Severity.WARNING,
+        Severity.INFORMATION,
         "box of a copy wholly outside of the tensor",
-        "No element of the box that this copy moves is in the tensor, so that it brings zeros or stores nothing. A "
-        "box that is partly outside is how the ends of a tensor are copied, and no finding.",
+        "Each time this copy was executed no element of its box was in the tensor, so that it brought zeros or stored "
+        "nothing: coordinates in the wrong order, or of another tile. A box that is partly outside is how the ends of "
+        "a tensor are copied, and no finding, nor is one closely behind the end of rows: compilers split wide tiles.",
         Example(
             bad=_COPY.format("{rows, 0}", "SWIZZLE_128B"),
             good=_COPY.format("{rows - 1, 0}", "SWIZZLE_128B"),

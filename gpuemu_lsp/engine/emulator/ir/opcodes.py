@@ -28,6 +28,9 @@ one, from one to a ``shared`` one, or to the predicate whether a generic one is 
 SEND = "%send"
 """Pseudo-instruction: ``st.async`` or ``red.async``, its first modifier; those of the instruction follow."""
 
+TENSOR_MAP = "tensormap"
+"""Opcode of changes of tensor maps."""
+
 CLUSTER_BARRIER = 32
 """Number of the barrier of all blocks of a cluster, above those of warp groups."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, POP, PUSH, SEND
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, POP, PUSH, SEND, TENSOR_MAP
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, BasicBlock, Branch, Switch
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Negated, Operand, Pair, Register, Symbol, Vector
 
 _NO_DESTINATION = frozenset(
     {"st", "red", "bra", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep", "prefetch", "prefetchu",
      "sust", "discard", "applypriority", "cp", "pmevent", "stmatrix", "setmaxnreg", "griddepcontrol", "mbarrier",
-     GROUP_EVENT, SEND}
+     GROUP_EVENT, SEND, TENSOR_MAP}
 )  # fmt: skip
 
 _MBARRIER_RESULTS = frozenset({"arrive", "test_wait", "try_wait", "pending_count", "arrive_drop"})

@@ -42,7 +42,8 @@ class BulkOperation(IntEnum):
     SEND_VALUES = 28  # from registers to another block's shared memory: st.async
     REPLACE_MAP = 29
     COPY_MAP = 30
-    REGISTERS = 31
+    MAP_FENCE = 31
+    REGISTERS = 32
 
 
 RANK_SHIFT: Final = 8

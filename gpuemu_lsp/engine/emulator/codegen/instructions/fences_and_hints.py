@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence
 from gpuemu_lsp.engine.emulator.codegen.instructions.async_proxy import emit_proxy_fence
+from gpuemu_lsp.engine.emulator.codegen.instructions.sm90.tensor_maps import emit_map_fence
 from gpuemu_lsp.engine.emulator.codegen.instructions.votes import emit_activemask
 from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.ir.opcodes import BARRIER_RESULT
@@ -42,3 +43,5 @@ def emit_fence_or_hint(e: Emitter, instruction: Instruction) -> None:
         emit_fence(e, block_scope=has_block_scope(instruction))
         if "proxy" in instruction.modifiers and "async" in "".join(instruction.modifiers):
             emit_proxy_fence(e)
+        if "tensormap::generic" in instruction.modifiers:
+            emit_map_fence(e, instruction)

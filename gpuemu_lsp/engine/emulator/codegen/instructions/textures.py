@@ -53,9 +53,9 @@ _QUERIES: Final = {
 class TextureFault(IntEnum):
     """Operations of the callback; above those of bulk copies. The form is behind them."""
 
-    NO_TEXTURE = 32
-    BEYOND = 33
-    SURFACE = 34
+    NO_TEXTURE = 64
+    BEYOND = 65
+    SURFACE = 66
 
 
 FORM_SHIFT: Final = 8

@@ -21,12 +21,27 @@ from gpuemu_lsp.engine.emulator.launch.state import Incident
 from gpuemu_lsp.engine.ptx.model import Immediate
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
+_WIDEST_TILE = 256
+"""Elements of a row of a tile that compilers split into boxes, at most."""
+
 
 class CopyChecks:
     """Checks the copies of a launch when they are issued, and follows stores until they have been waited for."""
 
     def __init__(self, shared: SharedTraffic) -> None:
         self._shared = shared
+        self._outside: dict[int, tuple[CopyIssuer, str]] = {}
+        self._inside: set[int] = set()
+
+    def report_outside(self) -> None:
+        """Report the copies whose box was outside of the tensor each time.
+
+        A copy that is sometimes inside is how a tile of several boxes ends: compilers split one that is wider than the
+        swizzle.
+        """
+        for site, (issuer, text) in self._outside.items():
+            if site not in self._inside:
+                self._shared.add(issuer, "memory/box-outside", text)
 
     def issue(
         self,
@@ -39,10 +54,12 @@ class CopyChecks:
     ) -> None:
         """Check a copy when it is issued: ``near`` are bytes of shared memory, ``barrier`` is None for a store."""
         block = self._shared.block(issuer.block)
-        if outside:
+        if outside and tensor is not None and not _may_end_a_tile(tensor, coordinates):
             text = "the whole box of this copy is outside of the tensor: "
             text += "it brings zeros only" if barrier is not None else "nothing is stored"
-            self._shared.add(issuer, "memory/box-outside", text)
+            self._outside.setdefault(issuer.site, (issuer, text))
+        else:
+            self._inside.add(issuer.site)
         chunks = np.unique(near // CHUNK)
         if barrier is None:
             self._shared.check_fenced(issuer, near, "this copy reads")
@@ -137,3 +154,12 @@ class CopyChecks:
         """Make all stores to the block's shared memory visible to the proxy."""
         self._check_sources(self._shared.block(caller.block), caller.window)
         self._shared.arena.shadow(caller.window, self._shared.size)[:] &= 255 & ~Shadow.WRITTEN
+
+
+def _may_end_a_tile(tensor: TensorMap, coordinates: tuple[int, ...]) -> bool:
+    """Return whether a box that is outside lies closely behind the end of rows: it may belong to a tile that is not."""
+    behind = [first >= size for first, size in zip(coordinates, tensor.sizes, strict=True)]
+    before = [
+        first + size * step <= 0 for first, size, step in zip(coordinates, tensor.tile, tensor.steps, strict=True)
+    ]
+    return behind[0] and not any(behind[1:]) and not any(before) and coordinates[0] < tensor.sizes[0] + _WIDEST_TILE

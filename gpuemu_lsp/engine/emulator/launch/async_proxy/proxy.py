@@ -18,8 +18,16 @@ from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
-_LATER_COPIES = frozenset({BulkOperation.SEND, BulkOperation.SEND_VALUES})
-"""Copies with numbers above those of the other operations."""
+_LATER_COPIES = frozenset(
+    {
+        BulkOperation.SEND,
+        BulkOperation.SEND_VALUES,
+        BulkOperation.REPLACE_MAP,
+        BulkOperation.COPY_MAP,
+        BulkOperation.MAP_FENCE,
+    }
+)
+"""Copies, and changes of their maps, with numbers above those of the other operations."""
 
 
 class AsyncProxy:
@@ -85,6 +93,7 @@ class AsyncProxy:
 
     def report_to(self, report: LaunchReport) -> None:
         """Add the incidents of the launch to its report; where it hangs, what its threads wait for."""
+        self._copies.report_outside()
         self.copies.report_to(report)
         for incident in self._shared.incidents:
             report.add(incident)

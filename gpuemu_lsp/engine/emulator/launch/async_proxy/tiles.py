@@ -33,8 +33,9 @@ class Tile:
         # The pattern is an exclusive or with bits that it does not change: it is its own inverse.
         linear = addresses ^ (addresses >> 3 & (CHUNK << bits) - CHUNK)
         index = (linear - self.start) // self.tensor.element_size
-        first, rest = index % self.tensor.box[0], index // self.tensor.box[0]
-        second = rest % self.tensor.box[1] if self.tensor.rank > 1 else np.zeros_like(rest)
+        sizes, steps = self.tensor.tile, self.tensor.steps
+        first, rest = index % sizes[0], index // sizes[0]
+        second = rest % sizes[1] * steps[1] if self.tensor.rank > 1 else np.zeros_like(rest)
         return first + self.coordinates[0], second + (self.coordinates[1] if self.tensor.rank > 1 else 0)
 
 

@@ -4,6 +4,7 @@
 module                 content
 =====================  ================================================================================================
 ``boxes``              the bytes of a box of a tensor in global memory, and of its tile in shared memory
+``maps``               tensor maps in memory: what copies read, and what the kernel changes
 ``targets``            the blocks of a cluster whose shared memory a copy writes
 ``reductions``         ``cp.reduce.async.bulk`` and ``red.async`` on bytes of memory
 ``pending``            copies that have not arrived, and their arrival

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +25,13 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import (
     BulkOperation,
 )
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, tile_addresses
+from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, nan_bytes, tile_addresses
+from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED, TensorMaps
 from gpuemu_lsp.engine.emulator.launch.bulk.pending import PendingCopies, PendingCopy
 from gpuemu_lsp.engine.emulator.launch.bulk.reductions import known_after, reduce_into, reducible
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, multicast_targets, offset_of, target_of
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
-from gpuemu_lsp.engine.tensor_map import MAP_BYTES, TensorMap, decode
-
-UNSUPPORTED: Final = "engine/unsupported-instruction"
+from gpuemu_lsp.engine.tensor_map import TensorMap
 
 _TILE_ALIGNMENT = 128
 """Alignment in bytes of a tile in shared memory (section 9.7.9.25.5.2)."""
@@ -71,8 +70,12 @@ class BulkCopies:
         self._observe = observe
         self._pending = PendingCopies(prepared.arena, self._add)
         self._incidents: list[Incident] = []
-        self.unknown_map = False
+        self._maps = TensorMaps(prepared, self._add)
+
+    @property
+    def unknown_map(self) -> bool:
         """Whether a copy was given a tensor map that was not made here: the launch is not that of the program."""
+        return self._maps.unknown
 
     def report_to(self, report: LaunchReport) -> None:
         """Add the incidents of the launch to its report."""
@@ -94,8 +97,17 @@ class BulkCopies:
         first = _word(context + Warp.WARP_ID, ctypes.c_int32) * WARP_SIZE
         for lane, *values in _operands(context, mask):
             issuer = CopyIssuer(block, window, site, first + lane, block)
-            if which & 0xFF == BulkOperation.SEND_VALUES:
+            operation = which & 0xFF
+            if operation == BulkOperation.SEND_VALUES:
                 self._send_values(which, values, issuer)
+            elif operation == BulkOperation.REPLACE_MAP:
+                self._maps.replace(which, values, issuer)
+            elif operation == BulkOperation.MAP_FENCE:
+                self._maps.fence(values)
+            elif operation == BulkOperation.COPY_MAP:
+                # All lanes of the warp execute it, with the same addresses.
+                self._maps.copy(values, issuer)
+                return
             else:
                 self._copy(which, values, issuer)
 
@@ -146,7 +158,7 @@ class BulkCopies:
         rank, reduction = which >> RANK_SHIFT & 7, REDUCTIONS[which >> REDUCTION_SHIFT & 15]
         type_ = TYPES[which >> TYPE_SHIFT & 15]
         if rank:
-            tensor = self._map(values[1], rank, issuer)
+            tensor = self._maps.find(values[1], rank, issuer)
             if tensor is None:
                 self._pending.add_unknown((values[0] >> 32) + issuer.window)
                 return None
@@ -174,19 +186,6 @@ class BulkCopies:
         near = shared + np.arange(count, dtype=np.int64)
         return _Copy(operation, far, near, _LINE_ALIGNMENT, None, (), (reduction, type_) if reduction else None)
 
-    def _map(self, address: int, rank: int, issuer: CopyIssuer) -> TensorMap | None:
-        known = self._arena.contains(address, MAP_BYTES)
-        tensor = decode(bytes(self._arena.data(address, MAP_BYTES))) if known else None
-        if tensor is None:
-            self.unknown_map = True
-            text = "the argument of this copy is no tensor map that was given for the launch"
-            self._add(issuer, UNSUPPORTED, text)
-        elif tensor.rank != rank:
-            text = f"the copy has {rank} coordinates, the tensor map {tensor.rank} dimensions"
-            self._add(issuer, "memory/out-of-bounds", text)
-            return None
-        return tensor
-
     def _addressable(self, issuer: CopyIssuer, near: Indices, far: Indices) -> bool:
         """Report a copy of which bytes are in no memory; elements outside of the tensor are no error."""
         whose = "the shared memory of another block of the cluster" if issuer.remote else "shared memory"
@@ -205,8 +204,8 @@ class BulkCopies:
                 return False
         return True
 
-    def _add(self, issuer: CopyIssuer, rule: str, message: str) -> None:
-        self._incidents.append(Incident(rule, message, issuer.site, issuer.thread, issuer.home))
+    def _add(self, issuer: CopyIssuer, rule: str, message: str, other: int | None = None) -> None:
+        self._incidents.append(Incident(rule, message, issuer.site, issuer.thread, issuer.home, other))
 
     # ---- execution ---------------------------------------------------------------------------------------------------
 
@@ -216,6 +215,10 @@ class BulkCopies:
         outside = copy.tensor is not None and not (copy.far >= 0).any()
         self._observe(issuer, copy.near, barrier + issuer.window, copy.tensor, copy.coordinates, outside)
         values, states = self._read(copy.far)
+        if copy.tensor is not None and copy.tensor.nan_fill:
+            values[copy.far < 0] = np.tile(
+                nan_bytes(copy.tensor), int((copy.far < 0).sum()) // copy.tensor.element_size
+            )
         self._send(
             barrier + issuer.window, PendingCopy(copy.near + issuer.window, values, states, issuer, copy.reduction)
         )
