@@ -50,7 +50,7 @@ class Warp(Struct, align=64):
     FIRST_THREAD = i32()  # the race detector's thread number of lane 0
     START_EPOCH = i32()  # epoch in which the block started
     PARTIAL_SYNC_EPOCH = i32()  # epoch of the last synchronisation of some, not all, live lanes
-    TID_X = i32(count=WARP_SIZE)
+    TID_X = i32(count=WARP_SIZE, align=64)  # this and the arrays below begin at a cache line: no vector crosses one
     TID_Y = i32(count=WARP_SIZE)
     TID_Z = i32(count=WARP_SIZE)
     PC = i32(count=WARP_SIZE)  # number of the basic block that each lane executes next

@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, Value, i32, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, Value, i32, i64
 from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS, HalfRegister, halves
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Register, Vector
@@ -148,15 +148,9 @@ def _first(e: Emitter, operand: Operand) -> Value:
 
 
 def _permute(e: Emitter, instruction: Instruction) -> None:
-    """Store all source registers, and gather each result from where its elements lie."""
-    b = e.builder
+    """Select the halves of each result by shuffles, whose pattern depends on the instruction alone."""
     target, source = instruction.operands
-    sources = elements(source)
-    for index, register in enumerate(sources):
-        for part in range(e.parts):
-            position = Warp.VALUES + 4 * (index * WARP_SIZE + part * e.lanes)
-            t.store(b, e.vector_operand(register, "b32", part), e.context, position, align=4)
-    # The pattern depends on the instruction alone: gathers with constant indices.
+    sources = [[e.vector_operand(register, "b32", part) for part in range(e.parts)] for register in elements(source)]
     transposed = "trans" in instruction.modifiers
     results: list[tuple[str, int, Value]] = []
     for index, register in enumerate(elements(target)):
@@ -164,18 +158,18 @@ def _permute(e: Emitter, instruction: Instruction) -> None:
         for part in e.result_parts(name):
             lanes = range(part * e.lanes, (part + 1) * e.lanes)
             picks = [halves(instruction.opcode, transposed, index, lane) for lane in lanes]
-            results.append((name, part, _picked(e, picks, len(sources))))
+            results.append((name, part, _picked(e, picks, sources)))
     # Written last: a target may be a source of the next result.
     for name, part, value in results:
         e.write(name, part, value, "b32")
 
 
-def _picked(e: Emitter, picks: list[tuple[HalfRegister, HalfRegister]], count: int) -> Value:
+def _picked(e: Emitter, picks: list[tuple[HalfRegister, HalfRegister]], sources: list[list[Value]]) -> Value:
     b = e.builder
-    low, high = (_words(e, [pick[i] for pick in picks], count) for i in range(2))
     # Both halves of one word, in order: no shifts.
     if all(a.register == c.register and a.lane == c.lane and c.upper and not a.upper for a, c in picks):
-        return low
+        return _words(e, [low for low, _ in picks], sources)
+    low, high = (_words(e, [pick[i] for pick in picks], sources) for i in range(2))
     vector = ir.VectorType(I32, e.lanes)
     low_shift, high_shift = (ir.Constant(vector, [16 * pick[i].upper for pick in picks]) for i in range(2))
     mask = t.splat(b, i32(0xFFFF), e.lanes)
@@ -184,17 +178,22 @@ def _picked(e: Emitter, picks: list[tuple[HalfRegister, HalfRegister]], count: i
     return b.or_(lower, upper)
 
 
-def _words(e: Emitter, picks: list[HalfRegister], count: int) -> Value:
-    """Gather the words that hold these halves; lanes that belong to no matrix get any word."""
+def _words(e: Emitter, picks: list[HalfRegister], sources: list[list[Value]]) -> Value:
+    """Return the words that hold these halves; lanes that belong to no matrix get any word."""
     b = e.builder
-    vector = ir.VectorType(I32, e.lanes)
-    index = ir.Constant(
-        ir.VectorType(I64, e.lanes), [(pick.register % count) * WARP_SIZE + pick.lane for pick in picks]
-    )
-    pointers = t.pointers(b, t.at(b, e.context, Warp.VALUES), index, I32)
-    all_lanes = t.splat(b, ir.Constant(I1, 1), e.lanes)
-    name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
-    return t.intrinsic(b, name, vector, [pointers, i32(4), all_lanes, ir.Constant(vector, None)])
+    places = [(pick.register % len(sources), *divmod(pick.lane, e.lanes)) for pick in picks]
+    result = None
+    # One shuffle of two vectors for each further source: x86 selects from two registers by one instruction.
+    for vector in dict.fromkeys((register, part) for register, part, _ in places):
+        value = sources[vector[0]][vector[1]]
+        first = value if result is None else result
+        order = [
+            (lane if result is None else e.lanes + lane) if (register, part) == vector else position
+            for position, (register, part, lane) in enumerate(places)
+        ]
+        result = b.shuffle_vector(first, value, ir.Constant(ir.VectorType(I32, e.lanes), order))
+    assert result is not None
+    return result
 
 
 def _name(operand: Operand) -> str:
