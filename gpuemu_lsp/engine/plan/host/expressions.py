@@ -34,6 +34,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     Ranged,
     RecordValue,
+    StringValue,
     Tensor,
     Truth,
     Unknown,
@@ -365,6 +366,7 @@ def _qualified(machine: Machine, node: Node) -> Value:
 
 _HANDLERS: dict[str, Callable[[Machine, Node], Value]] = {
     "number_literal": _number,
+    "string_literal": lambda machine, node: StringValue(text(node).strip('"')),
     "identifier": _identifier,
     "type_identifier": _identifier,
     "field_identifier": _identifier,

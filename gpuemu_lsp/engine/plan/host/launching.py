@@ -30,8 +30,9 @@ _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
 LAUNCH_FUNCTIONS = {
     "cudaLaunchKernel": 4, "cudaLaunchCooperativeKernel": 4, "cudaLaunchKernelEx": 2, "cudaLaunchKernelExC": 2,
+    "cuLaunchKernel": 10, "cuLaunchCooperativeKernel": 10,
 }  # fmt: skip
-"""Functions of the runtime that launch a kernel, with the number of arguments that they need."""
+"""Functions of the runtime and of the driver that launch a kernel, with the number of arguments that they need."""
 _CONFIGURATION = ("gridDim", "blockDim", "dynamicSmemBytes")
 """The first members of ``cudaLaunchConfig_t``."""
 
@@ -156,10 +157,24 @@ def runtime_launch(machine: Machine, node: Node, name: str, arguments: list[Node
     """Record the launch of a call of one of ``LAUNCH_FUNCTIONS``."""
     if "Ex" in name:
         return _configured_launch(machine, node, arguments, listed=name.endswith("C"))
+    if not name.startswith("cuda"):
+        return _module_launch(machine, node, arguments)
     function = machine.evaluate(machine, arguments[0])
     grid, block, listed = (machine.evaluate(machine, one) for one in arguments[1:4])
     shared = machine.evaluate(machine, arguments[4]) if len(arguments) > 4 else ZERO
     if isinstance(function, HostFunctionName):
+        values = _pointed_to(machine, listed)
+        _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values)
+    return ZERO
+
+
+def _module_launch(machine: Machine, node: Node, arguments: list[Node]) -> Value:
+    """Record the launch of ``cuLaunchKernel(function, x, y, z, x, y, z, shared, stream, addresses, extra)``."""
+    function, *sizes, shared, _stream, listed = (machine.evaluate(machine, one) for one in arguments[:10])
+    if isinstance(function, HostFunctionName):
+        grid, block = (
+            RecordValue("dim3", dict(zip("xyz", extents, strict=True))) for extents in (sizes[:3], sizes[3:])
+        )
         values = _pointed_to(machine, listed)
         _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values)
     return ZERO
@@ -190,6 +205,9 @@ def _configured_launch(machine: Machine, node: Node, arguments: list[Node], list
 
 def _pointed_to(machine: Machine, listed: Value) -> list[Value]:
     """Return the arguments at the addresses in an array."""
+    if isinstance(listed, Lvalue) and listed.path[-1:] == ("[0]",):
+        listed = Lvalue(listed.cell, listed.path[:-1])  # &addresses[0]
+    listed = machine.get(listed) if isinstance(listed, Lvalue) else listed
     addresses = listed.fields.values() if isinstance(listed, RecordValue) else ()
     return [machine.get(one) if isinstance(one, Lvalue) else Unknown() for one in addresses]
 

@@ -15,6 +15,8 @@ from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor, Truth
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+_LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch", b"ModuleGetFunction", b"LibraryGetKernel")
+"""Parts of launches, and of functions that return the kernel of a name."""
 _MAX_ROOTS = 12
 _MAX_TOPS = 8
 _REGISTRATION = ("PYBIND11_MODULE", "TORCH_LIBRARY", "NB_MODULE")
@@ -135,4 +137,4 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
 
 def _launches(function: HostFunction) -> bool:
     written = function.node.text or b""
-    return b"<<<" in written or b"cudaLaunch" in written or bool(function.template)
+    return any(one in written for one in _LAUNCHES) or bool(function.template)

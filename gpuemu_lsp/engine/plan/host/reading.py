@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
@@ -14,7 +15,7 @@ from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, u
 from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
-from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, sources_near
+from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, named_strings, sources_near
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, decode
@@ -105,13 +106,12 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
     found = _reading(views, kernel, include_dirs).launches(kernel)
     if found:
         return found
-    name, tried = kernel.encode(), 0
+    tried = 0
     for candidate in sources_near(source.path):
-        if candidate == source.path or name not in launched_names(candidate):
+        if candidate == source.path or not _may_launch(candidate, source.path, kernel.encode(), include_dirs):
             continue
         content = load(candidate)
-        # A kernel of the same name in a file that does not include this one is another kernel.
-        if content is None or tried == _MAX_FILES or source.path not in include_closure(candidate, include_dirs):
+        if content is None or tried == _MAX_FILES:
             continue
         tried += 1
         others = device_views(candidate, decode(content.raw), include_dirs)
@@ -119,6 +119,19 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
         if there:
             return tuple(ReadHostLaunch(one.launch, one.run, candidate) for one in there)
     return ()
+
+
+def _may_launch(candidate: str, path: str, kernel: bytes, include_dirs: Sequence[str]) -> bool:
+    """Return whether a file launches a kernel that another one defines.
+
+    A kernel of the same name in a file that does not include that one is another kernel. A program that finds it in a
+    module by its name is next to the file, or names it or what was compiled from it: ``"scale.cu"``, ``"scale.ptx"``.
+    """
+    if kernel in launched_names(candidate) and path in include_closure(candidate, include_dirs):
+        return True
+    strings = named_strings(candidate)
+    here = Path(path)
+    return kernel in strings and (Path(candidate).parent == here.parent or here.stem.encode() in strings)
 
 
 def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _HostReading:

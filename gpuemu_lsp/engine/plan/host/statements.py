@@ -29,7 +29,7 @@ from gpuemu_lsp.engine.plan.host.values import (
 )
 
 _MAX_ITERATIONS = 4
-_LAUNCHES = (b"<<<", b"cudaLaunch")
+_LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch")
 _ENDS = frozenset({"return", "exit"})
 _ASSIGNED = frozenset({"assignment_expression", "update_expression"})
 

@@ -86,6 +86,13 @@ class HostFunctionName:
 
 
 @dataclass(frozen=True, slots=True)
+class StringValue:
+    """A string literal."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Closure:
     """A lambda expression; ``scopes`` are those in which it was written."""
 
@@ -107,8 +114,8 @@ class Tensor:
 
 
 Value: TypeAlias = (
-    "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName | Closure"
-    " | Tensor"
+    "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName"
+    " | StringValue | Closure | Tensor"
 )
 
 

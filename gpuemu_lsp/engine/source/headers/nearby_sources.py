@@ -21,6 +21,8 @@ from gpuemu_lsp.engine.source.headers.search_folders import TOP
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
 _LAUNCHES = re.compile(b"<<<|cudaLaunch")
+_LOOKUPS = re.compile(b"ModuleGetFunction|LibraryGetKernel|nvrtc(?:AddNameExpression|GetLoweredName)")
+_NAMED = re.compile(rb"\"(?:[\w.-]+/)*([A-Za-z_]\w*)")
 _LAUNCHED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<,]")
 """The lookbehind anchors matches at the start of a word; without it a long word takes quadratic time."""
 _CALLED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<(]")
@@ -49,6 +51,11 @@ def launched_names(path: str) -> frozenset[bytes]:
     return _names(path, _launched, _known)
 
 
+def named_strings(path: str) -> frozenset[bytes]:
+    """Return the names that strings of a file begin with, if it finds kernels of modules by their names."""
+    return _names(path, _strings, _known_strings)
+
+
 def called_names(path: str) -> frozenset[bytes]:
     """Return the names in a file that may be functions it calls, declares or defines."""
     return _names(path, _called, _known_calls)
@@ -56,6 +63,10 @@ def called_names(path: str) -> frozenset[bytes]:
 
 def _launched(text: bytes) -> frozenset[bytes]:
     return frozenset(_LAUNCHED.findall(text)) if _LAUNCHES.search(text) else frozenset()
+
+
+def _strings(text: bytes) -> frozenset[bytes]:
+    return frozenset(_NAMED.findall(text)) if _LOOKUPS.search(text) else frozenset()
 
 
 def _called(text: bytes) -> frozenset[bytes]:
@@ -81,6 +92,7 @@ _Stamp: TypeAlias = tuple[int, int, int, int]
 _NamesByPath: TypeAlias = dict[str, tuple[_Stamp, frozenset[bytes]]]
 _known: _NamesByPath = {}
 _known_calls: _NamesByPath = {}
+_known_strings: _NamesByPath = {}
 
 
 def _stamp(path: str) -> _Stamp | None:

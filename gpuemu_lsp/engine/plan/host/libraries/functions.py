@@ -1,4 +1,4 @@
-"""Functions of the CUDA runtime, the C and C++ libraries, thrust and PyTorch that decide sizes and contents."""
+"""Functions of the CUDA runtime and driver, the C and C++ libraries, thrust and PyTorch that decide sizes and contents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.host.libraries.device_functions import DEVICE_FUNCTIONS
+from gpuemu_lsp.engine.plan.host.libraries.driver_api import NAMED_KERNELS
 from gpuemu_lsp.engine.plan.host.libraries.tensors import (
     TENSOR_FUNCTIONS,
     TENSOR_METHODS,
@@ -176,6 +177,14 @@ def _memset(machine: Machine, values: list[Value], template: tuple[str, ...], na
     return values[0] if values and name.endswith("memset") and not name.startswith("cuda") else ZERO
 
 
+def _set_values(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Set a number of values of 8, 16 or 32 bits: ``cuMemsetD32``."""
+    count = machine.integer(values[2]) if len(values) >= 3 else None
+    width = int(name.removesuffix("Async").rpartition("D")[2]) // 8
+    bytes_: Value = multiply(count, number(width)) if count is not None else Unknown()
+    return _memset(machine, [*values[:2], bytes_], template, name)
+
+
 def _zero(machine: Machine, value: Value) -> Value:
     """Return what a member has after all of its bytes were set to zero."""
     if isinstance(value, Pointer) or (isinstance(value, Unknown) and value.type.endswith("*")):
@@ -325,12 +334,14 @@ def _method_push(
 
 
 LIBRARY: dict[str, Handler] = {
-    **dict.fromkeys(("cudaMalloc", "cudaMallocAsync", "cuMemAlloc"), _allocate("device")),
-    "cudaMallocManaged": _allocate("managed"),
-    **dict.fromkeys(("cudaMallocHost", "cudaHostAlloc"), _allocate("host")),
-    "cudaMallocPitch": _allocate_pitch,
+    **dict.fromkeys(("cudaMalloc", "cudaMallocAsync", "cuMemAlloc", "cuMemAllocAsync"), _allocate("device")),
+    **dict.fromkeys(("cudaMallocManaged", "cuMemAllocManaged"), _allocate("managed")),
+    **dict.fromkeys(("cudaMallocHost", "cudaHostAlloc", "cuMemAllocHost", "cuMemHostAlloc"), _allocate("host")),
+    **dict.fromkeys(("cudaMallocPitch", "cuMemAllocPitch"), _allocate_pitch),
     **dict.fromkeys(("malloc", "calloc", "aligned_alloc", "valloc", "_aligned_malloc"), _malloc),
     **dict.fromkeys(("cudaMemcpy", "cudaMemcpyAsync", "memcpy", "memmove"), _memcpy),
+    **dict.fromkeys((f"cuMemcpy{way}{end}" for way in ("", "HtoD", "DtoH", "DtoD") for end in ("", "Async")), _memcpy),
+    **dict.fromkeys((f"cuMemsetD{bits}{end}" for bits in (8, 16, 32) for end in ("", "Async")), _set_values),
     **dict.fromkeys(("cudaMemcpy2D", "cudaMemcpy2DAsync"), _memcpy_2d),
     **dict.fromkeys(("cudaMemset", "cudaMemsetAsync", "memset"), _memset),
     **dict.fromkeys(("atoi", "atol", "atoll", "strtol", "strtoul", "stoi", "stol", "stoul"), _input),
@@ -347,6 +358,7 @@ LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(("rand", "random", "lrand48"), lambda machine, values, template, name: _RAND),
     **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof", "unique_ptr", "shared_ptr"), _first),
     **DEVICE_FUNCTIONS,
+    **NAMED_KERNELS,
     **dict.fromkeys(CONSTANTS, _constant),
     "cudaHostGetDevicePointer": _host_pointer,
     **dict.fromkeys(("iota", "fill", "generate", "fill_n", "generate_n"), _fill),

@@ -7,7 +7,9 @@ defining it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.program import roots
@@ -17,9 +19,12 @@ from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_di
 from gpuemu_lsp.engine.source.headers.includes import load
 from gpuemu_lsp.engine.source.headers.nearby_sources import called_names, sources_near
 from gpuemu_lsp.engine.source.host.constants import file_constants
-from gpuemu_lsp.engine.source.preprocessor.lexer import decode
+from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, decode
 
 _SOURCES = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
+_LOOKUP = re.compile(r"(?:ModuleGetFunction|LibraryGetKernel|nvrtcGetLoweredName)\b")
+_STRING = re.compile(r'"[^"\n]*"')
+_KERNEL = re.compile(r'"(?:\w|::)+(?:<[\w:, ]+>)?"')
 _MAX_LEVELS = 3
 _MAX_CALLERS = 2
 """Files that call a function: a second one may reach the launch where the first does not."""
@@ -28,8 +33,21 @@ _MAX_READ = 8
 
 def unit_of(views: DeviceViews) -> HostProgram:
     """Return the host code of a file with its headers."""
-    files = [HostFile(file.path, with_launch_macros(file.text, views.macros)) for file in views.files]
+    files = [HostFile(file.path, with_launch_macros(_with_names(file.text), views.macros)) for file in views.files]
     return program_of(files, views.macros, file_constants(views.files, views.macros))
+
+
+def _with_names(text: SourceText) -> SourceText:
+    """Return a text in whose code the strings that may name a kernel of a module have their contents."""
+    if _LOOKUP.search(text.code) is None:
+        return text
+    named = copy(text)
+    named.code = _STRING.sub(lambda match: _name(text.raw[match.start() : match.end()], match[0]), text.code)
+    return named
+
+
+def _name(raw: str, blanked: str) -> str:
+    return raw if _KERNEL.fullmatch(raw) else blanked
 
 
 def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, ...]:
