@@ -120,6 +120,8 @@ int main(int argc, char** argv) {
 
 def test_an_instance_that_nvrtc_compiles(tmp_path: Path) -> None:
     correct = TEMPLATE.replace("BARRIER", "__syncthreads();")
-    line = TEMPLATE.split("\n").index("  out[blockIdx.x * TILE + threadIdx.x] = tile[TILE - 1 - threadIdx.x];  // wrong")
+    line = TEMPLATE.split("\n").index(
+        "  out[blockIdx.x * TILE + threadIdx.x] = tile[TILE - 1 - threadIdx.x];  // wrong"
+    )
     assert errors_of(tmp_path, correct, COMPILED, "program.cpp") == []
     assert line in errors_of(tmp_path, TEMPLATE.replace("BARRIER", ""), COMPILED, "program.cpp")

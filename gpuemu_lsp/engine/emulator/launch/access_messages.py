@@ -156,3 +156,30 @@ def absent_block(verb: str, access: AccessedBytes, *, exited: bool) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def demangled(name: str) -> str:
+    """Return the identifier in the mangled name of a function-scope variable: ``As`` for ``_ZZ2mmE2As``."""
+    if not name.startswith("_Z"):
+        return name
+    # A local name ends in the variable's: `E`, its length, and a discriminator where there are several (5.1.2).
+    for found in re.finditer(r"(?<=E)(\d+)(?=[A-Za-z_])", name):
+        variable, rest = name[found.end() :][: int(found[1])], name[found.end() + int(found[1]) :]
+        if len(variable) == int(found[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", rest):
+            return variable
+    # Other identifiers are preceded by their length too; numbers of template arguments (`Li16E`) are none.
+    name = re.sub(r"L[a-z]n?\d+E", "", name)
+    best = name
+    index = 0
+    while index < len(name):
+        if not name[index].isdigit():
+            index += 1
+            continue
+        start = index
+        while index < len(name) and name[index].isdigit():
+            index += 1
+        length = int(name[start:index])
+        if 0 < length <= len(name) - index:
+            best = name[index : index + length]
+            index += length
+    return best

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import AHEAD_FLAG, EXITED_FLAG, IN_FLIGHT_FLAG, STORE_FLAG, RaceFlag
 from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch
@@ -14,13 +13,14 @@ from gpuemu_lsp.engine.emulator.analysis.copies_only import is_only_copied
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, PUSH, memory_space
 from gpuemu_lsp.engine.emulator.launch import access_messages
-from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, accessed_bytes
+from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, accessed_bytes, demangled
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, merged, race_event
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
 from gpuemu_lsp.engine.ptx.model import Instruction
 
+_OUT = EventKind.OUT_OF_BOUNDS
 _ARRAYS, _NEAR_ARRAY = ("local", "shared"), 4096
 _RULES: Mapping[int, str] = {
     EventKind.OUT_OF_BOUNDS: "memory/out-of-bounds",
@@ -85,7 +85,10 @@ def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Even
     events = []
     for raw in _records(prepared):
         if raw.kind == EventKind.UNINITIALISED and (
-            _is_copied_object(prepared, raw) or _text_line(prepared, raw.site) in report.explained
+            _is_copied_object(prepared, raw)
+            or _text_line(prepared, raw.site) in report.explained
+            # An instruction that leaves its buffer may read any other memory.
+            or _count(prepared, raw.site, _OUT)
         ):
             continue
         if _is_unseen_arrival(prepared, raw):
@@ -138,7 +141,7 @@ def _records(prepared: PreparedLaunch) -> list[_RawEvent]:
                 block=record.get(EventRecord.BLOCK),
                 warp=record.get(EventRecord.WARP),
                 flags=record.get(EventRecord.FLAGS),
-                count=int(prepared.event_counts.table64((site + 1) * EVENT_KINDS)[site * EVENT_KINDS + kind]),
+                count=_count(prepared, site, kind),
                 other_site=record.get(EventRecord.OTHER_SITE),
                 other=record.get(EventRecord.OTHER_THREAD),
                 other_epoch=record.get(EventRecord.OTHER_EPOCH),
@@ -146,6 +149,10 @@ def _records(prepared: PreparedLaunch) -> list[_RawEvent]:
             )
         )
     return raws
+
+
+def _count(prepared: PreparedLaunch, site: int, kind: int) -> int:
+    return int(prepared.event_counts.table64((site + 1) * EVENT_KINDS)[site * EVENT_KINDS + kind])
 
 
 def _coordinates(linear: int, dims: Dim3) -> Dim3:
@@ -216,6 +223,8 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         message = "this reads shared memory that the system sets up for cooperative groups, which is not emulated"
         rule = "engine/unsupported-instruction"
         return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)
+    if raw.kind == EventKind.UNINITIALISED and region is not None and not 0 <= (offset or 0) < max(region.size, 1):
+        raw, rule = replace(raw, kind=_OUT), _RULES[_OUT]
     message = _message(raw, instruction, _accessed(prepared, raw, region, offset))
     if _is_arrival_at_exited(prepared, raw):
         rule = "sync/exited-block"
@@ -282,7 +291,7 @@ def _locate(prepared: PreparedLaunch, raw: _RawEvent) -> tuple[Region | None, in
     if raw.kind == EventKind.NULL or not regions:
         return None, None
     inside = [r for r in regions if r.address <= raw.address < r.address + r.size]
-    if inside:
+    if inside and not (space == "global" and inside[0].kind in _ARRAYS):
         if inside[0].kind == "shared":
             return _locate_shared(prepared, raw.address)
         return inside[0], raw.address - inside[0].address
@@ -339,33 +348,6 @@ def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) ->
     if raw.kind == EventKind.READ_ONLY:
         return access_messages.read_only(access)
     return access_messages.out_of_bounds(verb, access)
-
-
-def demangled(name: str) -> str:
-    """Return the identifier in the mangled name of a function-scope variable: ``As`` for ``_ZZ2mmE2As``."""
-    if not name.startswith("_Z"):
-        return name
-    # A local name ends in the variable's: `E`, its length, and a discriminator where there are several (5.1.2).
-    for found in re.finditer(r"(?<=E)(\d+)(?=[A-Za-z_])", name):
-        variable, rest = name[found.end() :][: int(found[1])], name[found.end() + int(found[1]) :]
-        if len(variable) == int(found[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", rest):
-            return variable
-    # Other identifiers are preceded by their length too; numbers of template arguments (`Li16E`) are none.
-    name = re.sub(r"L[a-z]n?\d+E", "", name)
-    best = name
-    index = 0
-    while index < len(name):
-        if not name[index].isdigit():
-            index += 1
-            continue
-        start = index
-        while index < len(name) and name[index].isdigit():
-            index += 1
-        length = int(name[start:index])
-        if 0 < length <= len(name) - index:
-            best = name[index : index + length]
-            index += length
-    return best
 
 
 def _from_incident(prepared: PreparedLaunch, incident: Incident, count: int) -> Event:

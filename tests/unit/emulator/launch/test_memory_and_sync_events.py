@@ -275,3 +275,19 @@ def test_copying_a_partly_initialised_object_is_not_reported() -> None:
         outcome = launch(source.replace("WHICH", which), 1, 32, np.zeros(32, I), np.zeros(32, I), options=("-G",))
         assert [event.location.line for event in outcome.events if event.location is not None] == lines
         assert rules(outcome) == ["memory/uninitialized-read"] * len(lines)
+
+
+FAR = """extern "C" __global__ void k(const unsigned* x, unsigned* y, int step, int steps) {
+  __shared__ unsigned part[32];
+  unsigned sum = 0;
+  for (int i = 0; i < steps; ++i) sum += x[(long)i * step];
+  if (sum == 1) part[threadIdx.x] = sum;
+  y[threadIdx.x] = sum + part[threadIdx.x % 7];
+}"""
+
+
+def test_a_read_far_outside_of_a_buffer_is_none_of_an_uninitialised_array() -> None:
+    """Shared memory is not in the global address space, wherever the emulator has it."""
+    outcome = launch(FAR, 1, 32, np.ones(8, np.uint32), out(np.zeros(32, np.uint32)), I(16), I(20000))
+    read = {event.rule for event in outcome.events if event.location is not None and event.location.line == 4}
+    assert read == {"memory/out-of-bounds"}, [event.message for event in outcome.events]

@@ -12,12 +12,12 @@ from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import ROWS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.access_messages import demangled
 from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject, GroupName
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import WarpGroup
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
-from gpuemu_lsp.engine.emulator.launch.events import demangled
 from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
 
 ORDER: Final = "sync/async-order"

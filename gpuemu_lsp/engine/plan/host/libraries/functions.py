@@ -1,4 +1,4 @@
-"""Functions of the CUDA runtime and driver, the C and C++ libraries, thrust and PyTorch that decide sizes and contents."""
+"""Functions of CUDA, the C and C++ libraries, thrust and PyTorch that decide sizes and contents."""
 
 from __future__ import annotations
 
