@@ -190,6 +190,8 @@ class ReadLaunch:
     divisors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Constants by which the program divides a dim, and which divide its own size."""
     branches: tuple[BranchValues, ...] = ()
+    selected: bool = True
+    """The sizes are those for which the program selects this kernel, where it selects one of several."""
     refuted: bool = False
     """An assertion of the program does not hold where it reaches the launch."""
 

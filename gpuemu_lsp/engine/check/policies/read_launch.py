@@ -145,6 +145,8 @@ def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: Rea
     """
     if launch.refuted:
         return "an assertion of the program does not hold where it reaches this launch"
+    if not launch.selected and (event is None or event.rule in _ACCESS_RULES):
+        return "the program selects this kernel among others for some sizes only, which are not known"
     for branch in launch.branches:
         sides = [branch.holds, branch.fails]
         compare = _COMPARISONS.get(branch.operator)

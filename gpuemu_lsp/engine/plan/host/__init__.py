@@ -7,7 +7,8 @@ behind it: its size, whether the host has initialised it, and with integers of w
 - :mod:`.syntax` parses the files with tree-sitter, as the preprocessor leaves them, and lists their functions.
 - :mod:`.symbolic` has the integers, polynomials in a normal form; :mod:`.values` the other values, and the memory.
 - :mod:`.machine` is the state: variables, memory, the conditions of the path. :mod:`.statements`, :mod:`.expressions`,
-  :mod:`.objects` and :mod:`.calls` interpret; :mod:`.libraries` has the functions of CUDA, C, thrust and PyTorch.
+  :mod:`.objects` and :mod:`.calls` interpret; :mod:`.libraries` has the functions of CUDA, C, thrust and PyTorch,
+  :mod:`.lookup` the members of classes and the functions that a program selects among several.
 - :mod:`.program` finds the functions to start from: ``main``, and functions that no other one calls;
   :mod:`.units` other files of the project that call the functions of a file.
 - :mod:`.reading` chooses the launches of a kernel. Where the constants of a program are too large to emulate, those

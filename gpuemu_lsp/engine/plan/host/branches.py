@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuemu_lsp.engine.plan.host.lookup.function_tables import joined_functions, under
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.symbolic import (
     Polynomial,
@@ -19,6 +20,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
 )
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
+    Choice,
     Contents,
     HostFunctionName,
     Pointer,
@@ -27,6 +29,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Truth,
     Unknown,
     Value,
+    negated,
 )
 
 
@@ -69,10 +72,11 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
     for one, other in ((yes, no), (no, yes)):
         # The null pointer and an uninitialised variable are not passed to a kernel.
         missing = isinstance(one, Unknown) or (isinstance(one, Pointer) and one.allocation is None)
-        if missing and isinstance(other, Pointer | Tensor | HostFunctionName | RecordValue):
+        if missing and isinstance(other, Pointer | Tensor | HostFunctionName | Choice | RecordValue):
             return other
-    if isinstance(yes, HostFunctionName):
-        return yes
+    if isinstance(yes, HostFunctionName | Choice):
+        both = isinstance(no, HostFunctionName | Choice)
+        return joined_functions(under(yes, [condition]), under(no, [negated(condition)])) if both else yes
     if isinstance(yes, Pointer) and isinstance(no, Pointer):
         return _either(machine, yes, no)
     if isinstance(yes, Polynomial) or isinstance(no, Polynomial):

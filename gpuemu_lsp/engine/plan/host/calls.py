@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
 from gpuemu_lsp.engine.plan.host.launching import LAUNCH_FUNCTIONS, callee_name, escape, launch, runtime_launch
 from gpuemu_lsp.engine.plan.host.libraries.functions import HARMLESS, LIBRARY, METHODS, NAMESPACED
 from gpuemu_lsp.engine.plan.host.libraries.tensors import OPTIONAL
+from gpuemu_lsp.engine.plan.host.lookup.function_tables import functions_of
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.objects import base_name, constructed, default_value, dim3
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to
@@ -25,6 +26,7 @@ from gpuemu_lsp.engine.plan.host.syntax import (
     text,
 )
 from gpuemu_lsp.engine.plan.host.values import (
+    Choice,
     Closure,
     Contents,
     HostFunctionName,
@@ -38,6 +40,7 @@ from gpuemu_lsp.engine.plan.host.values import (
 )
 from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
+from gpuemu_lsp.engine.source.preprocessor.lexer import split_top
 
 _MAX_DEPTH = 24
 _MAX_ACTIVATIONS = 2
@@ -78,9 +81,10 @@ def call(machine: Machine, node: Node) -> Value:
         held = machine.held(found)
         if isinstance(held, Closure):
             return call_closure(machine, held, [machine.evaluate(machine, one) for one in arguments])
-        if isinstance(held, HostFunctionName):
-            base, template = held.name, None
-            return _call_named(machine, base, held.arguments, arguments, node)
+        if isinstance(held, HostFunctionName | Choice):
+            return _call_selected(machine, held, arguments, node)
+    if callee.type in ("subscript_expression", "parenthesized_expression"):
+        return _call_selected(machine, machine.evaluate(machine, callee), arguments, node)
     expansion = _expanded(machine, base, listed)
     if expansion is not None:
         return expansion
@@ -88,13 +92,19 @@ def call(machine: Machine, node: Node) -> Value:
     return _call_named(machine, base, given, arguments, node, name)
 
 
+def _call_selected(machine: Machine, value: Value, arguments: list[Node], node: Node) -> Value:
+    """Call each function that a pointer to one may be; return the value of the first."""
+    results: list[Value] = []
+    assumed = len(machine.conditions)
+    for function, conditions in functions_of(value):
+        machine.conditions += conditions
+        results.append(_call_named(machine, function.name, function.arguments, arguments, node))
+        del machine.conditions[assumed:]
+    return results[0] if results else _unknown_call(machine, "", [machine.evaluate(machine, one) for one in arguments])
+
+
 def _call_named(
-    machine: Machine,
-    base: str,
-    template: tuple[str, ...],
-    arguments: list[Node],
-    node: Node,
-    name: str = "",
+    machine: Machine, base: str, template: tuple[str, ...], arguments: list[Node], node: Node, name: str = ""
 ) -> Value:
     if base in LAUNCH_FUNCTIONS and len(arguments) >= LAUNCH_FUNCTIONS[base]:
         return runtime_launch(machine, node, base, arguments)
@@ -168,8 +178,8 @@ def call_function(
         for given in values:
             escape(machine, given)
         return Unknown()
-    outer = machine.scopes, machine.results, machine.function, machine.path, machine.program
-    assumed = len(machine.conditions)
+    outer = machine.scopes, machine.results, machine.function, machine.path, machine.program, machine.assumed
+    assumed = machine.assumed = len(machine.conditions)
     machine.scopes, machine.results = [{}], []
     machine.program = function.unit or machine.program
     machine.function, machine.path = function.name, function.path
@@ -199,7 +209,7 @@ def call_function(
         machine.depth -= 1
         machine.active.pop()
         machine.recursive = recursive
-        machine.scopes, machine.results, machine.function, machine.path, machine.program = outer
+        machine.scopes, machine.results, machine.function, machine.path, machine.program, machine.assumed = outer
         if not returns_once(body):
             del machine.conditions[assumed:]
 
@@ -322,7 +332,8 @@ def _expanded(machine: Machine, name: str, listed: Node | None) -> Value | None:
     macros = [one for one in machine.program.macros.definitions.get(name, ()) if one.parameters is not None]
     if not macros or listed is None or name in machine.expanding or name in machine.program.functions:
         return None
-    body = substitute(macros[0], _split(text(listed)))
+    inside = text(listed).strip()[1:-1]
+    body = substitute(macros[0], [inside[first:last].strip() for first, last in split_top(inside)])
     if body is None:
         return None
     outer, machine.expanding = machine.expanding, machine.expanding | {name}
@@ -336,19 +347,6 @@ def _expanded(machine: Machine, name: str, listed: Node | None) -> Value | None:
         return Unknown()
     finally:
         machine.expanding = outer
-
-
-def _split(arguments: str) -> list[str]:
-    inside = arguments.strip()
-    inside = inside[1:-1] if inside.startswith("(") else inside
-    parts, depth, start = [], 0, 0
-    for index, sign in enumerate(inside):
-        depth += (sign in "([{") - (sign in ")]}")
-        if sign == "," and depth == 0:
-            parts.append(inside[start:index].strip())
-            start = index + 1
-    parts.append(inside[start:].strip())
-    return parts if parts != [""] else []
 
 
 def _object(machine: Machine, owner: Value, callee: Node, node: Node | None) -> int | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator
 
-from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
@@ -17,6 +15,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     add,
     atoms,
     multiply,
+    number,
     substitute,
     symbol,
     symbols,
@@ -29,11 +28,7 @@ _LARGEST = 4096
 _COMPLETE = 1 << 20
 _MAX_FEWER, _LEAST_BLOCK = 2, 32
 _SMALL_TILE, _LARGEST_UNIT, _TILE, _DIVISOR = 64, 16, 192, 256
-_LEAST_TILE, _LARGEST_TILE = 32, 1024
 _WARP = 32
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LOCAL = re.compile(r"\b(?:int|long|size_t|unsigned|auto|uint)\s+(\w+)\s*=\s*([^;,]+)[;,]")
-_WORD = re.compile(r"(?<![\w.])(?:\d+|[A-Za-z_]\w*)(?![\w.])")
 
 
 class Constraints:
@@ -127,17 +122,45 @@ class Constraints:
             flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
             name, bound, operator = _single(right), left.constant, flipped.get(operator, operator)
         if operator == "==" and _single(left) is not None and name != _single(right):
-            self.equal[_single(left) or ""] = right
+            self._equate(_single(left) or "", right)
         elif name is not None and bound is not None and operator in ("<", "<="):
             self._high[name] = min(self._high.get(name, bound), bound - (operator == "<"))
         elif name is not None and bound is not None and operator in (">", ">="):
             self._low[name] = max(self._low.get(name, bound), bound + (operator == ">"))
         elif operator == "==" and bound == 0 and (step := _divisor(left)) is not None:
             self._step[step[0]] = math.lcm(self._step.get(step[0], 1), step[1])
+        elif operator == "==" and (solved := _solved(add(left, right, -1))) is not None:
+            self._equate(*solved)
+        elif operator in ("<=", ">=") and (least := self._least_tensor(*_in_order(left, right, operator))):
+            self._equate(*least)
         elif operator == "!=":
             return
         else:
             self._other |= symbols(left) | symbols(right)
+
+    def _least_tensor(self, small: Polynomial, large: Polynomial) -> tuple[str, Polynomial] | None:
+        """Return the number of elements of a tensor that must not have fewer: a caller may pass the smallest one."""
+        name = _single(large)
+        known = name in self._found.run.numels and name not in symbols(small)
+        return (name, small) if name is not None and known and small.constant is None else None
+
+    def _equate(self, name: str, value: Polynomial) -> None:
+        self.equal = {one: substitute(known, {name: value}) for one, known in self.equal.items()}
+        self.equal[name] = value
+
+    def is_selected(self) -> bool:
+        """Return whether the sizes are those for which the program selects this kernel among several."""
+        known = self._found.run.symbols
+        sides = [
+            (one.left, one.right)
+            for one in self._found.launch.selected
+            if one.operator == "==" and one.left is not None and one.right is not None
+        ]
+        return all(
+            substitute(left, self.equal) == substitute(right, self.equal)
+            and not any(known[name].origin == "computed" for name in symbols(left))
+            for left, right in sides
+        )
 
     def values(self, name: str) -> frozenset[int]:
         """Return the sizes that the program gives a symbol, scaled down if they are large."""
@@ -282,47 +305,6 @@ class Constraints:
         )
 
 
-def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:
-    """Return the numbers that a kernel has as literals, constants and arguments, the largest first.
-
-    A scalar argument may divide a size: the number of heads, of the channels.
-    """
-    found = {value.constant or 0 for value in launch.arguments if isinstance(value, Polynomial)}
-    written = " ".join((_COMMENT.sub(" ", context.text), *context.bindings.values()))
-    for word in set(_WORD.findall(written)):
-        text = context.definitions.get(word, word).strip("() uUlL")
-        if text.isdigit() and int(text) >= _LEAST_TILE:
-            found.add(int(text))
-    return sorted((one for one in found if 1 < one <= _LARGEST_TILE), reverse=True)
-
-
-def guarded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
-    """Return the symbols in integers that a kernel compares with: in `if (i < n)` the size `n` is a bound."""
-    code = _COMMENT.sub(" ", context.text)
-    found: set[str] = set()
-    locals_ = dict(_LOCAL.findall(code))
-    for param, value in zip(context.declaration.params, launch.arguments, strict=False):
-        used = re.compile(rf"\b{re.escape(param.name)}\b")
-        bounds = [param.name, *(name for name, written in locals_.items() if used.search(written))]
-        demanded = re.search(rf"\bassert\s*\([^;]*\b{re.escape(param.name)}\s*%", code)
-        if (
-            isinstance(value, Polynomial)
-            and demanded is None
-            and any(re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>](?![<>])", code) for name in bounds)
-        ):
-            found |= symbols(value)
-    return frozenset(found)
-
-
-def unused_parameters(context: KernelContext) -> frozenset[str]:
-    """Return the parameters that a kernel does not use: it has such a size as a number, if it depends on it."""
-    code = _COMMENT.sub(" ", context.text)
-    if not re.search(rf"\b{context.declaration.name}\b", code):
-        return frozenset()
-    words = Counter(re.findall(r"\w+", code))
-    return frozenset(param.name for param in context.declaration.params if words[param.name] == 1)
-
-
 def _names(launch: HostLaunch) -> Iterator[str]:
     """Yield the symbols that decide how a launch runs: those of its extents, its arguments and their memory."""
     for value in (*launch.grid, *launch.block, launch.shared, *launch.arguments):
@@ -333,11 +315,27 @@ def _names(launch: HostLaunch) -> Iterator[str]:
             yield from symbols(size) if size is not None else ()
 
 
+def _in_order(left: Polynomial, right: Polynomial, operator: str) -> tuple[Polynomial, Polynomial]:
+    """Return the sides of ``<=`` or ``>=``, the one that is not greater first."""
+    return (left, right) if operator == "<=" else (right, left)
+
+
 def _single(value: Polynomial) -> str | None:
     """Return the name of a polynomial that is one symbol."""
     if len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1:
         atom = value.terms[0][0][0]
         return atom.name if isinstance(atom, SizeSymbol) else None
+    return None
+
+
+def _solved(difference: Polynomial) -> tuple[str, Polynomial] | None:
+    """Return a symbol and its value where a sum with one symbol is zero: ``n - 4`` says that ``n`` is 4."""
+    names = symbols(difference)
+    for factors, coefficient in difference.terms:
+        atom = factors[0] if len(factors) == 1 else None
+        if isinstance(atom, SizeSymbol) and len(names) == 1 and abs(coefficient) == 1:
+            rest = add(difference, multiply(symbol(atom.name), number(coefficient)), -1)
+            return (atom.name, multiply(rest, number(-coefficient))) if rest.constant is not None else None
     return None
 
 

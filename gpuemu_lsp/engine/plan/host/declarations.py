@@ -35,6 +35,10 @@ def declare(machine: Machine, type_text: str, node: Node) -> None:
     if declarator.type == "structured_binding_declarator":
         _bind_parts(machine, declarator, machine.evaluate(machine, value_node))
         return
+    if declarator.type == "function_declarator" and value_node is not None:
+        # The parentheses of `void (*kernel)(float*) = scale<float>` are those of a function's type.
+        machine.declare(name, machine.evaluate(machine, value_node))
+        return
     if declarator.type == "function_declarator":
         # `dim3 grid(x, y)` has the syntax of a function's declaration.
         value_node = _constructor(declarator)

@@ -10,11 +10,12 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.arithmetic import both, operate, promoted, real, reals
 from gpuemu_lsp.engine.plan.host.branches import choose
 from gpuemu_lsp.engine.plan.host.libraries.tensors import OPTIONAL, compared_sizes, subscripted_size
+from gpuemu_lsp.engine.plan.host.lookup.function_tables import element
+from gpuemu_lsp.engine.plan.host.lookup.static_members import own_member, resolved_type, static_member
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.objects import constructed
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, subscript_place
-from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, negated, truth
-from gpuemu_lsp.engine.plan.host.static_members import own_member, resolved_type, static_member
+from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, truth
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
     ZERO,
@@ -27,6 +28,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
 )
 from gpuemu_lsp.engine.plan.host.syntax import expression_of, text
 from gpuemu_lsp.engine.plan.host.values import (
+    Choice,
     Closure,
     FloatValue,
     HostFunctionName,
@@ -39,6 +41,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Truth,
     Unknown,
     Value,
+    negated,
 )
 from gpuemu_lsp.engine.plan.types import element_type
 
@@ -177,9 +180,9 @@ def _subscript(machine: Machine, node: Node) -> Value:
             return machine.get(Lvalue(cell, (f"[{index}]",)))
         contents = machine.heap[place.allocation].contents
         if contents.low is not None and contents.high is not None:
-            width = add(contents.high, contents.low, -1).constant
-            return contents.low if width == 1 else Ranged(contents.low, contents.high)
-    return Unknown()
+            single = add(contents.high, contents.low, -1) == ONE
+            return contents.low if single else Ranged(contents.low, contents.high)
+    return element(machine, node) if place is None else Unknown()
 
 
 def _pointer(machine: Machine, node: Node) -> Value:
@@ -189,13 +192,13 @@ def _pointer(machine: Machine, node: Node) -> Value:
         if place is not None:
             return place
         value = machine.evaluate(machine, argument)
-        return value if isinstance(value, HostFunctionName) else Unknown("pointer")
+        return value if isinstance(value, HostFunctionName | Choice) else Unknown("pointer")
     value = machine.evaluate(machine, argument)
     if isinstance(value, Lvalue):
         return machine.get(value)
     if isinstance(value, RecordValue) and value.type == OPTIONAL:
         return value.fields["value"]
-    return value if isinstance(value, HostFunctionName) else Unknown()
+    return value if isinstance(value, HostFunctionName | Choice) else Unknown()
 
 
 def _assignment(machine: Machine, node: Node) -> Value:
@@ -321,9 +324,7 @@ def _new(machine: Machine, node: Node) -> Value:
     type_text = text(node.child_by_field_name("type"))
     declarator = node.child_by_field_name("declarator")
     size = machine.size_of(type_text)
-    length: Value = ONE
-    if declarator is not None:
-        length = machine.evaluate(machine, declarator.child_by_field_name("length"))
+    length = machine.evaluate(machine, declarator.child_by_field_name("length")) if declarator is not None else ONE
     total = multiply(size, length) if size is not None and isinstance(length, Polynomial) else None
     made = machine.allocate(machine.hint or "new", total, "host")
     return machine.typed(made, type_text)

@@ -6,10 +6,12 @@ import itertools
 import re
 from collections.abc import Container, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.expressions import template_arguments
+from gpuemu_lsp.engine.plan.host.lookup.function_tables import functions_of
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, number
 from gpuemu_lsp.engine.plan.host.syntax import text
@@ -21,6 +23,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     RecordValue,
     Tensor,
+    Truth,
     Unknown,
     Value,
 )
@@ -33,6 +36,7 @@ LAUNCH_FUNCTIONS = {
     "cuLaunchKernel": 10, "cuLaunchCooperativeKernel": 10,
 }  # fmt: skip
 """Functions of the runtime and of the driver that launch a kernel, with the number of arguments that they need."""
+Kernels: TypeAlias = "list[tuple[HostFunctionName, tuple[Truth, ...]]]"
 _CONFIGURATION = ("gridDim", "blockDim", "dynamicSmemBytes")
 """The first members of ``cudaLaunchConfig_t``."""
 
@@ -71,29 +75,34 @@ def launch(machine: Machine, node: Node, callee: Node | None, configuration: lis
     """Record the launch ``kernel<...><<<configuration>>>(arguments)``."""
     if callee is None or len(configuration) < 2:
         return
-    name, template_node = callee_name(callee)
-    template = template_arguments(machine, template_node)
-    cell = machine.lookup(name)
-    if isinstance(cell, int):
-        value = machine.held(cell)
-        if not isinstance(value, HostFunctionName):
-            for one in arguments:
-                escape(machine, machine.evaluate(machine, one))
-            return
-        name, template = value.name, value.arguments or template
-    name = name.split("::")[-1]
+    kernels = _kernels(machine, callee)
+    if not kernels:
+        for one in arguments:
+            escape(machine, machine.evaluate(machine, one))
+        return
     shared = machine.evaluate(machine, configuration[2]) if len(configuration) > 2 else ZERO
     _record(
         machine,
         node,
-        name,
-        template,
+        kernels,
         machine.evaluate(machine, configuration[0]),
         machine.evaluate(machine, configuration[1]),
         machine.integer(shared),
         [machine.evaluate(machine, one) for one in arguments],
         _parts(node, arguments),
     )
+
+
+def _kernels(machine: Machine, callee: Node) -> Kernels:
+    """Return the kernels that an expression in front of ``<<<`` stands for, with the conditions for each."""
+    if callee.type not in ("identifier", "template_function", "qualified_identifier"):
+        return functions_of(machine.evaluate(machine, callee))
+    name, template_node = callee_name(callee)
+    template = template_arguments(machine, template_node)
+    cell = machine.lookup(name)
+    if not isinstance(cell, int):
+        return [(HostFunctionName(name.split("::")[-1], template), ())]
+    return [(replace(one, arguments=one.arguments or template), held) for one, held in functions_of(machine.held(cell))]
 
 
 def _parts(launch: Node, arguments: list[Node]) -> frozenset[int]:
@@ -162,9 +171,9 @@ def runtime_launch(machine: Machine, node: Node, name: str, arguments: list[Node
     function = machine.evaluate(machine, arguments[0])
     grid, block, listed = (machine.evaluate(machine, one) for one in arguments[1:4])
     shared = machine.evaluate(machine, arguments[4]) if len(arguments) > 4 else ZERO
-    if isinstance(function, HostFunctionName):
+    if kernels := functions_of(function):
         values = _pointed_to(machine, listed)
-        _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values)
+        _record(machine, node, kernels, grid, block, machine.integer(shared), values)
     return ZERO
 
 
@@ -176,7 +185,7 @@ def _module_launch(machine: Machine, node: Node, arguments: list[Node]) -> Value
             RecordValue("dim3", dict(zip("xyz", extents, strict=True))) for extents in (sizes[:3], sizes[3:])
         )
         values = _pointed_to(machine, listed)
-        _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values)
+        _record(machine, node, [(function, ())], grid, block, machine.integer(shared), values)
     return ZERO
 
 
@@ -188,7 +197,8 @@ def _configured_launch(machine: Machine, node: Node, arguments: list[Node], list
     given, function = (machine.evaluate(machine, one) for one in arguments[:2])
     config = machine.get(given) if isinstance(given, Lvalue) else given
     values = [machine.evaluate(machine, one) for one in arguments[2:]]
-    if not isinstance(function, HostFunctionName) or not isinstance(config, RecordValue):
+    kernels = functions_of(function)
+    if not kernels or not isinstance(config, RecordValue):
         for value in values:
             escape(machine, value)
         return ZERO
@@ -199,7 +209,7 @@ def _configured_launch(machine: Machine, node: Node, arguments: list[Node], list
     if listed:
         values = _pointed_to(machine, values[0]) if values else []
     parts = frozenset[int]() if listed else _parts(node, arguments[2:])
-    _record(machine, node, function.name, function.arguments, grid, block, machine.integer(shared), values, parts)
+    _record(machine, node, kernels, grid, block, machine.integer(shared), values, parts)
     return ZERO
 
 
@@ -215,35 +225,37 @@ def _pointed_to(machine: Machine, listed: Value) -> list[Value]:
 def _record(
     machine: Machine,
     node: Node,
-    name: str,
-    template: tuple[str, ...],
+    kernels: Kernels,
     grid: Value,
     block: Value,
     shared: Polynomial | None,
     values: list[Value],
     parts: frozenset[int] = frozenset(),
 ) -> None:
+    """Record a launch, once for each kernel that the program may have selected; they have one number."""
     if len(machine.launches) >= _MAX_LAUNCHES:
         return
     values = [Pointer(one.allocation, ZERO) if isinstance(one, Tensor) else one for one in values]
-    machine.launches.append(
+    machine.launches += [
         HostLaunch(
-            name,
-            template,
+            kernel.name,
+            kernel.arguments,
             _extents(machine, grid),
             _extents(machine, block),
             shared,
             tuple(values),
             dict(machine.heap),
-            tuple(machine.conditions),
+            (*machine.conditions, *conditions),
             machine.path,
             node.start_point[0],
-            len(machine.launches),
+            len(machine.launches) + len(kernels) - 1,
             machine.function,
             machine.recursive,
+            conditions,
             parts,
         )
-    )
+        for kernel, conditions in kernels
+    ]
     for value in itertools.chain.from_iterable(map(_pointers, values)):
         if value.allocation is not None:
             known = machine.heap[value.allocation]

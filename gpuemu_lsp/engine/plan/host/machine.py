@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     substitute,
     symbol,
 )
-from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, expression_of
+from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, expression_of, is_constant, is_table
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     Contents,
@@ -34,6 +34,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Truth,
     Unknown,
     Value,
+    with_field,
 )
 from gpuemu_lsp.engine.plan.types import INTEGERS, dtype_size, element_type
 
@@ -100,6 +101,10 @@ class Machine:
     steps: int = 0
     globals: dict[str, int | str] | None = None
     """Variables at namespace scope that were used; None where they may have been changed before."""
+    tables: dict[str, int | str] = field(default_factory=dict)
+    """Those that stand for the same values whatever was executed before."""
+    assumed: int = 0
+    """Conditions that held before the current function."""
     numels: dict[str, str] = field(default_factory=dict)
     """Tensors by the symbol of their number of elements."""
     tensors: dict[int, str] = field(default_factory=dict)
@@ -138,20 +143,24 @@ class Machine:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        if self.globals is None or name in self.program.constants:
-            return None
         found = self.program.variable(name)
-        if found is None:
+        table = found is not None and is_table(found[1])
+        if found is None or (not table and (self.globals is None or name in self.program.constants)):
             return None
-        if name not in self.globals:
-            outer, self.scopes, program = self.scopes, [self.globals], self.program
-            self.globals[name] = ""
+        known = self.tables if self.globals is None else self.globals
+        if name not in known:
+            outer, self.scopes, program = self.scopes, [known], self.program
+            known[name] = ""
             self.program = found[0]
             try:
                 self.execute(self, found[1])
             finally:
                 self.scopes, self.program = outer, program
-        return self.globals[name] or None
+            cell = known[name]
+            changes = self.globals is None and not is_constant(found[1])
+            if changes and isinstance(cell, int) and not isinstance(self.held(cell), RecordValue):
+                known[name] = ""
+        return known[name] or None
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -349,7 +358,7 @@ class Machine:
 
     def assign(self, place: Lvalue, value: Value) -> None:
         """Assign to an lvalue."""
-        self.cells[place.cell] = _with(self.cells.get(place.cell, Unknown()), place.path, value)
+        self.cells[place.cell] = with_field(self.cells.get(place.cell, Unknown()), place.path, value)
 
     # ---- branches
 
@@ -369,14 +378,6 @@ def bounds(value: Value) -> tuple[Polynomial | None, Polynomial | None]:
     if isinstance(value, Ranged):
         return value.low, value.high
     return None, None
-
-
-def _with(value: Value, path: tuple[str, ...], inner: Value) -> Value:
-    if not path:
-        return inner
-    record = value if isinstance(value, RecordValue) else RecordValue("")
-    fields: Mapping[str, Value] = record.fields
-    return replace(record, fields={**fields, path[0]: _with(fields.get(path[0], Unknown()), path[1:], inner)})
 
 
 def pointee(value: Value) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.host.constraints import Constraints, guarded_sizes, tile_sizes, unused_parameters
+from gpuemu_lsp.engine.plan.host.constraints import Constraints
 from gpuemu_lsp.engine.plan.host.parameters.arguments import arguments
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
+from gpuemu_lsp.engine.plan.host.parameters.kernel_text import guarded_sizes, tile_sizes, unused_parameters
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
 from gpuemu_lsp.engine.plan.host.reading import (
@@ -120,6 +121,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         hidden=frozenset(hidden),
         ranks=building.ranks,
         host=True,
+        selected=constraints.is_selected(),
         open_lengths=building.open,
         refuted=is_refuted(one),
         branches=tuple(_branch_values(building)),

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.plan.host.expressions import evaluate
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
 from gpuemu_lsp.engine.plan.host.statements import execute
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial
-from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram
+from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, is_table
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor, Truth
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
@@ -19,6 +19,8 @@ _LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch", b"ModuleGetFunction", b"Library
 """Parts of launches, and of functions that return the kernel of a name."""
 _MAX_ROOTS = 12
 _MAX_TOPS = 8
+_MAX_SELECTIONS = 3
+"""Functions between a table of kernels and the function that launches one of them."""
 _REGISTRATION = ("PYBIND11_MODULE", "TORCH_LIBRARY", "NB_MODULE")
 """Functions that name others without calling them."""
 
@@ -103,6 +105,7 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     words = {id(one): set(_WORD.findall(one.node.text or b"")) for one in functions}
     own = {id(one) for listed in program.functions.values() for one in listed}
     wanted = {name.encode() for name in kernels}
+    wanted |= selectors(program, wanted)
     macros = {
         name.encode()
         for unit in units
@@ -133,6 +136,26 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     # Functions nearer to the launch follow: a caller may not reach it in a way that is understood.
     between = [one for one in reversed(reached.values()) if one not in tops]
     return [*tops[:_MAX_TOPS], *between][:_MAX_ROOTS]
+
+
+def selectors(program: HostProgram, kernels: Iterable[bytes]) -> frozenset[bytes]:
+    """Return the tables of a unit that have one of some kernels, and the functions that return one."""
+    wanted = set(kernels)
+    tables = {name.encode(): one for name, one in program.variables.items() if is_table(one)}
+    listed = [(name, one.text or b"") for name, one in tables.items()]
+    listed += [
+        (name.encode(), one.node.text or b"")
+        for name, known in program.functions.items()
+        for one in known
+        if not _launches(one) and b"return" in (one.node.text or b"")
+    ]
+    words = [(name, set(_WORD.findall(written))) for name, written in listed]
+    for _ in range(_MAX_SELECTIONS):
+        found = {name for name, used in words if not used.isdisjoint(wanted)} - wanted
+        if not found:
+            break
+        wanted |= found
+    return frozenset(wanted.difference(kernels))
 
 
 def _launches(function: HostFunction) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots
+from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots, selectors
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
@@ -107,8 +107,9 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
     if found:
         return found
     tried = 0
+    wanted = selectors(unit_of(views), (kernel.encode(),)) | {kernel.encode()}
     for candidate in sources_near(source.path):
-        if candidate == source.path or not _may_launch(candidate, source.path, kernel.encode(), include_dirs):
+        if candidate == source.path or not _may_launch(candidate, source.path, wanted, include_dirs):
             continue
         content = load(candidate)
         if content is None or tried == _MAX_FILES:
@@ -121,17 +122,17 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
     return ()
 
 
-def _may_launch(candidate: str, path: str, kernel: bytes, include_dirs: Sequence[str]) -> bool:
-    """Return whether a file launches a kernel that another one defines.
+def _may_launch(candidate: str, path: str, names: frozenset[bytes], include_dirs: Sequence[str]) -> bool:
+    """Return whether a file launches a kernel that another one defines, of this name or from a table of these names.
 
     A kernel of the same name in a file that does not include that one is another kernel. A program that finds it in a
     module by its name is next to the file, or names it or what was compiled from it: ``"scale.cu"``, ``"scale.ptx"``.
     """
-    if kernel in launched_names(candidate) and path in include_closure(candidate, include_dirs):
+    if not names.isdisjoint(launched_names(candidate)) and path in include_closure(candidate, include_dirs):
         return True
     strings = named_strings(candidate)
     here = Path(path)
-    return kernel in strings and (Path(candidate).parent == here.parent or here.stem.encode() in strings)
+    return not names.isdisjoint(strings) and (Path(candidate).parent == here.parent or here.stem.encode() in strings)
 
 
 def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _HostReading:

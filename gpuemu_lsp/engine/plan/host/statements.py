@@ -13,12 +13,15 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.branches import join
 from gpuemu_lsp.engine.plan.host.declarations import declaration
+from gpuemu_lsp.engine.plan.host.lookup.function_tables import under
+from gpuemu_lsp.engine.plan.host.lookup.static_members import resolved_type
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
-from gpuemu_lsp.engine.plan.host.static_members import resolved_type
 from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, add, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
 from gpuemu_lsp.engine.plan.host.values import (
+    Choice,
     FloatValue,
+    HostFunctionName,
     Lvalue,
     Pointer,
     Ranged,
@@ -26,6 +29,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Truth,
     Unknown,
     Value,
+    negated,
 )
 
 _MAX_ITERATIONS = 4
@@ -67,7 +71,8 @@ def _expression(machine: Machine, node: Node) -> str | None:
 
 
 def _return(machine: Machine, node: Node) -> str | None:
-    machine.results.append(machine.evaluate(machine, node.named_children[0]) if node.named_children else Unknown())
+    value = machine.evaluate(machine, node.named_children[0]) if node.named_children else Unknown()
+    machine.results.append(under(value, machine.conditions[machine.assumed :]))
     return "return"
 
 
@@ -94,19 +99,7 @@ def truth(value: Value) -> Truth:
         return Truth(known != 0) if known is not None else Truth(None, "!=", value, ZERO)
     if isinstance(value, Pointer):
         return Truth(value.allocation is not None)
-    return Truth()
-
-
-def negated(condition: Truth) -> Truth:
-    """Return the negation of a condition."""
-    opposite = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-    if condition.value is not None:
-        return Truth(not condition.value)
-    if condition.operator in opposite:
-        return Truth(None, opposite[condition.operator], condition.left, condition.right)
-    if condition.operator in ("&&", "||"):
-        return Truth(None, "&&" if condition.operator == "||" else "||", parts=tuple(map(negated, condition.parts)))
-    return Truth()
+    return Truth(True if isinstance(value, HostFunctionName | Choice) else None)
 
 
 def _if(machine: Machine, node: Node) -> str | None:
@@ -170,6 +163,8 @@ def _switch(machine: Machine, node: Node) -> str | None:
         if wanted is None:
             # What one case demands says nothing about the others.
             del machine.conditions[assumed:]
+            if isinstance(value, Polynomial) and isinstance(given, Polynomial):
+                machine.conditions.append(Truth(None, "==", value, given))
         ended = None
         with machine.scope():
             for later in cases[index:]:
@@ -181,6 +176,8 @@ def _switch(machine: Machine, node: Node) -> str | None:
             if joined is not None:
                 join(machine, Truth(), joined)
             joined = machine.snapshot()
+    if wanted is None:
+        del machine.conditions[assumed:]
     machine.restore(joined or before)
     return None
 

@@ -13,6 +13,8 @@ from tree_sitter import Language, Node, Parser
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 
 _DEVICE = re.compile(r"__(?:device|constant|shared|managed)__")
+_FUNCTIONS = re.compile(r"[{,]\s*(?:\([^()]*\)\s*)?&?\s*[A-Za-z_][\w:]*\s*(?:<[^{}]*>\s*)?(?:\(\s*\)\s*)?[,}]")
+"""A name, an instance of a template, or a call without arguments in a list."""
 _FUNCTION_TYPES = frozenset({"function_definition"})
 _INNER = frozenset({
     "translation_unit", "namespace_definition", "declaration_list", "linkage_specification", "template_declaration",
@@ -148,7 +150,7 @@ def _declare(
     elif node.type in ("declaration", "field_declaration"):
         for one in node.children_by_field_name("declarator"):
             name = declared_name(one)
-            if _declares_function(one):
+            if _declares_function(one) and owner is None:
                 program.prototypes.add(name)
             kinds = ("init_declarator", "array_declarator", "pointer_declarator", "identifier")
             if name and owner is None and one.type in kinds and not _DEVICE.search(text(node)):
@@ -221,6 +223,21 @@ def _function_declarator(node: Node) -> Node | None:
             (child for child in declarator.named_children if "declarator" in child.type), None
         )
     return declarator
+
+
+def is_table(node: Node) -> bool:
+    """Return whether a declaration has a list of constants or of functions, which a program does not change."""
+    written = text(node)
+    listed = [one.child_by_field_name("value") for one in node.children_by_field_name("declarator")]
+    kinds = ("initializer_list", "compound_literal_expression")
+    if not any(one is not None and one.type in kinds for one in listed):
+        return False
+    return is_constant(node) or bool(_FUNCTIONS.search(written))
+
+
+def is_constant(node: Node) -> bool:
+    """Return whether a declaration is one of constants."""
+    return re.match(r"(?:\w+\s+)*(?:const|constexpr)\b", text(node)) is not None
 
 
 def declared_name(node: Node | None) -> str:

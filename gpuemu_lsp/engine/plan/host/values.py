@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tree_sitter import Node
@@ -93,6 +93,13 @@ class StringValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several functions, or tables of them, each with the conditions under which it is this one."""
+
+    options: tuple[tuple[Value, tuple[Truth, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Closure:
     """A lambda expression; ``scopes`` are those in which it was written."""
 
@@ -114,7 +121,7 @@ class Tensor:
 
 
 Value: TypeAlias = (
-    "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName"
+    "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName | Choice"
     " | StringValue | Closure | Tensor"
 )
 
@@ -182,8 +189,31 @@ class HostLaunch:
     function: str
     recursive: bool = False
     """Whether a function that called itself reached it."""
+    selected: tuple[Truth, ...] = ()
+    """Conditions under which the program selects this kernel, by an index into a table of them for example."""
     parts: frozenset[int] = frozenset()
     """Positions of arguments of which another iteration of a loop passes another part."""
+
+
+def negated(condition: Truth) -> Truth:
+    """Return the negation of a condition."""
+    opposite = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+    if condition.value is not None:
+        return Truth(not condition.value)
+    if condition.operator in opposite:
+        return Truth(None, opposite[condition.operator], condition.left, condition.right)
+    if condition.operator in ("&&", "||"):
+        return Truth(None, "&&" if condition.operator == "||" else "||", parts=tuple(map(negated, condition.parts)))
+    return Truth()
+
+
+def with_field(value: Value, path: tuple[str, ...], inner: Value) -> Value:
+    """Return an object of which the field at a path has another value."""
+    if not path:
+        return inner
+    record = value if isinstance(value, RecordValue) else RecordValue("")
+    before = record.fields.get(path[0], Unknown())
+    return replace(record, fields={**record.fields, path[0]: with_field(before, path[1:], inner)})
 
 
 def conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:

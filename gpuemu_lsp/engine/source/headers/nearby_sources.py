@@ -19,12 +19,16 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.source.headers.search_folders import TOP
 
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp"})
+_REPOSITORY = frozenset({".git", ".hg"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
 _LAUNCHES = re.compile(b"<<<|cudaLaunch")
 _LOOKUPS = re.compile(b"ModuleGetFunction|LibraryGetKernel|nvrtc(?:AddNameExpression|GetLoweredName)")
 _NAMED = re.compile(rb"\"(?:[\w.-]+/)*([A-Za-z_]\w*)")
-_LAUNCHED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<,]")
-"""The lookbehind anchors matches at the start of a word; without it a long word takes quadratic time."""
+_LAUNCHED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<,\[]")
+"""The lookbehind anchors matches at the start of a word; without it a long word takes quadratic time.
+
+The name of a table of kernels stands in front of a bracket.
+"""
 _CALLED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<(]")
 _MAX_LEVELS = 4
 _MAX_FILES = 400
@@ -121,6 +125,9 @@ def _outwards(folder: str) -> Iterator[str]:
             left -= 1
             if left < 0:
                 return
+            if here != folder and not _REPOSITORY.isdisjoint((*folders, *files)):
+                folders.clear()  # another project
+                continue
             # In place, as os.walk requires; the directory that the previous level has visited is left out.
             folders[:] = sorted(
                 inner

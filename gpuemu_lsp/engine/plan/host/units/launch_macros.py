@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.source.preprocessor.macros import Macro, MacroTable, defi
 
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w*Kernel\b")
 _INVOCATION = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_INSTANCE = re.compile(r"&?\s*[A-Za-z_][\w:]*\s*<[^;{}()]*>")
 _MAX_DEPTH = 6
 _MAX_LENGTH = 400_000
 
@@ -38,7 +39,9 @@ def with_launch_macros(text: SourceText, macros: MacroTable) -> str:
 
 
 def _is_wanted(name: str, macros: MacroTable) -> bool:
-    return any(map(_LAUNCH.search, macros.bodies(name))) or any(_is_list(macro) for macro in macros.definitions[name])
+    return any(map(_LAUNCH.search, macros.bodies(name))) or any(
+        _is_list(macro) or _is_instance(macro) for macro in macros.definitions[name]
+    )
 
 
 def _around_launches(code: str, macros: MacroTable) -> frozenset[str]:
@@ -56,6 +59,11 @@ def _around_launches(code: str, macros: MacroTable) -> frozenset[str]:
         if "<<<" in code[match.end() : closing(code, match.end() - 1)]:
             found.add(match[1])
     return frozenset(found)
+
+
+def _is_instance(macro: Macro) -> bool:
+    """Return whether a macro stands for one instance of a template, as those of a table of kernels do."""
+    return macro.parameters is not None and _INSTANCE.fullmatch(macro.body) is not None
 
 
 def _is_list(macro: Macro) -> bool:

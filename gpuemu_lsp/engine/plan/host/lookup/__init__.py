@@ -1,0 +1,1 @@
+"""What names stand for: members of classes, and functions that a program selects among several."""

@@ -1,0 +1,56 @@
+"""What the text of a kernel says about the sizes with which it is launched."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, symbols
+from gpuemu_lsp.engine.plan.host.values import HostLaunch
+
+_LEAST_TILE, _LARGEST_TILE = 32, 1024
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LOCAL = re.compile(r"\b(?:int|long|size_t|unsigned|auto|uint)\s+(\w+)\s*=\s*([^;,]+)[;,]")
+_WORD = re.compile(r"(?<![\w.])(?:\d+|[A-Za-z_]\w*)(?![\w.])")
+
+
+def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:
+    """Return the numbers that a kernel has as literals, constants and arguments, the largest first.
+
+    A scalar argument may divide a size: the number of heads, of the channels.
+    """
+    found = {value.constant or 0 for value in launch.arguments if isinstance(value, Polynomial)}
+    written = " ".join((_COMMENT.sub(" ", context.text), *context.bindings.values()))
+    for word in set(_WORD.findall(written)):
+        text = context.definitions.get(word, word).strip("() uUlL")
+        if text.isdigit() and int(text) >= _LEAST_TILE:
+            found.add(int(text))
+    return sorted((one for one in found if 1 < one <= _LARGEST_TILE), reverse=True)
+
+
+def guarded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
+    """Return the symbols in integers that a kernel compares with: in `if (i < n)` the size `n` is a bound."""
+    code = _COMMENT.sub(" ", context.text)
+    found: set[str] = set()
+    locals_ = dict(_LOCAL.findall(code))
+    for param, value in zip(context.declaration.params, launch.arguments, strict=False):
+        used = re.compile(rf"\b{re.escape(param.name)}\b")
+        bounds = [param.name, *(name for name, written in locals_.items() if used.search(written))]
+        demanded = re.search(rf"\bassert\s*\([^;]*\b{re.escape(param.name)}\s*%", code)
+        if (
+            isinstance(value, Polynomial)
+            and demanded is None
+            and any(re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>](?![<>])", code) for name in bounds)
+        ):
+            found |= symbols(value)
+    return frozenset(found)
+
+
+def unused_parameters(context: KernelContext) -> frozenset[str]:
+    """Return the parameters that a kernel does not use: it has such a size as a number, if it depends on it."""
+    code = _COMMENT.sub(" ", context.text)
+    if not re.search(rf"\b{context.declaration.name}\b", code):
+        return frozenset()
+    words = Counter(re.findall(r"\w+", code))
+    return frozenset(param.name for param in context.declaration.params if words[param.name] == 1)
