@@ -112,7 +112,7 @@ class CaseRunner:
         """Return the arguments of the compiled kernel, from those of the plan if they are given."""
         packed = pack_arguments(self.plan, case) if packed is None else packed
         code = self.code(case)
-        return packed if code is None else code.arguments(packed, case.grid)
+        return packed if code is None else code.arguments(packed, code.grid or case.grid)
 
     def complete(self, case: Case) -> Request:
         """Return the whole launch of a case."""
@@ -123,7 +123,8 @@ class CaseRunner:
         code = self.code(case)
         return replace(
             launch,
-            grid=case.grid,
+            grid=case.grid if code is None or code.grid is None else code.grid,
+            cluster=launch.cluster if code is None else code.cluster,
             block=case.block if code is None or code.block is None else code.block,
             shared_bytes=case.shared_bytes if code is None or code.shared_bytes is None else code.shared_bytes,
             arguments=self.arguments(case, packed),

@@ -35,7 +35,7 @@ from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.ahead import PlansAhead, TranslatePlan
 from gpuemu_lsp.engine.subjects.cuda import CudaKernel
-from gpuemu_lsp.engine.subjects.languages import is_triton_text
+from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of_text
 from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.subjects.op_preparation import prepare_op
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
@@ -62,7 +62,7 @@ class PendingFindings:
     def finish(self, prepared: PreparedKernel) -> tuple[PreparedKernel, tuple[Finding, ...]]:
         """Return the kernel with the resource usage of its artifacts, and the findings."""
         artifacts, found = self.lint.finish()
-        usage = {one.arch: next(iter(one.resources.values())) for one in artifacts if one.resources}
+        usage = _resources(artifacts)
         completed = replace(prepared, artifact=artifacts[0], artifacts=artifacts, resources=usage, pending=None)
         return completed, self.complete(found)
 
@@ -132,8 +132,11 @@ def prepare(
         return PreparedKernel(
             op.findings, op.place, None, op.plans, op.artifact, artifacts=op.artifacts, subject=op.subject
         )
-    if is_triton_text(spec, text):
+    language = language_of_text(spec, text)
+    if language == TRITON:
         return _prepared_triton(request, text, place, ahead)
+    if language == PYPTX:
+        return _prepared_pyptx(request, text, place)
     source, views = session.source(request, text), session.views(request, text)
     result = session.resolved(request, text)
     headers = {**request.overlay, **views.headers}
@@ -221,6 +224,33 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place, ahead: Tran
     return replace(kernel, findings=(*kernel.findings, *found))
 
 
+def _prepared_pyptx(request: CheckRequest, text: str, place: Place) -> PreparedKernel:
+    """Prepare a pyptx kernel, which is traced for each case; ``artifact`` is that of the first one."""
+    from gpuemu_lsp.engine.subjects.pyptx_preparation import PyptxRequest, prepare_pyptx
+
+    spec, options = request.spec, request.options
+    started = time.perf_counter()
+    prepared = prepare_pyptx(
+        PyptxRequest(spec, text, options.arch or spec.arch[0], options.seed, options.translate_seconds, options.execute)
+    )
+    ignores = IgnoreComments(lambda path: text if path == spec.source else _header(path))
+    # Types and sizes are those of the kernel and of a call in its file: its errors are the program's.
+    claimed = prepared.findings if request.registered else map(softened, prepared.findings)
+    return PreparedKernel(
+        findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, claimed)),
+        place=place,
+        source=prepared.source,
+        plans=prepared.plans,
+        artifact=prepared.artifact,
+        resources=_resources(prepared.artifacts),
+        compile_ms=(time.perf_counter() - started) * 1e3,
+        artifacts=prepared.artifacts,
+        ignores=ignores,
+        overlay=request.overlay,
+        subject=prepared.subject,
+    )
+
+
 @dataclass(slots=True)
 class _CompiledArchitectures:
     """Compilations of a kernel for all its architectures; ``result`` is its resolution with the PTX known."""
@@ -284,6 +314,11 @@ def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> Com
     entries = tuple(artifact.entries)
     compilation = ProgramCompilation(spec, source, views, prepared.headers, entries, CompileSession(), request.program)
     return compilation.run(artifact.arch, optimize=False)
+
+
+def _resources(artifacts: Iterable[Artifact]) -> dict[str, ResourceUsage]:
+    """Return the resource usage of a kernel by architecture, as far as it is known."""
+    return {one.arch: next(iter(one.resources.values())) for one in artifacts if one.resources}
 
 
 def _is_relevant(compiled: bool, finding: Finding) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.compile.machine_code import machine_code
+from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.ptx.instruction_lines import ptx_lines, sass_lines
@@ -47,7 +48,7 @@ def disassemble(payload: Json) -> Iterator[Json]:
         spans = ptx_lines(text, path)
     elif form == "sass":
         try:
-            text = _sass(_triton_code(texts["ptx"], artifact.arch) if "ptx" in texts else machine_code(artifact))
+            text = _sass(_assembled(texts, artifact))
         except _DisassemblyError as trouble:
             yield {"trouble": str(trouble)}
             return
@@ -62,10 +63,13 @@ def disassemble(payload: Json) -> Iterator[Json]:
     yield {"artifact": {"text": text, "arch": artifact.arch, "map": _json(spans)}}
 
 
-def _triton_code(ptx: str, arch: str) -> bytes:
+def _assembled(texts: Mapping[str, str], artifact: Artifact) -> bytes:
+    """Return the machine code of an artifact; of Triton's PTX that of its own ptxas."""
+    if "ttgir" not in texts:  # of CUDA or pyptx
+        return machine_code(artifact)
     from gpuemu_lsp.engine.subjects.triton.resources import machine_code as assembled  # imports Triton
 
-    return assembled(ptx, arch)
+    return assembled(texts["ptx"], artifact.arch)
 
 
 class _DisassemblyError(Exception):

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.check.plan_setup import settle_shapes
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.model_reference import model_plan, script
+from gpuemu_lsp.engine.jobs.pyptx_registration import pyptx_registration
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request, variable_of
 from gpuemu_lsp.engine.jobs.triton_registration import triton_registration
 from gpuemu_lsp.engine.plan.context import KernelContext
@@ -40,6 +41,9 @@ def registration(payload: Json) -> Iterator[Json]:
     assert isinstance(source, str) and isinstance(reference, str)
     if original.spec.language == "triton":
         yield dict(triton_registration(original.spec, _text(original), source, reference, skeleton))
+        return
+    if original.spec.language == "pyptx":
+        yield dict(pyptx_registration(original, source, reference, skeleton))
         return
     request, _ = compiled_request(original)
     plan, why = _plan(request)

@@ -215,12 +215,12 @@ class _Planning:
         if len(configurations) < 1:
             return None
         numbers = tuple(range(1, len(configurations) + 1))
-        self.dims.append(_choice_dim(CONFIGURATION, numbers))
+        self.dims.append(choice_dim(CONFIGURATION, numbers))
         for name in self.tuning.tuned:
             values = [one.get(name) for one in configurations]
             integers = [value for value in values if isinstance(value, Expression)]
             if len(integers) == len(values):
-                self.values[name] = _selection(CONFIGURATION, integers)
+                self.values[name] = selection(CONFIGURATION, integers)
         return CONFIGURATION
 
     def _constexpr(self, param: TritonParam, given: tuple[ConstexprValue, ...]) -> Iterator[PlanArg]:
@@ -228,12 +228,12 @@ class _Planning:
         numbers = [_number(value) for value in given]
         if len(given) > 1 and all(number is not None and number > 0 for number in numbers):
             # The values themselves are a dim's: findings then show them.
-            self.dims.append(_choice_dim(param.name, tuple(number for number in numbers if number is not None)))
+            self.dims.append(choice_dim(param.name, tuple(number for number in numbers if number is not None)))
             yield ScalarArg(param.name, param.name, "int64", parse(param.name), constexpr=True)
             return
         name = param.name
         if len(given) > 1:
-            self.dims.append(_choice_dim(name, tuple(range(1, len(given) + 1))))
+            self.dims.append(choice_dim(name, tuple(range(1, len(given) + 1))))
         whole = [parse(int(value)) if isinstance(value, bool) else value for value in given]
         expressions = [value for value in whole if isinstance(value, Expression)]
         if len(expressions) < len(given):
@@ -243,7 +243,7 @@ class _Planning:
                 self.choices.append(PythonChoice(name, given, name if len(given) > 1 else None))
             return
         chosen = [_with_values(value, self.values) for value in expressions]
-        value = chosen[0] if len(given) == 1 else _selection(name, chosen)
+        value = chosen[0] if len(given) == 1 else selection(name, chosen)
         flags = all(isinstance(one, bool) for one in given)
         if len(given) == 1 or not flags:
             self.values[name] = value
@@ -298,7 +298,7 @@ class _Planning:
         assert launch is not None
         for name, given in (("num_warps", launch.num_warps), ("num_stages", launch.num_stages)):
             if len(given) > 1:
-                self.dims.append(_choice_dim(name, given))
+                self.dims.append(choice_dim(name, given))
                 options.append((name, parse(name)))
             elif given:
                 options.append((name, parse(given[0])))
@@ -331,7 +331,7 @@ class _Planning:
         self.findings.append(make("config/ambiguous-signature", message, self.place, kernel=self.spec.name))
 
 
-def _choice_dim(name: str, values: tuple[int, ...]) -> DimSpec:
+def choice_dim(name: str, values: tuple[int, ...]) -> DimSpec:
     """Return a dim that has exactly these values, each of which is tried."""
     return DimSpec(name, min(values), max(values), include=values, choices=values)
 
@@ -376,7 +376,7 @@ def _with_values(expression: Expression, values: Mapping[str, Expression]) -> Ex
     return Expression(_node_with(expression.root, values), expression.text)
 
 
-def _selection(index: str, choices: Sequence[Expression]) -> Expression:
+def selection(index: str, choices: Sequence[Expression]) -> Expression:
     """Return the expression whose value is that of the choice with the number ``index``, from 1."""
     text = f"one of {', '.join(map(str, choices))}"
     return Expression(Call("select", (Name(index), *(choice.root for choice in choices))), text)

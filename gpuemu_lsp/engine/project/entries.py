@@ -196,7 +196,7 @@ def _check_all_names(
 
 
 def _may_be_triton(raw: Mapping[str, Any]) -> bool:
-    return raw.get("language") == "triton" or str(raw.get("source", "")).endswith(".py")
+    return raw.get("language") in ("triton", "pyptx") or str(raw.get("source", "")).endswith(".py")
 
 
 def _places(path: Path, context: ConfigContext) -> dict[str, Place]:

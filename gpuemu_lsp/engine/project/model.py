@@ -165,7 +165,7 @@ class KernelSpec:
     like: str | None = None
     inherited: frozenset[str] = frozenset()
     language: str | None = None
-    """``cuda`` or ``triton``; None if the source decides."""
+    """``cuda``, ``triton`` or ``pyptx``; None if the source decides."""
     constexprs: Mapping[str, tuple[ConstexprValue, ...]] = field(default_factory=dict)
     """Values of ``tl.constexpr`` parameters by name; several are all tried."""
     string: int | None = None

@@ -43,6 +43,10 @@ class CaseCode:
     arguments: Arguments = unchanged
     checks: Checks = Checks()
     representations: Mapping[str, str] = field(default_factory=dict, repr=False)
+    grid: Dim3 | None = None
+    """The grid of the launch; that of the case if None."""
+    cluster: Dim3 | None = None
+    """Blocks of a cluster, where an attribute of the launch says it."""
     run: Callable[[Case], Outcome] | None = None
     """Runs the case, for a subject without PTX; None where an executor runs the artifact."""
 

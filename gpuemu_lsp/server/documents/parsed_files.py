@@ -54,6 +54,7 @@ class KernelEntry:
     source: SourceFile = field(repr=False, compare=False)
     triton: TritonFunction | None = field(default=None, repr=False, compare=False)
     variable: str | None = field(default=None, compare=False)
+    pyptx: bool = field(default=False, compare=False)
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
@@ -66,12 +67,14 @@ class KernelEntry:
                 found = inferred_kernel(spec, module.text, [one.name for one in module.triton])
                 spec = found.spec if isinstance(found, InferredKernel) else spec
             return resolve_triton(spec, module, self.triton.kernel, Tuning()).plans
+        if self.pyptx:  # only the imported kernel has its tensors
+            return ()
         return resolve(self.spec, self.source).plans
 
     @property
     def runs_python(self) -> bool:
         """Whether the user's module is executed already to compile it."""
-        return self.triton is not None or self.spec.op is not None
+        return self.triton is not None or self.pyptx or self.spec.op is not None
 
     @property
     def id(self) -> str:
@@ -112,8 +115,8 @@ class ParsedFile:
         return packages | frozenset(Path(one).parent for one in (*references, *own) if one is not None)
 
     @property
-    def triton(self) -> frozenset[Range]:
-        """Ranges of the Triton kernels and ops, which are functions of Python."""
+    def functions(self) -> frozenset[Range]:
+        """Ranges of the kernels of Triton and pyptx and of ops, which are functions of Python."""
         return frozenset(one.decl.range for one in self.entries if one.runs_python and one.decl is not None)
 
     def name_of(self, entry: KernelEntry) -> str:
@@ -214,7 +217,7 @@ def _parse_python(project: Project | None, path: str, text: str) -> ParsedFile:
         text,
         kernels,
         tuple(
-            KernelEntry(one.spec, one.registered, one.decl, one.source, one.triton, one.variable)
+            KernelEntry(one.spec, one.registered, one.decl, one.source, one.triton, one.variable, one.pyptx)
             for one in found.kernels
         ),
         tuple(_headers(path, found)),

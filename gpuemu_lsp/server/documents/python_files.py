@@ -1,4 +1,4 @@
-"""Kernels of a ``.py`` file as entries of the server: CUDA code in strings and Triton functions, at their places.
+"""Kernels of a ``.py`` file as entries of the server: CUDA code in strings, and functions of Triton and pyptx.
 
 Nothing of the file is imported. A file without a call that compiles a kernel is not parsed either.
 """
@@ -16,10 +16,11 @@ from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, unregistered_spe
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, Param, SourceFile
-from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, read_python
+from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, may_have_pyptx, read_python
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, TritonKernel
-from gpuemu_lsp.engine.subjects.languages import is_triton
+from gpuemu_lsp.engine.subjects.languages import is_pyptx, is_triton
 from gpuemu_lsp.engine.subjects.op_preparation import definition_of
+from gpuemu_lsp.engine.subjects.pyptx.planning import choose_pyptx_kernel, unregistered_pyptx
 
 _IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
 _Ranged = TypeVar("_Ranged", KernelDecl, LaunchSite)
@@ -40,6 +41,8 @@ class PythonKernel:
     source: SourceFile
     triton: TritonFunction | None = None
     variable: str | None = None
+    pyptx: bool = False
+    """Whether it is a kernel of pyptx, which has no CUDA code either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,15 @@ class PythonKernels:
 def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
     """Return the kernels of the text of a ``.py`` file."""
     registered = [spec for spec in project.kernels if spec.source == path]
-    if not registered and not (may_have_cuda(text) or _may_have_triton(text)):
+    if not registered and not (may_have_cuda(text) or may_have_pyptx(text) or _may_have_triton(text)):
         return PythonKernels()
     source = read_python(path, text)
     codes = _Codes(source)
     found = [
-        op_entry(spec, text) or _triton(spec, source, registered=True) or codes.kernel(spec, registered=True)
+        op_entry(spec, text)
+        or _triton(spec, source, registered=True)
+        or _pyptx(spec, source, registered=True)
+        or codes.kernel(spec, registered=True)
         for spec in registered
     ]
     if project.broken and mentions(project, path):
@@ -79,6 +85,9 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
         taken = {one.triton.kernel.name for one in found if one.triton is not None}
         unregistered = (_triton(spec, source, registered=False) for spec in unregistered_specs(source, taken))
         found += [one for one in unregistered if one is not None]
+    known = {spec.entry or spec.name for spec in registered}
+    others = (_pyptx(spec, source, registered=False) for spec in unregistered_pyptx(source, known))
+    found += [one for one in others if one is not None]
     return PythonKernels(tuple(found), codes.launches, tuple(findings))
 
 
@@ -109,6 +118,17 @@ def _triton(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonK
     params = tuple(Param(one.name, "", False, False, one.range) for one in kernel.params)
     declaration = KernelDecl(kernel.name, kernel.name, (), params, kernel.name_range, kernel.range)
     return PythonKernel(spec, registered, declaration, empty, TritonFunction(kernel, source))
+
+
+def _pyptx(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonKernel | None:
+    """Return a kernel of pyptx; None for another one."""
+    if not is_pyptx(spec, source):
+        return None
+    kernel, _ = choose_pyptx_kernel(spec, source)
+    declaration = None
+    if kernel is not None:
+        declaration = KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range)
+    return PythonKernel(spec, registered, declaration, read(spec.source, ""), pyptx=True)
 
 
 class _Codes:

@@ -50,7 +50,7 @@ def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> l
 
 def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.CodeLens]:
     # A lens is shown above its line; column 0 is the same in every position encoding.
-    line = (kernel.decl.range if kernel.is_triton else kernel.decl.name_range).start.line  # above decorators
+    line = (kernel.decl.range if kernel.is_function else kernel.decl.name_range).start.line  # above decorators
     start = types.Position(line, 0)
     name = kernel.name if kernel.results else None
     todo = [types.Command(title=_title(session, kernel), command=CHECK, arguments=[uri, *([name] if name else [])])]

@@ -81,7 +81,7 @@ async def _kernel_symbols(session: Session, document: Document) -> list[types.Do
             detail="__global__",
         )
         for decl in parsed.kernels
-        if decl.range not in parsed.triton  # a function of Python, which Python servers list
+        if decl.range not in parsed.functions  # a function of Python, which Python servers list
     ]
 
 
@@ -114,7 +114,7 @@ async def _workspace_symbols(session: Session, query: str) -> list[types.SymbolI
     for path in session.files() if session.settings.symbols else ():
         parsed = await session.parse(path)
         for decl in parsed.kernels if parsed is not None else ():
-            if query in decl.qualified_name.lower() and parsed is not None and decl.range not in parsed.triton:
+            if query in decl.qualified_name.lower() and parsed is not None and decl.range not in parsed.functions:
                 place = location(session, Place(path, decl.name_range))
                 kind = types.SymbolKind.Function
                 found.append(types.SymbolInformation(place, decl.qualified_name, kind, container_name=Path(path).name))

@@ -51,9 +51,9 @@ class KernelSummary:
     name: str | None = None
 
     @property
-    def is_triton(self) -> bool:
-        """Whether it is a Triton function."""
-        return any(entry.triton is not None for entry in self.entries)
+    def is_function(self) -> bool:
+        """Whether it is a function of Python, of Triton or pyptx."""
+        return any(entry.triton is not None or entry.pyptx for entry in self.entries)
 
     @property
     def launch(self) -> tuple[int, int] | None:

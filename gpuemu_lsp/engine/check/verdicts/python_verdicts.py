@@ -1,4 +1,4 @@
-"""Verdicts of Triton kernels: each case may have code of its own, so that the module's tokens identify the kernel.
+"""Verdicts of Triton and pyptx kernels: each case may have code of its own; the module's tokens identify the kernel.
 
 The identity is known without importing the module: tokens of its text (:mod:`.python_tokens`), registration, options,
 stored cases, and the versions of all installed packages, Triton among them; then the content of every file that the
@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.check.verdicts.record import is_repeatable
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.oracle.opened_files import file_digest, file_digests
 from gpuemu_lsp.engine.store import Store, StoreError
-from gpuemu_lsp.engine.subjects.languages import is_triton_text
+from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _tokens(request: CheckRequest) -> TokenizedText | None:
             text = Path(spec.source).read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             return None
-    return TokenizedText.of(text) if is_triton_text(spec, text) else None
+    return TokenizedText.of(text) if language_of_text(spec, text) in (TRITON, PYPTX) else None
 
 
 def _key(identity: list[Json], options: CheckOptions) -> str:

@@ -34,7 +34,7 @@ from gpuemu_lsp.engine.source.python import read_python, read_variable
 from gpuemu_lsp.engine.source.python.mapped_text import MappedText, joined
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
-from gpuemu_lsp.engine.subjects.languages import is_triton
+from gpuemu_lsp.engine.subjects.languages import CUDA, language_of
 
 SUFFIX = ".py"
 _LAUNCH_LINE = re.compile(r"(\blaunch of line )(\d+)")
@@ -202,7 +202,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
         if reason is not None:
             return _problem(spec, "config/missing-file", f"{_short(spec)} {reason}.")
     source = read_python(spec.source, text)
-    if is_triton(spec, source):
+    if language_of(spec, source) != CUDA:
         return None
     cuda = code_of(source, spec)
     if isinstance(cuda, Finding):

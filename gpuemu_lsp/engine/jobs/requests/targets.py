@@ -181,10 +181,10 @@ def _has_kernels(path: Path) -> bool:
 
     text, trouble = _text(path)
     # A class may have the name of a function that compiles strings.
-    if trouble is not None or not (may_have_cuda(text) or "triton" in text):
+    if trouble is not None or not (may_have_cuda(text) or "triton" in text or "pyptx" in text):
         return False
     source = read_python(path.as_posix(), text)
-    if source.cuda or source.unread or source.cuda_files or any(one.launched for one in source.triton):
+    if source.cuda or source.unread or source.cuda_files or any(one.launched for one in source.triton) or source.pyptx:
         return True
     silent = [one.name for one in source.triton]
     return next(launching_files(source.path, silent), None) is not None
@@ -211,11 +211,12 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 
 
 def _in_strings(project: Project, path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
-    """Return the unregistered kernels of a ``.py`` file: Triton functions, and CUDA code in strings."""
+    """Return the unregistered kernels of a ``.py`` file: functions of Triton and pyptx, and CUDA code in strings."""
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
     from gpuemu_lsp.engine.plan.triton import unregistered_specs
     from gpuemu_lsp.engine.plan.wrappers.launching_files import imported_specs, launching_files
     from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
+    from gpuemu_lsp.engine.subjects.pyptx.planning import unregistered_pyptx
 
     if project.broken and mentions(project, path):
         return []
@@ -226,13 +227,14 @@ def _in_strings(project: Project, path: Path, text: str, place: Place, findings:
     launched = {kernel.name for _, kernel in launching_files(source.path, silent)}
     others = [(spec, False) for spec in unregistered_specs(source, registered, launched)]
     others += [(spec, False) for spec in imported_specs(project, source)]
+    others += [(spec, False) for spec in unregistered_pyptx(source, registered)]
     if (mine or others) and not may_have_cuda(text):
         return others
     specs, hints = kernels_in_strings(path.as_posix(), text, project.kernels)
     findings += hints
     if not (mine or others or specs or hints):
         names = ", ".join(silent[:_MOST_NAMED]) + (", ..." if len(silent) > _MOST_NAMED else "")
-        what = f"{path.name} launches no Triton kernel and compiles no CUDA code from a string"
+        what = f"{path.name} has no pyptx kernel, launches no Triton kernel and compiles no CUDA code from a string"
         message = f"{what}, so there is nothing to check."
         if silent:
             message = (

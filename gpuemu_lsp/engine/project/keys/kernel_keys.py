@@ -213,8 +213,9 @@ KERNEL = Table(
         ),
         ConfigKey(
             "language",
-            String(("cuda", "triton")),
-            "Language of the kernel. By default a `.py` file that has a function with `@triton.jit` is Triton's.",
+            String(("cuda", "triton", "pyptx")),
+            "Language of the kernel. By default a `.py` file that has a function with `@triton.jit` is Triton's, and "
+            "one with `@pyptx.kernel` is pyptx's.",
             example="triton",
         ),
         ConfigKey(

@@ -1,4 +1,4 @@
-"""Static reading of a ``.py`` file: Triton kernels, and CUDA code in strings. Nothing of the file is run or imported.
+"""Static reading of a ``.py`` file: kernels of Triton and pyptx, CUDA code in strings. Nothing is run or imported.
 
 ``model``
     The records: :class:`~gpuemu_lsp.engine.source.python.model.PythonSource` and its parts.
@@ -21,8 +21,11 @@
     A PyTorch model next to its CUDA version, as in KernelBench.
 ``triton_kernels``
     Functions with ``@triton.jit`` and their launches.
+``pyptx_kernels``
+    Functions with ``@pyptx.kernel``, and the functions that build them.
 """
 
+from gpuemu_lsp.engine.source.python.pyptx_kernels import may_have_pyptx
 from gpuemu_lsp.engine.source.python.reader import (
     may_have_cuda,
     may_have_kernels,
@@ -32,4 +35,12 @@ from gpuemu_lsp.engine.source.python.reader import (
     read_variable,
 )
 
-__all__ = ["may_have_cuda", "may_have_kernels", "module_scope", "read_model_pair", "read_python", "read_variable"]
+__all__ = [
+    "may_have_cuda",
+    "may_have_kernels",
+    "may_have_pyptx",
+    "module_scope",
+    "read_model_pair",
+    "read_python",
+    "read_variable",
+]

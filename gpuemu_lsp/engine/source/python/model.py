@@ -95,6 +95,40 @@ class TritonLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class PyptxCall:
+    """A call whose arguments are integer literals, or constants of the module: sizes that a pyptx kernel is used with.
+
+    It is a call of the function that builds the kernel, or of the kernel's own ``ptx``.
+    """
+
+    range: Range
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PyptxKernel:
+    """A function with ``@pyptx.kernel``.
+
+    ``builder`` is the name of the function at the top level of the module that contains it and returns it, None for a
+    kernel at the top level. ``params`` are the parameters of the builder, or the keyword-only ones of the kernel, by
+    name: each with its default as written, None without one.
+    """
+
+    name: str
+    builder: str | None
+    params: Mapping[str, str | None]
+    name_range: Range
+    range: Range
+    """The function with its decorators."""
+    calls: tuple[PyptxCall, ...] = ()
+
+    @property
+    def entry(self) -> str:
+        """The name at the top level of the module by which the kernel is found."""
+        return self.builder or self.name
+
+
+@dataclass(frozen=True, slots=True)
 class PythonSource:
     """A ``.py`` file with kernels."""
 
@@ -107,3 +141,4 @@ class PythonSource:
     files: SourceFiles = field(default_factory=SourceFiles)
     """The files that the origins of texts are in: this one, and those whose constants it uses."""
     cuda_files: tuple[CudaFile, ...] = ()
+    pyptx: tuple[PyptxKernel, ...] = ()

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.source.python.host_launches import function_variables, la
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.model_pair import ModelPair, find_model_pair
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
+from gpuemu_lsp.engine.source.python.pyptx_kernels import may_have_pyptx, pyptx_kernels
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.source.python.syntax import parse_module
 from gpuemu_lsp.engine.source.python.triton_kernels import triton_kernels
@@ -25,7 +26,7 @@ _KERNELS = re.compile(rf"{_CUDA.pattern}|@\s*(?:triton\s*\.\s*)?(?:jit|autotune)
 
 def may_have_kernels(text: str) -> bool:
     """Return whether a ``.py`` file may have kernels. Fast: most files of a project have none and are not parsed."""
-    return may_have_cuda(text) or ("triton" in text and _KERNELS.search(text) is not None)
+    return may_have_cuda(text) or may_have_pyptx(text) or ("triton" in text and _KERNELS.search(text) is not None)
 
 
 def may_have_cuda(text: str) -> bool:
@@ -46,7 +47,8 @@ def _read_triton(path: str, text: str) -> PythonSource:
     """Read a file without CUDA code, for which no other file is read. A check asks four times."""
     scope = _scope(path, text)
     kernels, launches = triton_kernels(scope.root)
-    return PythonSource(path, text, (), (), kernels, launches, scope.files)
+    pyptx = pyptx_kernels(scope.root) if may_have_pyptx(text) else ()
+    return PythonSource(path, text, (), (), kernels, launches, scope.files, pyptx=pyptx)
 
 
 def _read(path: str, text: str) -> PythonSource:
@@ -69,6 +71,7 @@ def _read(path: str, text: str) -> PythonSource:
         launches,
         scope.files,
         tuple(call for call in calls if isinstance(call, CudaFile)),
+        pyptx_kernels(scope.root) if may_have_pyptx(text) else (),
     )
 
 
