@@ -61,9 +61,9 @@ _FLAT_2D = "__global__ void k(const float* x, float* y, int r, int c) { y[thread
 def test_geometry(
     bare: Callable[[str], PlanResult], code: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int
 ) -> None:
-    """Grid, block and shared memory, as numbers for n = r = 1000 and c = 32."""
+    """Grid, block and shared memory, as numbers for n = m = r = 1000 and c = 32."""
     (plan,) = bare(code).plans
-    env = {"n": 1000, "r": 1000, "c": 32}
+    env = {"n": 1000, "m": 1000, "r": 1000, "c": 32}
     assert tuple(evaluate(value, env) for value in plan.grid) == grid
     assert tuple(evaluate(value, env) for value in plan.block) == block
     assert evaluate(plan.shared, env) == shared

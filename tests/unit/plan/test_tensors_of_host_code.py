@@ -198,3 +198,45 @@ def test_what_a_function_asserts_holds_after_its_call(
     plan, _ = shapes(bare(text.replace("torch::Tensor f(", f"{check}\ntorch::Tensor f(")))
     (dim,) = plan.dims
     assert dim.multiple_of == multiple
+
+
+OPTIONAL = """
+template <bool SCALED>
+__global__ void rows(const float* x, const float* scale, float* y, int d) {
+  int c = blockIdx.x * d + threadIdx.x;
+  if (threadIdx.x < d) y[c] = SCALED ? x[c] * scale[threadIdx.x] : x[c];
+}
+#define OPTPTR(x) (x.has_value() ? x.value().data_ptr() : nullptr)
+void scaled(const at::Tensor& x, at::Tensor& y, const c10::optional<at::Tensor>& scale) {
+  TORCH_CHECK(x.dim() == 2);
+  TORCH_CHECK(y.dim() == 2 && y.size(0) == x.size(0) && y.size(1) == x.size(1));
+  if (scale.has_value()) {
+    TORCH_CHECK(scale.value().dim() == 1 && scale.value().size(0) == x.size(1));
+    rows<true><<<x.size(0), 128>>>((float*) x.data_ptr(), (float*) OPTPTR(scale), (float*) y.data_ptr(), x.size(1));
+  } else
+    rows<false><<<x.size(0), 128>>>((float*) x.data_ptr(), nullptr, (float*) y.data_ptr(), x.size(1));
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("caller", "wanted"),
+    [
+        ("", {"rows<true>": "x_size_1", "rows<false>": ""}),
+        ("void plain(at::Tensor x, at::Tensor y) { scaled(x, y, c10::nullopt); }", {"rows<false>": ""}),
+        ("void plain(at::Tensor x, at::Tensor y) { scaled(x, y, {}); }", {"rows<false>": ""}),
+        ("void all(at::Tensor x, at::Tensor y, at::Tensor s) { scaled(x, y, s); }", {"rows<true>": "x_size_1"}),
+        ("struct Layer { at::Tensor x; void run() { scaled(x, x, member()); } };",
+         {"rows<true>": "x_size_1", "rows<false>": ""}),
+    ],
+    ids=["no caller", "nullopt", "braces", "tensor", "not shown"],
+)  # fmt: skip
+def test_optional_tensors(bare: Callable[[str], PlanResult], caller: str, wanted: dict[str, str]) -> None:
+    """A tensor that a caller omits is the null pointer in the launch for that case only."""
+    found = {
+        plan.entry: "".join(
+            str(arg.shape[0]) for arg in plan.args if isinstance(arg, TensorArg) and arg.param == "scale" and arg.shape
+        )
+        for plan in bare(OPTIONAL + caller).plans
+    }
+    assert wanted.items() <= found.items()

@@ -71,9 +71,9 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
         )
     for one, other in ((yes, no), (no, yes)):
         # The null pointer and an uninitialised variable are not passed to a kernel.
-        missing = isinstance(one, Unknown) or (isinstance(one, Pointer) and one.allocation is None)
-        if missing and isinstance(other, Pointer | Tensor | HostFunctionName | Choice | RecordValue):
-            return other
+        if _is_missing(one) and isinstance(other, Pointer | Tensor | HostFunctionName | Choice | RecordValue):
+            # Of two such values, the pointer may be one that is not known.
+            return Unknown() if _is_missing(other) and Unknown in (type(one), type(other)) else other
     if isinstance(yes, HostFunctionName | Choice):
         both = isinstance(no, HostFunctionName | Choice)
         return joined_functions(under(yes, [condition]), under(no, [negated(condition)])) if both else yes
@@ -82,6 +82,10 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
     if isinstance(yes, Polynomial) or isinstance(no, Polynomial):
         return machine.unknown(hint, "computed")
     return Unknown()
+
+
+def _is_missing(value: Value) -> bool:
+    return isinstance(value, Unknown) or (isinstance(value, Pointer) and value.allocation is None)
 
 
 def _either(machine: Machine, yes: Pointer, no: Pointer) -> Pointer:

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.plan.host.declarations import converted
 from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
 from gpuemu_lsp.engine.plan.host.launching import LAUNCH_FUNCTIONS, callee_name, escape, launch, runtime_launch
 from gpuemu_lsp.engine.plan.host.libraries.functions import HARMLESS, LIBRARY, METHODS, NAMESPACED
-from gpuemu_lsp.engine.plan.host.libraries.tensors import OPTIONAL
+from gpuemu_lsp.engine.plan.host.libraries.tensors import NO_TENSOR, OPTIONAL
 from gpuemu_lsp.engine.plan.host.lookup.function_tables import functions_of
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.objects import base_name, constructed, default_value, dim3
@@ -254,6 +254,8 @@ def bind_parameter(machine: Machine, parameter: Node, value: Value | None, origi
         value = _tensor_parameter(machine, type_text, name)
     if value is None:
         value = default_value(machine, type_text, name, is_pointer, origin)
+    if isinstance(value, RecordValue) and not value.fields and _OPTIONAL.fullmatch(type_text):
+        value = NO_TENSOR
     if isinstance(value, Lvalue) and "reference_declarator" in kinds:
         if value.path:
             machine.declare(name, machine.get(value))

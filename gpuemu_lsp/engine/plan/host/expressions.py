@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.arithmetic import both, operate, promoted, real, reals
 from gpuemu_lsp.engine.plan.host.branches import choose
-from gpuemu_lsp.engine.plan.host.libraries.tensors import OPTIONAL, compared_sizes, subscripted_size
+from gpuemu_lsp.engine.plan.host.libraries.tensors import NO_TENSOR, OPTIONAL, compared_sizes, subscripted_size
 from gpuemu_lsp.engine.plan.host.lookup.function_tables import element
 from gpuemu_lsp.engine.plan.host.lookup.static_members import own_member, resolved_type, static_member
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
@@ -115,7 +115,7 @@ def _identifier(machine: Machine, node: Node) -> Value:
             return record.fields[base]
     scope = name.rpartition("::")[0]
     member = static_member(machine, scope, base) if scope else own_member(machine, base)
-    return member if member is not None else Unknown()
+    return member if member is not None else NO_TENSOR if base == "nullopt" else Unknown()
 
 
 def _parenthesized(machine: Machine, node: Node) -> Value:
@@ -197,7 +197,7 @@ def _pointer(machine: Machine, node: Node) -> Value:
     if isinstance(value, Lvalue):
         return machine.get(value)
     if isinstance(value, RecordValue) and value.type == OPTIONAL:
-        return value.fields["value"]
+        return value.fields.get("value", Unknown())
     return value if isinstance(value, HostFunctionName | Choice) else Unknown()
 
 

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots, selec
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
-from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Value
+from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
 from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, named_strings, sources_near
@@ -69,7 +69,7 @@ class _HostReading:
                     break
             found = [ReadHostLaunch(launch, run) for launch in mine if not _is_large(launch, 4)]
             yield from found
-            if any(is_complete(one.launch) for one in found):
+            if any(is_complete(one.launch) and (root.name == "main" or _shows_pointers(one)) for one in found):
                 return
 
     def _of(self, run: HostRun, kernel: str) -> list[HostLaunch]:
@@ -144,6 +144,11 @@ def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _H
 def is_complete(launch: HostLaunch) -> bool:
     """Return whether grid, block and shared memory of a launch are known."""
     return launch.shared is not None and None not in (*launch.grid, *launch.block)
+
+
+def _shows_pointers(found: ReadHostLaunch) -> bool:
+    """Return whether each argument of a launch is known; else a function nearer to the launch may show more."""
+    return not any(isinstance(value, Unknown) for value in found.launch.arguments)
 
 
 def dynamic_shared_memory(found: ReadHostLaunch) -> Polynomial:

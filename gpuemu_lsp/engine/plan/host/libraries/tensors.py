@@ -27,7 +27,8 @@ Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Val
 SIZES = "tensor sizes"
 """Type of the record that stands for ``tensor.sizes()``."""
 OPTIONAL = "optional"
-"""Type of the record that stands for a tensor which a caller may omit."""
+"""Type of the record that stands for a tensor which a caller may omit; it has no value where one does."""
+NO_TENSOR = RecordValue(OPTIONAL)
 Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | None, tuple[str, ...]], Value | None]"
 
 
@@ -188,16 +189,24 @@ def _method_stride(
     return tensor_stride(machine, owner, axis) if isinstance(owner, Tensor) else None
 
 
+def _same(owner: Value) -> Value | None:
+    return owner if isinstance(owner, Tensor) else None
+
+
 def _method_has_value(
     machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    return Truth() if isinstance(owner, RecordValue) and owner.type == OPTIONAL else None
+    if isinstance(owner, Tensor):
+        return Truth(True)
+    known = isinstance(owner, RecordValue) and owner.type == OPTIONAL
+    return Truth(None if owner.fields else False) if known and isinstance(owner, RecordValue) else None
 
 
 def _method_value(
     machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    return owner.fields["value"] if isinstance(owner, RecordValue) and owner.type == OPTIONAL else None
+    known = isinstance(owner, RecordValue) and owner.type == OPTIONAL
+    return owner.fields.get("value", Unknown()) if known and isinstance(owner, RecordValue) else _same(owner)
 
 
 def _method_same(
