@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.contiguous import ContiguousAccess,
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.gather_scatter import GatherScatter
 from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
+from gpuemu_lsp.engine.emulator.codegen.core.lane_vectors import LaneVectors
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, is_race_free, is_strong, race_flags
 from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -77,6 +78,8 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
         # There are no scatters of less than 32 bits. Varying addresses are often contiguous all the same (a strided
         # loop that lanes leave one by one), which the library tests at run time, before it gathers.
         library_access.access_lane_by_lane(e, access)
+    elif LaneVectors.supports(e, access):
+        _checked(e, access, LaneVectors(e, access))
     else:
         _checked(e, access, GatherScatter(e, access))
 
