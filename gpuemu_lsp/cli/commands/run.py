@@ -34,12 +34,13 @@ def run(
     *,
     leaks: bool = False,
     record: str | None = None,
+    arch: str | None = None,
 ) -> int:
     """Run a program and check its launches; return its exit status, or the code of the first problem.
 
     ``words`` are sources and arguments, or a program and its arguments. Standard output is the program's: the result
     goes to standard error, or to ``output``. ``record`` is the file of the recording, empty for that of the program in
-    its project, None for none.
+    its project, None for none. ``arch`` is an architecture as nvcc names it.
     """
     sources = [word for word in words if word.endswith((".cu", ".cpp", ".cc"))]
     sources = list(words[: len(sources)]) if words[0] in sources else []
@@ -47,7 +48,7 @@ def run(
         program = Path(words[0])
         if sources:
             program = Path(folder) / program.stem
-            status = nvcc(["-o", str(program), *sources])
+            status = nvcc(["-o", str(program), *([f"-arch={arch}"] if arch else []), *sources])
             if status:
                 print("gpuemu: the program was not built.", file=sys.stderr)
                 return EXIT_USAGE

@@ -40,6 +40,9 @@ def add(verbs: Verbs) -> None:
         help="record the launches, for checks of the kernels that gpuemu.toml does not mention; FILE ends in "
         f"{SUFFIX} (default: .gpuemu/recordings/PROGRAM{SUFFIX} in the project)",
     )
+    run.add_argument(
+        "--arch", metavar="SM", help="architecture to compile .cu files for, such as sm_90a (default: sm_80)"
+    )
     run.add_argument("--leaks", action="store_true", help="report memory that the program does not free")
     run.add_argument("--format", choices=("text", "json"), default="text", help="format of the result")
     run.add_argument("--output", type=Path, metavar="FILE", help="write the result to FILE instead of standard error")
@@ -73,7 +76,9 @@ def _run(options: argparse.Namespace) -> int:
         if record is not None:
             options.parser.error("--record is for CUDA programs; launches of Python programs are not recorded")
         return run_python_program(words, options.format, options.output, module=options.module)
-    return run(words, options.timeout, options.format, options.output, leaks=options.leaks, record=record)
+    return run(
+        words, options.timeout, options.format, options.output, leaks=options.leaks, record=record, arch=options.arch
+    )
 
 
 def _nvcc(options: argparse.Namespace) -> int:

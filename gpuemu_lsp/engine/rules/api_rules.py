@@ -51,6 +51,22 @@ RULES = (
         ),
     ),
     Rule(
+        "api/tensor-map",
+        Severity.WARNING,
+        "tensor map that is refused, or larger than its memory",
+        "`cuTensorMapEncodeTiled` refuses the map: the driver says `CUDA_ERROR_INVALID_VALUE` only, the finding which "
+        "of its rules is broken. Or the tensor that the map describes does not lie inside one live allocation: the "
+        "driver does not check that, and a copy of a box at the end is out of bounds.",
+        Example(
+            bad="cudaMalloc(&x, rows * columns * sizeof(float));\n"
+            "cuuint64_t sizes[] = {columns, rows + 1}, strides[] = {columns * sizeof(float)};\n"
+            "cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, sizes, strides, ...);\n",
+            good="cudaMalloc(&x, rows * columns * sizeof(float));\n"
+            "cuuint64_t sizes[] = {columns, rows}, strides[] = {columns * sizeof(float)};\n"
+            "cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, sizes, strides, ...);\n",
+        ),
+    ),
+    Rule(
         "api/stream-race",
         Severity.ERROR,
         "work on two streams without an order",

@@ -33,6 +33,7 @@ class RuntimeCall(IntEnum):
     SYNCHRONIZE = 14
     PRODUCT = 15
     HOST_ACCESS = 16
+    TENSOR_MAP = 17
 
 
 class MessageError(Exception):

@@ -28,6 +28,7 @@ from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
 from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, StreamOrder, WaitScope
+from gpuemu_lsp.engine.runtime.tensor_maps import EncodedMaps
 from gpuemu_lsp.engine.runtime.transfers import Transfers
 
 _INVALID_VALUE = 1
@@ -81,6 +82,7 @@ class RuntimeService:
             RuntimeCall.SYNCHRONIZE: self._synchronize,
             RuntimeCall.PRODUCT: self._products.answer,
             RuntimeCall.HOST_ACCESS: self._host_access,
+            RuntimeCall.TENSOR_MAP: EncodedMaps(self.memory, self.findings).answer,
         }
 
     @property

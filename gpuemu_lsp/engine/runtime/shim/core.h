@@ -30,6 +30,7 @@ enum Operation : uint32_t {
     SYNCHRONIZE,
     PRODUCT,
     HOST_ACCESS,
+    TENSOR_MAP,
 };
 
 // Kinds of memory, as in the Python part.
@@ -80,6 +81,8 @@ cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, b
 // The address and size of a module variable, by its address on the host.
 bool variable_of(const void* host, char** address, size_t* size);
 bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads);
+// The compute capability of the registered code, times ten: that of the emulated device.
+int architecture();
 uint64_t stream_number(cudaStream_t stream);
 // Whether this process is the one that may call gpuemu: a forked one is not.
 bool has_connection();

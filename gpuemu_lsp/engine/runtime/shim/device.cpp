@@ -12,7 +12,7 @@ using namespace gpuemu;
 
 namespace {
 
-// Properties of an A100 (compute capability 8.0), for which programs are compiled.
+// Properties of an A100 (compute capability 8.0). Programs that are compiled for a later architecture see that one.
 constexpr int MULTIPROCESSORS = 108, THREADS_PER_MULTIPROCESSOR = 2048, BLOCKS_PER_MULTIPROCESSOR = 32;
 constexpr size_t SHARED_PER_MULTIPROCESSOR = 164 << 10;
 
@@ -204,12 +204,13 @@ API cudaError_t cudaProfilerStop() { return cudaSuccess; }
 API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     if (device) return result(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "gpuemu (emulated sm_80)");
+    snprintf(p->name, sizeof p->name, "gpuemu (emulated sm_%d)", architecture());
     size_t free_bytes;
     cudaMemGetInfo(&free_bytes, &p->totalGlobalMem);
     p->sharedMemPerBlock = 48 << 10;
-    p->sharedMemPerBlockOptin = 163 << 10;
-    p->sharedMemPerMultiprocessor = SHARED_PER_MULTIPROCESSOR;
+    bool hopper = architecture() >= 90 && architecture() < 120;
+    p->sharedMemPerBlockOptin = size_t(hopper ? 227 : 163) << 10;
+    p->sharedMemPerMultiprocessor = hopper ? 228 << 10 : SHARED_PER_MULTIPROCESSOR;
     p->reservedSharedMemPerBlock = 1 << 10;
     p->regsPerBlock = p->regsPerMultiprocessor = 64 << 10;
     p->warpSize = 32;
@@ -219,7 +220,8 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     p->maxGridSize[0] = 0x7fffffff;
     p->maxGridSize[1] = p->maxGridSize[2] = 65535;
     p->totalConstMem = 64 << 10;
-    p->major = 8;
+    p->major = architecture() / 10;
+    p->minor = architecture() % 10;
     p->multiProcessorCount = MULTIPROCESSORS;
     p->maxThreadsPerMultiProcessor = THREADS_PER_MULTIPROCESSOR;
     p->maxBlocksPerMultiProcessor = BLOCKS_PER_MULTIPROCESSOR;
@@ -285,7 +287,7 @@ API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void
     attributes->localSizeBytes = local;
     attributes->maxThreadsPerBlock = int(most);
     attributes->numRegs = 32;
-    attributes->ptxVersion = attributes->binaryVersion = 80;
+    attributes->ptxVersion = attributes->binaryVersion = architecture();
     attributes->maxDynamicSharedSizeBytes = int((48 << 10) - shared);
     return cudaSuccess;
 }

@@ -36,7 +36,8 @@ struct Configuration {
     cudaStream_t stream;
 };
 
-constexpr size_t MOST_SHARED = 163 << 10;  // bytes per block, with cudaFuncSetAttribute: sm_80
+// Bytes per block, with cudaFuncSetAttribute.
+size_t most_shared() { return size_t(architecture() >= 90 && architecture() < 120 ? 227 : 163) << 10; }
 
 // Registration runs in static constructors, maybe before those of this library: hence functions.
 std::vector<Module>& modules() {
@@ -99,7 +100,7 @@ const char* rejection(const Function& function, dim3 grid, dim3 block, size_t sh
     if (threads > function.most_threads || block.x > 1024 || block.y > 1024 || block.z > 64)
         return "the block has more threads than the kernel or a GPU allows";
     if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) return "the grid has more blocks than a GPU allows";
-    if (function.shared + shared > size_t(function.most_shared) || function.shared + shared > MOST_SHARED)
+    if (function.shared + shared > size_t(function.most_shared) || function.shared + shared > most_shared())
         return "it asks for more shared memory than was set with cudaFuncSetAttribute";
     return nullptr;
 }
@@ -163,6 +164,15 @@ cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** argu
     cudaError_t error = prepare(host, grid, block, arguments, shared, false, &launch);
     if (error == cudaSuccess) *work = launch;
     return error;
+}
+
+int architecture() {
+    int found = 80;
+    for (const Module& module : modules()) {
+        const char* target = strstr(module.ptx.c_str(), ".target sm_");
+        if (target && atoi(target + 11) > found) found = atoi(target + 11);
+    }
+    return found;
 }
 
 bool variable_of(const void* host, char** address, size_t* size) {
@@ -280,7 +290,9 @@ API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const cudaLaunchAttribute& attribute = config->attrs[i];
         if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative != 0;
-        if (attribute.id == cudaLaunchAttributeClusterDimension) return unsupported("launches in clusters");
+        auto size = attribute.val.clusterDim;
+        if (attribute.id == cudaLaunchAttributeClusterDimension && size.x * size.y * size.z > 1)
+            return unsupported("launches in clusters");
     }
     return launch(host, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream,
                   cooperative);
@@ -289,7 +301,7 @@ API cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribu
     Function* function = function_of(host);
     if (!function) return result(cudaErrorInvalidDeviceFunction);
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-        if (value < 0 || function->shared + size_t(value) > MOST_SHARED) return result(cudaErrorInvalidValue);
+        if (value < 0 || function->shared + size_t(value) > most_shared()) return result(cudaErrorInvalidValue);
         function->most_shared = value + int(function->shared);
         if (function->most_shared < (48 << 10)) function->most_shared = 48 << 10;
     }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuemu_lsp.engine.runtime.processes import run_supervised, temporary_folder
+from gpuemu_lsp.engine.runtime.toolchain.architectures import requested_architecture
 from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY, runtime_library, toolkit_folder
 from gpuemu_lsp.engine.runtime.toolchain.separate_compilation import (
     compile_options,
@@ -26,7 +27,7 @@ _VALUE_OPTIONS = frozenset(
     )
 )
 """Options of nvcc, each with a value, that choose what we choose (one architecture, as PTX, and the runtime), or that
-are for tools that do not run."""
+are for tools that do not run. The architecture is one of those that they name."""
 
 _DROPPED = frozenset(
     (
@@ -88,7 +89,7 @@ def _run_nvcc(words: list[str], folder: str) -> int:
     return _run(nvcc_command(words), folder)
 
 
-def nvcc_command(arguments: Sequence[str], architecture: str = "80") -> list[str]:
+def nvcc_command(arguments: Sequence[str]) -> list[str]:
     """Return the command that compiles as nvcc does with ``arguments``, to PTX and for our runtime.
 
     Raises
@@ -103,6 +104,7 @@ def nvcc_command(arguments: Sequence[str], architecture: str = "80") -> list[str
             next(remaining, None)
         elif argument.partition("=")[0] not in _VALUE_OPTIONS and argument not in _DROPPED:
             kept.append(argument)
+    architecture = requested_architecture(arguments)
     target = f"arch=compute_{architecture},code=compute_{architecture}"
     # -g is for the lines of launches and allocations, --no-compress because the PTX is read from the program.
     own = ["-gencode", target, "-lineinfo", "--no-compress", "-g", "--cudart", "none", "-Wno-deprecated-gpu-targets"]
