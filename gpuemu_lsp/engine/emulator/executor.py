@@ -111,12 +111,12 @@ def _run_once(
     runtime = DeviceRuntime(arena, request.max_printed)
     prepared = prepare(request, kernel, arena, runtime.address)
     runtime.heap = prepared.heap
-    proxy = AsyncProxy(prepared)
-    runtime.bulk = proxy.execute
     textures = TextureFaults(prepared)
     runtime.textures = textures.execute
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
+    proxy = AsyncProxy(prepared, clocks)
+    runtime.bulk = proxy.execute
     scheduler = Scheduler(prepared, clocks, versions)
     runtime.on_interrupt = scheduler.stop
     ready = time.perf_counter()

@@ -139,6 +139,18 @@ BUGS = {
         "stored", (("    }\n    fence_proxy();\n    __syncthreads();\n    for", "    }\n    __syncthreads();\n    for"),),
         "sync/proxy-fence", "operand A has", PRODUCT,
     ),
+    "waited for by one warp of the group": Bug(
+        "pipelined", (("    wait(&full[stage], phase % 2);\n", "    if (t < 32) wait(&full[stage], phase % 2);\n"),),
+        "memory/shared-race", "only a wait for the mbarrier that the copy completes on orders it", PRODUCT,
+    ),
+    "tile written while the product reads it": Bug(
+        "pipelined", (("    commit();\n", "    commit();\n    ((volatile char*)sa[stage])[t] = 0;\n"),),
+        "memory/shared-race", "only `wgmma.wait_group` orders it", PRODUCT,
+    ),
+    "no barrier between stores and the product": Bug(
+        "stored", (("    fence_proxy();\n    __syncthreads();\n    for", "    fence_proxy();\n    for"),), "memory/shared-race",
+        "nothing orders this access before the product is issued", PRODUCT,
+    ),
     "accumulators changed after the fence": Bug(
         "stored", (("    keep(d);\n    fence();\n", "    keep(d);\n"), ("  __syncthreads();\n#pragma", "  __syncthreads();\n  fence();\n#pragma")),
         "sync/async-order", "have been written since the last `wgmma.fence`", PRODUCT,

@@ -68,6 +68,8 @@ class Warp(Struct, align=64):
     )  # by lane: its vector clock over the warp's lanes, from partial-mask syncs
     ACQUIRED = i32(count=WARP_SIZE)  # number of the last release that each lane has acquired or made
     RELEASED_EPOCH = i32(count=WARP_SIZE)  # epoch of each lane's last release
+    ORDERED_THREAD = i32(count=WARP_SIZE)  # by lane: a thread of the block that it knows to be ordered before it
+    ORDERED_UNTIL = i32(count=WARP_SIZE)  # first epoch of that thread whose accesses are not
     SAVED_REGISTERS = opaque(0, align=64)  # REGISTER_BYTES for each register that is live across a suspension
 
 

@@ -84,10 +84,13 @@ def find_race_candidates(
     in_shared = [access for access in accesses if access.space != "global"] if shared else []
     # Strong accesses whose scope is the block race with those of other blocks.
     strong_everywhere = strong - {access.site for access in accesses if _is_narrow(access)}
-    candidates = _racing(everywhere, strong_everywhere, always) | _racing([in_shared], strong, always)
+    candidates = _racing(everywhere, strong_everywhere, always)
+    candidates |= _racing([in_shared], strong, always, written=program.has_bulk_copies)
     chosen = candidates
     # A barrier of the block does not order the blocks of a cluster, which may access the same shared memory.
-    if assume_full_barriers and not program.recursive and not program.spans_blocks:
+    # Nor does it order what bulk copies write and products read, at times of their own.
+    simple = not program.spans_blocks and not program.has_async_proxy
+    if assume_full_barriers and not program.recursive and simple:
         chosen = _racing(everywhere, strong_everywhere, always)
         threads = PerThreadValues(program, block) if block is not None else None
         for group in _by_interval(in_shared, program):
@@ -108,14 +111,17 @@ def find_race_candidates(
 
 
 def _racing(
-    groups: Iterable[Sequence[MemoryAccess]], strong: Set[int], always: Set[int]
+    groups: Iterable[Sequence[MemoryAccess]], strong: Set[int], always: Set[int], *, written: bool = False
 ) -> frozenset[tuple[int, bool]]:
-    """Return the keys of accesses that conflict with one of the same group, itself in another thread included."""
+    """Return the keys of accesses that conflict with one of the same group, itself in another thread included.
+
+    ``written``: bulk copies write the memory, too.
+    """
     found: set[tuple[int, bool]] = set()
     for group in groups:
         plain = [access for access in group if access.site not in strong]
-        writes = any(access.is_write for access in group)
-        plain_writes = any(access.is_write for access in plain)
+        writes = written or any(access.is_write for access in group)
+        plain_writes = written or any(access.is_write for access in plain)
         for access in group:
             # Strong accesses race only with plain ones; a plain read only with writes, strong or not.
             others = writes if access.site not in strong else plain if access.is_write else plain_writes
@@ -190,6 +196,8 @@ def _needs_vector_clocks(program: Program) -> bool:
     if any(
         isinstance(block.terminator, BarrierSync) and not is_full_barrier(block.terminator) for block in program.blocks
     ):
+        return True
+    if program.has_async_proxy:
         return True
     return any(
         instruction.opcode in ("membar", "fence", "mbarrier")

@@ -10,7 +10,7 @@ from typing import Final
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
-from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
+from gpuemu_lsp.engine.emulator.abi.field_access import element_offset, load_field, load_pointer, store_field
 from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, RaceCall
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, EventRecord, LaunchRecord, Warp
@@ -56,6 +56,11 @@ def add_conflict(module: ir.Module) -> Value:
         earlier = b.icmp_unsigned("==", b.lshr(full, i32(10)), load_field(b, launch, LaunchRecord.ORDERED_AFTER))
         before = b.icmp_unsigned("<", epoch, load_field(b, launch, LaunchRecord.ORDERED_UNTIL))
         return_if(b, b.and_(b.and_(later, earlier), before), None)
+        # A tile that a copy has brought has thousands of cells of one writer.
+        single = b.icmp_unsigned("==", b.and_(epoch, i32(Epoch.SPREAD)), i32(0))
+        known = b.icmp_unsigned("==", full, t.load(b, ctx, element_offset(b, Warp.ORDERED_THREAD, lane), I32))
+        before = b.icmp_unsigned("<", epoch, t.load(b, ctx, element_offset(b, Warp.ORDERED_UNTIL, lane), I32))
+        return_if(b, b.and_(b.and_(single, known), before), None)
         answer = call_python(b, ctx, RaceCall.ORDERED, lane, address, full, epoch)
         return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
     me = b.add(number, lane)

@@ -270,13 +270,37 @@ def add_race_detector(module: ir.Module) -> Value:
         add_scattered(module, expand, is_store=is_store)
     add_sync_warp(module)
     add_acquire_release(module)
-    return add_lane(module, expand)
+    lane = add_lane(module, expand)
+    _add_tile(module, lane)
+    return lane
+
+
+def _add_tile(module: ir.Module, one: Value) -> None:
+    """Add ``race_tile(ctx, site, lane, address, count, size, flags)``: accesses to ``count`` adjacent pieces of memory.
+
+    For the asynchronous proxy, whose single operations access kilobytes; Python calls it.
+    """
+    function, b = t.new_function(module, "race_tile", VOID, [POINTER, I32, I32, I64, I32, I32, I32])
+    ctx, site, lane, address, count, size, flags = function.args
+    before = b.block
+    loop, end = b.append_basic_block("piece"), b.append_basic_block("end")
+    b.branch(loop)
+    b.position_at_end(loop)
+    index = b.phi(I32)
+    index.add_incoming(i32(0), before)
+    place = b.add(address, b.zext(b.mul(index, size), I64))
+    b.call(one, [ctx, site, lane, place, size, flags, t.i64(0)])
+    following = b.add(index, i32(1))
+    index.add_incoming(following, b.block)
+    b.cbranch(b.icmp_unsigned("<", following, count), loop, end)
+    b.position_at_end(end)
+    b.ret_void()
 
 
 NAMES: Final = (
     "race_row_load", "race_row_store", "race_row_load_shared", "race_row_store_shared",
     "race_broadcast_load", "race_broadcast_store", "race_broadcast_load_shared", "race_broadcast_store_shared",
     "race_scattered_load", "race_scattered_store",
-    "race_sync_warp", "race_lane", "race_acquire_release",
+    "race_sync_warp", "race_lane", "race_acquire_release", "race_tile",
 )  # fmt: skip
-"""Functions that generated code calls."""
+"""Functions that generated code and Python call."""

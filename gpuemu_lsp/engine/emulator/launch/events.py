@@ -91,7 +91,9 @@ def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Even
             or _count(prepared, raw.site, _OUT)
         ):
             continue
-        if _is_unseen_arrival(prepared, raw):
+        if _is_unseen_arrival(prepared, raw) or (
+            raw.kind in _RACES and not report.unordered.isdisjoint((raw.site, raw.other_site))
+        ):
             continue
         make = _stop if raw.kind == EventKind.STOP else _race if raw.kind in _RACES else _access
         events.append(make(prepared, raw))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, is_bulk_copy
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes
 from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
 from gpuemu_lsp.engine.execution import Dim3, Event
@@ -34,6 +35,13 @@ class RaceAccess:
     def atomic(self) -> bool:
         """Whether it is an atomic operation."""
         return self.instruction.opcode in ("atom", "red")
+
+    @property
+    def operation(self) -> str:
+        """What the asynchronous proxy does, which no thread does; empty for an access of a thread."""
+        if is_bulk_copy(self.instruction):
+            return "bulk copy"
+        return "product" if self.instruction.opcode == GROUP_EVENT else ""
 
     @property
     def verb(self) -> str:
@@ -67,6 +75,8 @@ def race_event(
     if within_program:
         message += "; Triton does not order a load after a store by another warp of its program: "
         message += "call tl.debug_barrier() between them"
+    elif first.operation or second.operation:
+        message += _asynchronous_text(one, other)
     elif scope:
         message += scope
     elif {first.site, second.site} & facts.volatile_locks:
@@ -90,7 +100,7 @@ def race_event(
         other=second.location,
         data={
             "access": first.verb,
-            "other_thread": None if _is_unnamed(second, first) else list(second.thread),
+            "other_thread": None if second.operation or _is_unnamed(second, first) else list(second.thread),
             "other_block": list(second.block),
             "other_access": second.verb,
             "other_instruction": second.instruction.name,
@@ -114,6 +124,16 @@ def _scope_text(one: RaceAccess, other: RaceAccess, facts: RaceFacts) -> str:
     return ""
 
 
+def _asynchronous_text(later: RaceAccess, earlier: RaceAccess) -> str:
+    """Return the part of the message that says what orders an operation of the asynchronous proxy."""
+    if later.operation and not earlier.operation:
+        return f"; nothing orders this access before the {later.operation} is issued"
+    if is_bulk_copy(earlier.instruction) and earlier.wrote:
+        return "; only a wait for the mbarrier that the copy completes on orders it, or a barrier after another's wait"
+    waits = "wgmma.wait_group" if earlier.operation == "product" else "cp.async.bulk.wait_group.read"
+    return f"; only `{waits}` orders it, or a barrier after it"
+
+
 def _is_pre_check(one: RaceAccess, other: RaceAccess, facts: RaceFacts) -> bool:
     """Whether a plain read only decides if the update is needed with which it races: of an atomic, or of one value."""
     for read, update in ((one, other), (other, one)):
@@ -135,6 +155,9 @@ def _same_warp(one: RaceAccess, other: RaceAccess) -> bool:
 
 def _thread_text(access: RaceAccess, other: RaceAccess | None = None) -> str:
     """Describe the thread of an access; after that of ``other`` has been described, as short as is unambiguous."""
+    if access.operation:
+        line = f" in line {access.location.line}" if other is not None and access.location is not None else ""
+        return f"the {access.operation}{line}"
     # Naming the same thread twice would make the finding look impossible.
     if other is not None and _is_unnamed(access, other):
         return "another thread of the " + ("warp", "block", "grid")[access.spread - 1]

@@ -141,6 +141,8 @@ class LaunchReport:
     steps: int = 0
     explained: set[int] = field(default_factory=set)
     """Lines of the PTX whose uninitialised reads an incident describes as a whole."""
+    unordered: set[int] = field(default_factory=set)
+    """Sites whose races an incident describes."""
 
     def add(self, incident: Incident) -> None:
         """Count an incident; the first of each rule and site is kept."""

@@ -60,6 +60,11 @@ class _Caller:
     def block_barrier(self) -> int:
         return self.get(Warp.BLOCK_BARRIER_EPOCH)
 
+    def remember(self, who: int, until: int) -> None:
+        """Let generated code answer the next questions about a thread of the block."""
+        for row, value in ((Warp.ORDERED_THREAD, who), (Warp.ORDERED_UNTIL, until)):
+            ctypes.c_uint32.from_address(self.context + row.element(self.lane)).value = value
+
     def fence(self, *, block_scope: bool) -> int:
         """Return the epoch of the thread's last fence, 0 for none: of any scope, or of one that includes other blocks.
 
@@ -153,6 +158,8 @@ class VectorClocks:
                     self._remember(caller.block, who >> 10, until)
                 return True
             if spread == 0 and when < clock.get(who, 0):
+                if who >> 10 == caller.block:
+                    caller.remember(who, clock[who])
                 return True
             # Several threads of a block, some of which are ordered: the cell does not name them all.
             if spread and any(thread >> 10 == who >> 10 for thread in clock if thread >= 0):
@@ -201,11 +208,7 @@ class VectorClocks:
 
     def _release(self, caller: _Caller, address: int, *, block_scope: bool) -> None:
         """Publish through an address what is ordered before the caller's last fence."""
-        launch = self._prepared.launch
-        offset = (address - launch.get(LaunchRecord.ARENA)) >> launch.get(LaunchRecord.RACE_CELL_SHIFT)
-        plane = ShadowPlane.RELEASE * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
-        cell = launch.get(LaunchRecord.RACE_PLANES) + plane + 4 * offset
-        number = ctypes.c_uint32.from_address(cell)
+        number = self._release_number(address)
         # What others released through this address before stays: a lock or counter that several threads update forms a
         # release sequence, and its reader acquires from all of them.
         before = self._released.get(number.value, _Released())
@@ -220,6 +223,52 @@ class VectorClocks:
         released = shadow_planes().next_release()
         self._released[released] = _Released(to_all, by_block)
         number.value = released
+
+    def _release_number(self, address: int) -> ctypes.c_uint32:
+        """Return the number of the last release through an address, in shadow memory."""
+        launch = self._prepared.launch
+        offset = (address - launch.get(LaunchRecord.ARENA)) >> launch.get(LaunchRecord.RACE_CELL_SHIFT)
+        plane = ShadowPlane.RELEASE * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
+        return ctypes.c_uint32.from_address(launch.get(LaunchRecord.RACE_PLANES) + plane + 4 * offset)
+
+    # ---- the asynchronous proxy --------------------------------------------------------------------------------------
+
+    @property
+    def follows_threads(self) -> bool:
+        """Whether accesses are instrumented, and orders other than barriers are followed."""
+        return self._candidates.needs_vector_clocks
+
+    def order_of(self, context: int, lane: int) -> Clock:
+        """Return what is ordered before a thread's next access; ``context`` is the address of its warp's context."""
+        first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
+        epoch = ctypes.c_uint32.from_address(context + Warp.EPOCH)
+        epoch.value += Epoch.TICK
+        return self._published(_Caller(first + lane, lane, context), epoch.value, {})
+
+    def set_order(self, number: int, epoch: int, clock: Clock) -> None:
+        """Let a clock be all that a thread has acquired, for one that is no thread of the program."""
+        self._blocks.setdefault(number >> 10, _BlockClocks()).by_thread[number] = (epoch, clock)
+
+    def publish(self, address: int, block: int, clock: Clock) -> None:
+        """Release a clock through an address, for threads of a block or of its cluster."""
+        number = self._release_number(address)
+        before = self._released.get(number.value, _Released())
+        to_all, by_block = dict(before.all), dict(before.by_block)
+        if self._prepared.cluster_blocks > 1:
+            _join(to_all, clock)
+        else:
+            own = dict(by_block.get(block, {}))
+            _join(own, clock)
+            by_block[block] = own
+        released = shadow_planes().next_release()
+        self._released[released] = _Released(to_all, by_block)
+        number.value = released
+
+    def learn(self, context: int, lanes: Iterable[int], clock: Clock) -> None:
+        """Let lanes of a warp acquire a clock."""
+        first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
+        for lane in lanes:
+            self._acquire(_Caller(first + lane, lane, context), clock)
 
     def _published(self, caller: _Caller, fence: int, before: Clock) -> Clock:
         """Return a released clock, joined with what is ordered before a fence of the caller."""

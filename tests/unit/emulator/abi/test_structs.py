@@ -67,7 +67,7 @@ def test_fields_are_aligned_and_do_not_overlap(struct: type[Struct]) -> None:
 def test_sizes() -> None:
     assert all(struct.SIZE % 64 == 0 for struct in _CACHE_LINE_MULTIPLES)
     assert {struct.__name__: struct.SIZE for struct in _STRUCTS} == {
-        "Warp": 7360,
+        "Warp": 7616,
         "BlockRecord": 384,
         "LaunchRecord": 2880,
         "CopyEntry": 960,

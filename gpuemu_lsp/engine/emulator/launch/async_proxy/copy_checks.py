@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     PendingStore,
     SharedTraffic,
 )
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import Incident
 from gpuemu_lsp.engine.ptx.model import Immediate
@@ -63,7 +64,7 @@ class CopyChecks:
         chunks = np.unique(near // CHUNK)
         if barrier is None:
             self._shared.check_fenced(issuer, near, "this copy reads")
-            block.stores.append(PendingStore(issuer.site, issuer.thread, near))
+            block.stores.append(PendingStore(issuer.site, issuer.thread, near, self._read(issuer, chunks)))
             return
         self._check_overwritten(block, issuer, chunks)
         for store in block.stores:
@@ -87,6 +88,24 @@ class CopyChecks:
             coordinates,
         )
         block.tiles.add(tile, near)
+
+    def _read(self, issuer: CopyIssuer, chunks: Indices) -> int:
+        """Tell the race detector what a store reads; return the epoch."""
+        order = issuer.order
+        if order is None:
+            return 0
+        epoch = self._shared.races.next_epoch(order.context)
+        self._shared.races.access(
+            AsyncKind.STORE,
+            order,
+            order.context,
+            issuer.site,
+            chunks * CHUNK + issuer.window,
+            epoch,
+            block=issuer.block,
+            lane=issuer.thread % WARP_SIZE,
+        )
+        return epoch
 
     def _check_overwritten(self, block: BlockTraffic, issuer: CopyIssuer, chunks: Indices) -> None:
         warp = issuer.thread // WARP_SIZE
@@ -136,6 +155,12 @@ class CopyChecks:
             for one in block.stores
             if one.thread not in threads or one.group is None or one.group >= block.commits.get(one.thread, 0) - allowed
         ]
+        races = self._shared.races
+        for lane in caller.lanes if races.active else ():
+            thread = caller.warp * WARP_SIZE + lane
+            left = [one.epoch for one in block.stores if one.thread == thread]
+            until = min(left) if left else races.next_epoch(caller.context)
+            races.learn(caller.context, [lane], races.number(AsyncKind.STORE, caller.block, lane), until)
 
     def _check_sources(self, block: BlockTraffic, window: int) -> None:
         """Report stores whose source has been written since they were issued."""

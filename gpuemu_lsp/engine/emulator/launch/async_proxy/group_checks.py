@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     EventCaller,
     SharedTraffic,
 )
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind
 from gpuemu_lsp.engine.emulator.launch.state import Incident
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
 
@@ -56,6 +57,37 @@ class GroupChecks:
         elif kind == "wait_group":
             operand = instruction.operands[0] if instruction.operands else None
             group.wait(caller.warp, operand.bits if isinstance(operand, Immediate) else 0)
+            self._completed(caller, group)
+
+    def _completed(self, caller: EventCaller, group: WarpGroup) -> None:
+        """Let a warp come after the reads of the products that it has waited for."""
+        races = self._shared.races
+        if races.active:
+            until = group.reads_until
+            until = races.next_epoch(caller.context) if until is None else until
+            number = races.number(AsyncKind.PRODUCT, caller.block, caller.warp >> 2)
+            races.learn(caller.context, caller.lanes, number, until)
+
+    def _record(self, caller: EventCaller, product: Product) -> None:
+        """Tell the race detector what a warp's share of a product reads."""
+        order = self._shared.races.order(caller.context, caller.lanes[0])
+        a, b = product.operands
+        if order is None:
+            return
+        places = [b.addresses]
+        if a is not None:
+            # Of A a warp reads 16 of the 64 rows: all rows of a chunk that holds several are of one warp.
+            places.append(a.addresses[a.rows // 16 == caller.warp % 4])
+        self._shared.races.access(
+            AsyncKind.PRODUCT,
+            order.with_lanes(),
+            caller.context,
+            caller.site,
+            np.concatenate(places) + caller.window,
+            product.epoch,
+            block=caller.block,
+            lane=caller.warp >> 2,
+        )
 
     def _product(self, caller: EventCaller, group: WarpGroup, instruction: Instruction) -> None:
         rows = [set(caller.values(row)) for row in range(2)]
@@ -67,9 +99,14 @@ class GroupChecks:
                 return
         descriptors = (rows[0].pop(), rows[1].pop())
         if number < group.count:
-            self._compare(caller, group.products[max(number - group.first, 0)], descriptors)
+            first = group.products[max(number - group.first, 0)]
+            self._compare(caller, first, descriptors)
+            if first.site == caller.site and first.descriptors == descriptors:
+                self._record(caller, first)
             return
-        product = made_product(caller.site, instruction, descriptors, group.committed.get(caller.warp, 0))
+        races = self._shared.races
+        epoch = races.next_epoch(caller.context) if races.active else 0
+        product = made_product(caller.site, instruction, descriptors, group.committed.get(caller.warp, 0), epoch)
         previous = group.products[-1] if group.products else None
         group.products.append(product)
         shared = self._shared.block(caller.block).tiles
@@ -77,6 +114,8 @@ class GroupChecks:
         for name, chunks, bits in zip("AB", product.operands, descriptors, strict=True):
             if chunks is not None:
                 sound &= self._operand(caller, name, chunks, decoded(bits).swizzle, shared)
+        if sound:
+            self._record(caller, product)
         fault = step_fault(product, previous, shared) if sound else None
         if fault is not None:
             self._shared.add(caller, LAYOUT, fault[0], fault[1].site)

@@ -19,18 +19,20 @@ class Product:
     descriptors: tuple[int, int]
     group: int
     operands: tuple[OperandChunks | None, OperandChunks]
+    epoch: int = 0
+    """Epoch of its reads in the race detector."""
 
     def reads(self, chunks: np.ndarray) -> bool:
         """Return whether an operand has bytes in one of the chunks of shared memory, which are numbers."""
         return any(one is not None and bool(np.isin(one.addresses // CHUNK, chunks).any()) for one in self.operands)
 
 
-def made_product(site: int, instruction: Instruction, descriptors: tuple[int, int], group: int) -> Product:
+def made_product(site: int, instruction: Instruction, descriptors: tuple[int, int], group: int, epoch: int) -> Product:
     """Return the product of the event of a ``wgmma.mma_async``."""
     columns, bits, *majors = (int(word) for word in instruction.modifiers[1:5])
     a, b = descriptors
     left = operand_chunks(a, 64, bits, bool(majors[0])) if a else None
-    return Product(site, descriptors, group, (left, operand_chunks(b, columns, bits, bool(majors[1]))))
+    return Product(site, descriptors, group, (left, operand_chunks(b, columns, bits, bool(majors[1]))), epoch)
 
 
 @dataclass(slots=True)
@@ -46,6 +48,12 @@ class WarpGroup:
     issued: dict[int, int] = field(default_factory=dict)
     committed: dict[int, int] = field(default_factory=dict)
     completed: int = 0
+
+    @property
+    def reads_until(self) -> int | None:
+        """Epoch of the reads of the first product that nothing has waited for; None if there is none."""
+        index = self.completed - self.first
+        return self.products[index].epoch if index < len(self.products) else None
 
     @property
     def count(self) -> int:

@@ -12,10 +12,12 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.barrier_checks import Barrier
 from gpuemu_lsp.engine.emulator.launch.async_proxy.copy_checks import CopyChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.group_checks import GroupChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import Indices
-from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import EventCaller, SharedTraffic
+from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import ORDER, EventCaller, SharedTraffic
 from gpuemu_lsp.engine.emulator.launch.bulk.copies import BulkCopies
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
 _LATER_COPIES = frozenset(
@@ -33,11 +35,12 @@ _LATER_COPIES = frozenset(
 class AsyncProxy:
     """The asynchronous proxy of one launch: executes bulk copies, and checks what orders its accesses."""
 
-    def __init__(self, prepared: PreparedLaunch) -> None:
+    def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks) -> None:
         self._checks = prepared.request.checks
-        self._shared = SharedTraffic(prepared)
+        races = AsyncRaces(prepared, clocks)
+        self._shared = SharedTraffic(prepared, races)
         self._barriers, self._copies = BarrierChecks(self._shared), CopyChecks(self._shared)
-        self.copies = BulkCopies(prepared, self._issued)
+        self.copies = BulkCopies(prepared, races, self._issued)
         self._handlers: dict[BulkOperation, Callable[[EventCaller], None]] = {
             BulkOperation.GROUP: GroupChecks(self._shared).event,
             BulkOperation.PROXY_FENCE: self._copies.fence,
@@ -98,6 +101,8 @@ class AsyncProxy:
         for incident in self._shared.incidents:
             report.add(incident)
         report.explained |= self._shared.explained
+        # What overtakes a product or a bulk store races with it, too: reported once.
+        report.unordered |= {one.site for one in self._shared.incidents if one.rule == ORDER}
         if report.status == "hung":
             waits = self._barriers.waits()
             if waits:

@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import WarpGroup
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
 
@@ -29,11 +30,15 @@ UNINITIALISED: Final = "memory/uninitialized-read"
 
 @dataclass(slots=True)
 class PendingStore:
-    """A bulk copy out of shared memory that its thread has not waited for; ``group`` is None before its commit."""
+    """A bulk copy out of shared memory that its thread has not waited for; ``group`` is None before its commit.
+
+    ``epoch`` is that of its reads in the race detector.
+    """
 
     site: int
     thread: int
     places: Indices
+    epoch: int = 0
     group: int | None = None
 
 
@@ -74,8 +79,8 @@ class EventCaller:
 class SharedTraffic:
     """The blocks of a launch, their shared memory, and the incidents found so far."""
 
-    def __init__(self, prepared: PreparedLaunch) -> None:
-        self.prepared, self.arena = prepared, prepared.arena
+    def __init__(self, prepared: PreparedLaunch, races: AsyncRaces) -> None:
+        self.prepared, self.arena, self.races = prepared, prepared.arena, races
         self.sites, self.program = prepared.kernel.sites, prepared.kernel.program
         self.blocks: dict[int, BlockTraffic] = {}
         self.incidents: list[Incident] = []

@@ -6,6 +6,7 @@ module                 content
 ``boxes``              the bytes of a box of a tensor in global memory, and of its tile in shared memory
 ``maps``               tensor maps in memory: what copies read, and what the kernel changes
 ``targets``            the blocks of a cluster whose shared memory a copy writes
+``races``              copies, products and stores of the asynchronous proxy in the race detector
 ``reductions``         ``cp.reduce.async.bulk`` and ``red.async`` on bytes of memory
 ``pending``            copies that have not arrived, and their arrival
 ``copies``             executes the copies of one launch
@@ -14,6 +15,4 @@ module                 content
 A load arrives as late as its program may observe: when a thread tests the ``mbarrier`` object that it completes on.
 Until then its target holds poison that counts as uninitialised, so that a read before the phase is reported. A store
 reads shared memory when it is issued.
-
-The race detector does not see these copies, which no thread makes.
 """

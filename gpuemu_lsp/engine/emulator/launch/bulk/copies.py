@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, nan_bytes, tile_addresses
 from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED, TensorMaps
 from gpuemu_lsp.engine.emulator.launch.bulk.pending import PendingCopies, PendingCopy
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, AsyncRaces
 from gpuemu_lsp.engine.emulator.launch.bulk.reductions import known_after, reduce_into, reducible
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, multicast_targets, offset_of, target_of
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
@@ -42,6 +44,9 @@ _LINE_ALIGNMENT = 16
 CopyObserver: TypeAlias = "Callable[[CopyIssuer, Indices, int | None, TensorMap | None, tuple[int, ...], bool], None]"
 """Called before a copy: its issuer, the bytes of shared memory, the address of the ``mbarrier`` object that a load
 completes on, the map and coordinates if it has any, and whether all of the box is outside of the tensor."""
+
+_ORDERED = LOADS | {BulkOperation.TENSOR_STORE, BulkOperation.STORE, BulkOperation.SEND_VALUES}
+"""Copies, which access shared memory at times of their own."""
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -65,9 +70,9 @@ class _Copy:
 class BulkCopies:
     """Executes the bulk copies of one launch."""
 
-    def __init__(self, prepared: PreparedLaunch, observe: CopyObserver) -> None:
+    def __init__(self, prepared: PreparedLaunch, races: AsyncRaces, observe: CopyObserver) -> None:
         self._prepared, self._arena, self._request = prepared, prepared.arena, prepared.request
-        self._observe = observe
+        self._races, self._observe = races, observe
         self._pending = PendingCopies(prepared.arena, self._add)
         self._incidents: list[Incident] = []
         self._maps = TensorMaps(prepared, self._add)
@@ -87,7 +92,30 @@ class BulkCopies:
         block = _word(_word(context + Warp.BLOCK, ctypes.c_int64) + BlockRecord.LINEAR, ctypes.c_int64)
         tests = dict.fromkeys((values[1], values[2]) for values in _operands(context, mask))
         for barrier, operand in tests:
-            self._pending.deliver(barrier, block, operand, by_parity=by_parity)
+            arrived = partial(self._arrived, barrier, context)
+            self._pending.deliver(barrier, block, operand, arrived, by_parity=by_parity)
+
+    def _arrived(self, barrier: int, context: int, copy: PendingCopy) -> None:
+        """Tell the race detector of a copy that arrives, in the test of a warp."""
+        issuer = copy.issuer
+        if issuer.order is None:
+            return
+        epoch = self._races.next_epoch(context)
+        pieces, size = _pieces(copy.places)
+        number = self._races.access(
+            AsyncKind.COPY,
+            issuer.order,
+            context,
+            issuer.site,
+            pieces,
+            epoch,
+            block=issuer.block,
+            lane=issuer.thread % WARP_SIZE,
+            size=size,
+            store=True,
+            atomic=copy.reduction is not None,
+        )
+        self._races.publish(barrier, issuer.block, number, epoch)
 
     def execute(self, context: int, site: int, mask: int, which: int) -> None:
         """Execute a copy of generated code; ``context`` is the address of the warp's context."""
@@ -96,8 +124,9 @@ class BulkCopies:
         block = _word(record + BlockRecord.LINEAR, ctypes.c_int64)
         first = _word(context + Warp.WARP_ID, ctypes.c_int32) * WARP_SIZE
         for lane, *values in _operands(context, mask):
-            issuer = CopyIssuer(block, window, site, first + lane, block)
             operation = which & 0xFF
+            order = self._races.order(context, lane) if operation in _ORDERED else None
+            issuer = CopyIssuer(block, window, site, first + lane, block, order)
             if operation == BulkOperation.SEND_VALUES:
                 self._send_values(which, values, issuer)
             elif operation == BulkOperation.REPLACE_MAP:
@@ -292,6 +321,12 @@ class BulkCopies:
                 (reduction, type_) if reduction else None,
             )
             self._send(offset_of(barrier) + target.window, copy)
+
+
+def _pieces(places: Indices) -> tuple[Indices, int]:
+    """Return the addresses and the size of the pieces of 16 bytes, or of 4, that some bytes are."""
+    size = _LINE_ALIGNMENT if places.size % _LINE_ALIGNMENT == 0 and not (places[0] % _LINE_ALIGNMENT) else 4
+    return np.unique(places // size) * size, size
 
 
 def _operands(context: int, mask: int) -> list[list[int]]:

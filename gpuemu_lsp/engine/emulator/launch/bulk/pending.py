@@ -51,8 +51,10 @@ class PendingCopies:
         """Note a copy of which nothing can arrive: the phase of its ``mbarrier`` ends all the same."""
         self._unknown.add(barrier)
 
-    def deliver(self, barrier: int, block: int, operand: int, *, by_parity: bool) -> None:
-        """Let copies arrive that complete on an object, before a block tests it."""
+    def deliver(
+        self, barrier: int, block: int, operand: int, arrived: Callable[[PendingCopy], None], *, by_parity: bool
+    ) -> None:
+        """Let copies arrive that complete on an object, before a block tests it; ``arrived`` is called with each."""
         # A test that succeeds anyway is of an earlier phase than that in which copies are in flight.
         state = self.word(barrier)
         if state is None or is_over(state, operand, by_parity=by_parity):
@@ -70,6 +72,7 @@ class PendingCopies:
                 text = f"the phase of the mbarrier completes after {brought} of the {total} bytes that copies bring: "
                 text += "`expect_tx` is too small, and this copy may still be in flight behind the wait"
                 self._report(one.issuer, "sync/mbarrier", text)
+            arrived(one)
             self._write(one)
             self._complete(barrier, one.count)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.emulator.devicelib.cluster import OFFSET_BITS
+from gpuemu_lsp.engine.emulator.launch.bulk.races import Order
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
 
 
@@ -13,7 +14,8 @@ class CopyIssuer:
     """The thread that issues a copy, and the block whose shared memory the copy is about.
 
     ``block`` and ``window`` are the number of this block and the start of its memory, ``home`` is the number of the
-    thread's own block. ``site`` is that of the instruction, ``thread`` the thread's index in its block.
+    thread's own block. ``site`` is that of the instruction, ``thread`` the thread's index in its block. ``order`` is
+    what comes before the copy, None where races are not looked for.
     """
 
     block: int
@@ -21,6 +23,7 @@ class CopyIssuer:
     site: int
     thread: int
     home: int
+    order: Order | None = None
 
     @property
     def remote(self) -> bool:

@@ -1,0 +1,178 @@
+"""The asynchronous proxy as a party of its own in the race detector.
+
+A bulk copy writes its tile from its issue to the end of the phase of its ``mbarrier``, a product reads its operands
+from its issue to ``wgmma.wait_group``, and a bulk store its source to ``cp.async.bulk.wait_group``. None of these are
+accesses of the thread that issues them: what is ordered after that thread is not ordered after them. Each kind is
+therefore made by threads that no block has, with the numbers of warps above all of the program.
+
+An operation comes after what is ordered before its issue, and before what acquires its end: the tests of the
+``mbarrier``, the waits for the group. A copy is recorded when it arrives, with the order of its issue, so that accesses
+in between race with it; a product is recorded when it is issued, and its end only gives its epoch to those who wait.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
+from gpuemu_lsp.engine.emulator.abi.fields import Field
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch
+from gpuemu_lsp.engine.emulator.abi.records import Record
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices
+from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import Clock, VectorClocks
+
+
+class AsyncKind(IntEnum):
+    """Operations of the proxy: the number in a block of the warp that stands for them."""
+
+    STORE = 29
+    PRODUCT = 30
+    COPY = 31
+
+
+MOST_THREADS: Final = AsyncKind.STORE * WARP_SIZE
+"""Threads of a block above which there are no numbers left for the proxy: its races are not looked for then."""
+
+_PIECE = 16
+"""Bytes that are reported at a time."""
+
+_CALL = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_int64,
+    ctypes.c_int32,
+    ctypes.c_int32,
+    ctypes.c_int64,
+    ctypes.c_int32,
+    ctypes.c_int32,
+    ctypes.c_int32,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is ordered before an operation: a clock, and the epochs of the issuer's last barriers; and its thread.
+
+    ``context`` is the address of the context of the issuer's warp, ``thread`` its index in its block.
+    """
+
+    clock: Clock
+    block_barrier: int
+    cluster_barrier: int
+    context: int
+    block: int
+    thread: int
+
+    def with_lanes(self) -> Order:
+        """Return the order with that of all lanes of the issuer's warp, which execute the operation together."""
+        number = (self.block << 10) + self.thread
+        now = self.clock.get(number, 0)
+        first = number & -WARP_SIZE
+        return replace(self, clock={**self.clock, **dict.fromkeys(range(first, first + WARP_SIZE), now)})
+
+
+class AsyncRaces:
+    """Tells the race detector of one launch what the asynchronous proxy accesses."""
+
+    def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks) -> None:
+        self._clocks = clocks
+        self.active = clocks.follows_threads and prepared.threads <= MOST_THREADS
+        self._context = Record(Warp.SIZE)
+        self._last = 0
+        if self.active:
+            self._detect = _CALL(int(DEVICE_LIBRARY.address("race_tile")))
+
+    def order(self, context: int, lane: int) -> Order | None:
+        """Return the order of an operation that a lane issues now; None if races are not looked for."""
+        if not self.active:
+            return None
+        number = _get(context, Warp.FIRST_THREAD) + lane
+        clock = self._clocks.order_of(context, lane)
+        barriers = (_get(context, Warp.BLOCK_BARRIER_EPOCH), _get(context, Warp.CLUSTER_BARRIER_EPOCH))
+        return Order(clock, *barriers, context, number >> 10, number & 1023)
+
+    def next_epoch(self, context: int) -> int:
+        """Return a new epoch for operations of the proxy, before the next of a warp's own."""
+        now = max(_get(context, Warp.EPOCH), self._last) + Epoch.TICK
+        self._last = now
+        ctypes.c_uint32.from_address(context + Warp.EPOCH).value = now + Epoch.TICK
+        return now
+
+    def access(
+        self,
+        kind: AsyncKind,
+        order: Order,
+        context: int,
+        site: int,
+        addresses: Indices,
+        epoch: int,
+        *,
+        block: int,
+        lane: int,
+        size: int = _PIECE,
+        store: bool = False,
+        atomic: bool = False,
+    ) -> int:
+        """Check and record accesses to pieces of the shared memory of a block; return the number of their thread.
+
+        ``addresses`` are those of pieces of ``size`` bytes, ``context`` is that of any warp of the block.
+        """
+        record = self._context
+        number = self.number(kind, block, lane)
+        barrier = order.block_barrier if order.block == block else order.cluster_barrier
+        fields = (
+            (Warp.LAUNCH, ctypes.c_int64.from_address(context + Warp.LAUNCH).value),
+            (Warp.BLOCK, ctypes.c_int64.from_address(context + Warp.BLOCK).value),
+            # The thread that a finding names is the issuer.
+            (Warp.WARP_ID, order.thread // WARP_SIZE),
+            (Warp.FIRST_THREAD, number - lane),
+            (Warp.START_EPOCH, _get(context, Warp.START_EPOCH)),
+            (Warp.EPOCH, epoch),
+            (Warp.WARP_BARRIER_EPOCH, barrier),
+            (Warp.BLOCK_BARRIER_EPOCH, barrier),
+            (Warp.CLUSTER_BARRIER_EPOCH, order.cluster_barrier),
+        )
+        for field, value in fields:
+            record.set(field, value)
+        record.set(Warp.ORDERED_UNTIL.element(lane), 0)
+        self._clocks.set_order(number, epoch, order.clock)
+        flags = RaceFlag.WATCHED
+        if store:
+            # Not a weak store, which would be left out where it changes nothing.
+            flags |= RaceFlag.STORE | RaceFlag.ATOMIC | (RaceFlag.STRONG if atomic else 0)
+        for start, count in _runs(addresses, size):
+            self._detect(record.address, site, lane, start, count, size, flags)
+        return number
+
+    def number(self, kind: AsyncKind, block: int, lane: int) -> int:
+        """Return the number of the thread that stands for operations of a kind; ``lane`` is below 32."""
+        return (block << 10) + kind * WARP_SIZE + lane
+
+    def publish(self, barrier: int, block: int, number: int, epoch: int) -> None:
+        """Let those who test an ``mbarrier`` object from now on come after operations up to an epoch."""
+        self._clocks.publish(barrier, block, {number: epoch + Epoch.TICK})
+
+    def learn(self, context: int, lanes: Iterable[int], number: int, until: int) -> None:
+        """Let lanes of a warp come after the operations before an epoch."""
+        self._clocks.learn(context, lanes, {number: until})
+
+
+def _get(context: int, field: Field) -> int:
+    return ctypes.c_uint32.from_address(context + field).value
+
+
+def _runs(addresses: Indices, size: int) -> Iterable[tuple[int, int]]:
+    """Yield the start and the number of pieces of each run of adjacent ones."""
+    places = np.unique(addresses)
+    breaks = np.flatnonzero(np.diff(places) != size) + 1
+    for part in np.split(places, breaks):
+        yield int(part[0]), len(part)
