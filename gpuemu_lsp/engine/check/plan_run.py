@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest, StartedCase
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
+from gpuemu_lsp.engine.check.policies.float_indices import claim_on_float_index, indexed_accesses
 from gpuemu_lsp.engine.check.policies.guessed_launch import claim_on_guessed_launch, not_checked
 from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, independent_of_values, is_judged
 from gpuemu_lsp.engine.check.policies.recorded_launch import claim_on_recorded_launch, is_judged_in_recording
@@ -105,6 +106,7 @@ class PlanRun:
     _controls: Iterator[Case] | None = None
     _recorded: int = 0
     _independent: Mapping[tuple[Location, int], bool] | None = None
+    _indexed: Collection[Location] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -317,15 +319,23 @@ class PlanRun:
                     finding, event, self.plan, case, lambda: self._independent_accesses(case)
                 )
                 if claimed is not None:
-                    yield event, claimed
+                    yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
+            elif guessed:
+                claimed = claim_on_guessed_launch(finding, event, self.plan, case)
+                yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
             else:
-                yield event, claim_on_guessed_launch(finding, event, self.plan, case) if guessed else finding
+                yield event, finding
 
     def _independent_accesses(self, case: Case) -> Mapping[tuple[Location, int], bool]:
         # A program whose host code launches a kernel has one code for all cases.
         if self._independent is None:
             self._independent = independent_of_values(self.runner.launch_of(case), self.plan)
         return self._independent
+
+    def _indexed_accesses(self, case: Case) -> Collection[Location]:
+        if self._indexed is None:
+            self._indexed = indexed_accesses(self.runner.launch_of(case))
+        return self._indexed
 
     def _record(self, case: Case, case_id: str, found: list[Finding]) -> None:
         finding = next(filter(_is_error, found))

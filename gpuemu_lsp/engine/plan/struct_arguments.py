@@ -31,8 +31,9 @@ class StructParam:
 
     @staticmethod
     def of(context: KernelContext, param: Param) -> StructParam | None:
-        """Return the struct of a parameter; None if its type is not a struct that the file defines."""
-        if param.pointer or not param.name or element_type(param.type, context.type_aliases) is not None:
+        """Return the struct or vector of a parameter; None if its type is neither, nor one that the file defines."""
+        known = element_type(param.type, context.type_aliases)
+        if param.pointer or not param.name or (known is not None and known.lanes == 1):
             return None
         try:
             layout = struct_layout(param.type, context.source, context.type_aliases)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.plan.cexpr import Scope, translate
-from gpuemu_lsp.engine.plan.types import ElementType, dtype_size, element_type
+from gpuemu_lsp.engine.plan.types import C_TYPE_OF, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.project.expressions import ExpressionError, constant, parse
 from gpuemu_lsp.engine.source.model import SourceFile, StructDecl, StructField
 from gpuemu_lsp.engine.source.syntax.structs import template_arguments
@@ -21,7 +21,14 @@ _POINTER_BYTES = 8
 _MAX_FIELDS = 512
 _MAX_DEPTH = 8
 _LANES = "xyzw"
-_DIM3 = StructDecl("dim3", "struct", tuple(StructField(name, "unsigned int") for name in "xyz"))
+_BUILTIN = {
+    "dim3": StructDecl("dim3", "struct", tuple(StructField(name, "unsigned int") for name in "xyz")),
+    "cudaExtent": StructDecl(
+        "cudaExtent", "struct", tuple(StructField(name, "size_t") for name in ("width", "height", "depth"))
+    ),
+    "cudaPos": StructDecl("cudaPos", "struct", tuple(StructField(name, "size_t") for name in "xyz")),
+}
+"""Types of CUDA's headers."""
 
 
 class LayoutError(Exception):
@@ -79,7 +86,7 @@ class _Types:
         """Return the definition of a struct and its template arguments by parameter name."""
         name, arguments = template_arguments(_followed(text, self.names))
         name = name.rpartition("::")[2]
-        found = _DIM3 if name == "dim3" else self.source.structs.get(name)
+        found = _BUILTIN.get(name) or self.source.structs.get(name) or _vector(name, self.names)
         if found is None or found.kind == "enum":
             return None, {}
         given = [_followed(argument, self.names) for argument in arguments]
@@ -156,9 +163,7 @@ class _Types:
             if known.lanes == 1:
                 return StructLayout(field.name, (Leaf("", 0, field.type, single),), size, size)
             lanes = tuple(Leaf(f".{_LANES[at]}", at * size, field.type, single) for at in range(known.lanes))
-            # Vectors of three have the alignment of a component; no vector has one above 16.
-            align = size if known.lanes == 3 else min(16, known.lanes * size)
-            return StructLayout(field.name, lanes, known.lanes * size, align)
+            return StructLayout(field.name, lanes, known.lanes * size, _alignment(known))
         declaration, bound = self.struct(field.type)
         if declaration is None or depth == _MAX_DEPTH:
             raise LayoutError(f"the type `{field.type}` of its field `{field.name}` is not defined in the file")
@@ -184,6 +189,21 @@ class _Types:
         if value is None or value < 1:
             raise LayoutError(f"{what}, `{text}`, is not known")
         return value
+
+
+def _alignment(known: ElementType) -> int:
+    """Return the alignment of a vector: of three the one of a component, and none above 16."""
+    size = dtype_size(known.dtype)
+    return size if known.lanes == 3 else min(16, known.lanes * size)
+
+
+def _vector(text: str, names: Mapping[str, str]) -> StructDecl | None:
+    """Return a vector type of CUDA as a struct; None for another type."""
+    known = element_type(text, names)
+    if known is None or known.lanes == 1 or known.dtype not in C_TYPE_OF:
+        return None
+    fields = tuple(StructField(_LANES[at], C_TYPE_OF[known.dtype]) for at in range(known.lanes))
+    return StructDecl(text, "struct", fields, alignments=(str(_alignment(known)),))
 
 
 def _followed(text: str, names: Mapping[str, str]) -> str:

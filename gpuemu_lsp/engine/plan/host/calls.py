@@ -133,7 +133,7 @@ def _unknown_call(machine: Machine, base: str, values: list[Value]) -> Value:
     for value in values:
         if isinstance(value, Closure):
             with machine.scope():
-                machine.scopes[-1]["scalar_t"] = "float"
+                machine.scopes[-1]["scalar_t"] = machine.scalar
                 call_closure(machine, value, [])
         elif not harmless:
             escape(machine, value)
@@ -180,7 +180,7 @@ def call_function(
         return Unknown()
     outer = machine.scopes, machine.results, machine.function, machine.path, machine.program, machine.assumed
     assumed = machine.assumed = len(machine.conditions)
-    machine.scopes, machine.results = [{}], []
+    line, machine.line, machine.scopes, machine.results = machine.line, None, [{}], []
     machine.program = function.unit or machine.program
     machine.function, machine.path = function.name, function.path
     machine.depth += 1
@@ -208,7 +208,7 @@ def call_function(
     finally:
         machine.depth -= 1
         machine.active.pop()
-        machine.recursive = recursive
+        machine.recursive, machine.line = recursive, line
         machine.scopes, machine.results, machine.function, machine.path, machine.program, machine.assumed = outer
         if not returns_once(body):
             del machine.conditions[assumed:]
@@ -339,6 +339,7 @@ def _expanded(machine: Machine, name: str, listed: Node | None) -> Value | None:
     if body is None:
         return None
     outer, machine.expanding = machine.expanding, machine.expanding | {name}
+    line, machine.line = machine.line, listed.start_point[0] if machine.line is None else machine.line
     try:
         node = expression_of(body)
         if node is not None:
@@ -348,7 +349,7 @@ def _expanded(machine: Machine, name: str, listed: Node | None) -> Value | None:
             machine.execute(machine, one)
         return Unknown()
     finally:
-        machine.expanding = outer
+        machine.expanding, machine.line = outer, line
 
 
 def _object(machine: Machine, owner: Value, callee: Node, node: Node | None) -> int | None:

@@ -11,6 +11,8 @@ from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, tex
 from gpuemu_lsp.engine.plan.host.values import FloatValue, Lvalue, Pointer, RecordValue, Truth, Unknown, Value
 from gpuemu_lsp.engine.plan.types import element_type
 
+_MAX_POINTERS = 64
+
 
 def declaration(machine: Machine, node: Node) -> str | None:
     """Declare the variables of a declaration."""
@@ -35,9 +37,9 @@ def declare(machine: Machine, type_text: str, node: Node) -> None:
     if declarator.type == "structured_binding_declarator":
         _bind_parts(machine, declarator, machine.evaluate(machine, value_node))
         return
-    if declarator.type == "function_declarator" and value_node is not None:
+    if declarator.type == "function_declarator" and (value_node is not None or _is_pointer_to_function(declarator)):
         # The parentheses of `void (*kernel)(float*) = scale<float>` are those of a function's type.
-        machine.declare(name, machine.evaluate(machine, value_node))
+        machine.declare(name, machine.evaluate(machine, value_node) if value_node is not None else Unknown())
         return
     if declarator.type == "function_declarator":
         # `dim3 grid(x, y)` has the syntax of a function's declaration.
@@ -48,7 +50,10 @@ def declare(machine: Machine, type_text: str, node: Node) -> None:
     outer, machine.hint = machine.hint, name
     try:
         value: Value
-        if declarator.type == "array_declarator":
+        pointers = _array_of_pointers(declarator)
+        if pointers is not None:
+            value = _pointers(machine, resolved, pointers, value_node)
+        elif declarator.type == "array_declarator":
             value = _array(machine, resolved, declarator, value_node, name)
         elif declarator.type == "reference_declarator" and value_node is not None:
             place = machine.evaluate(machine, _address_of(value_node))
@@ -61,6 +66,11 @@ def declare(machine: Machine, type_text: str, node: Node) -> None:
     finally:
         machine.hint = outer
     machine.declare(name, machine.scaled(name, value, text(value_node)))
+
+
+def _is_pointer_to_function(declarator: Node) -> bool:
+    inner = declarator.child_by_field_name("declarator")
+    return inner is not None and inner.type == "parenthesized_declarator"
 
 
 def _address_of(node: Node) -> Node | None:
@@ -80,6 +90,24 @@ def _bind_parts(machine: Machine, declarator: Node, value: Value) -> None:
         if isinstance(part, Unknown):
             part = machine.unknown(text(one), "computed")
         machine.declare(text(one), part)
+
+
+def _array_of_pointers(declarator: Node) -> Node | None:
+    """Return the declarator of ``T *name[length]`` without the ``*``."""
+    inner = declarator.child_by_field_name("declarator") if declarator.type == "pointer_declarator" else None
+    return inner if inner is not None and inner.type == "array_declarator" else None
+
+
+def _pointers(machine: Machine, type_text: str, declarator: Node, value_node: Node | None) -> Value:
+    """Return an array of pointers, each of which has its type also before it has a value."""
+    given = machine.evaluate(machine, value_node) if value_node is not None else None
+    if isinstance(given, RecordValue):
+        return RecordValue("array", given.fields)
+    size = declarator.child_by_field_name("size")
+    length = machine.evaluate(machine, size) if size is not None else None
+    known = length.constant if isinstance(length, Polynomial) else None
+    count = known if known is not None and known <= _MAX_POINTERS else 0
+    return RecordValue("array", {f"[{index}]": Unknown(f"{type_text}*") for index in range(count)})
 
 
 def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node | None, name: str) -> Value:

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.plan.host.lookup.function_tables import element
 from gpuemu_lsp.engine.plan.host.lookup.static_members import own_member, resolved_type, static_member
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.objects import constructed
-from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, subscript_place
+from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, sizeof, subscript_place
 from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, truth
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
@@ -105,6 +105,8 @@ def _identifier(machine: Machine, node: Node) -> Value:
         return HostFunctionName(base)
     if base in _LIMITS:
         return number(_LIMITS[base])
+    if base.startswith(("cudaDevAttr", "CU_DEVICE_ATTRIBUTE_")):
+        return StringValue(base)
     value = machine.constant(name) if name in machine.program.constants else machine.constant(base)
     if value is not None and not isinstance(value, Unknown):
         return value
@@ -276,24 +278,6 @@ def cast(machine: Machine, type_text: str, value: Value) -> Value:
     return value
 
 
-def _sizeof(machine: Machine, node: Node) -> Value:
-    type_ = node.child_by_field_name("type")
-    if type_ is not None:
-        return machine.size_of(text(type_)) or Unknown("int")
-    inner = node.child_by_field_name("value")
-    written = text(inner).strip("()")
-    found = machine.lookup(written)
-    value = machine.evaluate(machine, inner)
-    if isinstance(found, int):
-        if isinstance(value, Pointer) and value.allocation is not None:
-            known = machine.heap[value.allocation]
-            return known.size if known.name == written and known.size is not None else number(8)
-        if isinstance(value, RecordValue) and value.type in machine.program.structs:
-            return machine.struct_size(value.type) or Unknown("int")
-        return number(4) if isinstance(value, Polynomial) else Unknown("int")
-    return machine.size_of(written) or Unknown("int")
-
-
 def _list(machine: Machine, node: Node) -> Value:
     fields: dict[str, Value] = {}
     for index, one in enumerate(node.named_children):
@@ -386,7 +370,7 @@ _HANDLERS: dict[str, Callable[[Machine, Node], Value]] = {
     "update_expression": _update,
     "conditional_expression": _conditional,
     "cast_expression": _cast,
-    "sizeof_expression": _sizeof,
+    "sizeof_expression": sizeof,
     "subscript_expression": _subscript,
     "field_expression": _field,
     "initializer_list": _list,

@@ -247,7 +247,7 @@ def _record(
             dict(machine.heap),
             (*machine.conditions, *conditions),
             machine.path,
-            node.start_point[0],
+            node.start_point[0] if machine.line is None else machine.line,
             len(machine.launches) + len(kernels) - 1,
             machine.function,
             machine.recursive,

@@ -115,6 +115,10 @@ class Machine:
     sides: dict[str, tuple[int, Truth, int, int]] = field(default_factory=dict)
     """The branch that gave a symbol one of two constants, its condition, and these."""
     expanding: frozenset[str] = frozenset()
+    line: int | None = None  # of the macro that the current code is expanded from
+    device_count: int = 1
+    scalar: str = "float"
+    """The type that stands for a template parameter of the function that the interpretation starts with."""
     cells_made: int = 0
 
     def step(self) -> None:

@@ -30,6 +30,8 @@ def constructed(machine: Machine, type_text: str, node: Node | None, name: str) 
     """
     if type_text in ("dim3", "uint3", "int3"):
         return _dim3(machine, node)
+    if type_text == "cudaExtent":
+        return _extent(machine, node)
     found = _VECTOR.match(type_text)
     if found is not None:
         return vector(machine, found["kind"], found["element"], node, name)
@@ -108,6 +110,15 @@ def listed_numbers(machine: Machine, node: Node, name: str) -> list[Value]:
 
 def _dim3(machine: Machine, node: Node | None) -> Value:
     return dim3(machine, _arguments(machine, node))
+
+
+def _extent(machine: Machine, node: Node | None) -> Value:
+    given = _arguments(machine, node)
+    if len(given) == 1 and isinstance(given[0], RecordValue) and given[0].type != "list":
+        return given[0]
+    if len(given) == 1 and isinstance(given[0], RecordValue):
+        given = list(given[0].fields.values())
+    return RecordValue("cudaExtent", dict(zip(("width", "height", "depth"), given, strict=False)))
 
 
 def dim3(machine: Machine, values: list[Value]) -> Value:

@@ -1,13 +1,13 @@
-"""Lvalues: variables, fields, and elements of memory."""
+"""Lvalues: variables, fields, and elements of memory; and the bytes of them."""
 
 from __future__ import annotations
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.host.machine import Machine
+from gpuemu_lsp.engine.plan.host.machine import Machine, pointee
 from gpuemu_lsp.engine.plan.host.symbolic import UNKNOWN_OFFSET, ZERO, Polynomial, add, multiply, number, symbol
 from gpuemu_lsp.engine.plan.host.syntax import text
-from gpuemu_lsp.engine.plan.host.values import Lvalue, Pointer, RecordValue, Value
+from gpuemu_lsp.engine.plan.host.values import Lvalue, Pointer, RecordValue, Unknown, Value
 
 
 def place_of(machine: Machine, node: Node | None) -> Lvalue | Pointer | None:
@@ -79,3 +79,42 @@ def subscript_place(machine: Machine, node: Node) -> Lvalue | Pointer | None:
         if isinstance(owner, Lvalue) and isinstance(index, Polynomial) and index.constant is not None:
             return Lvalue(owner.cell, (*owner.path, f"[{index.constant}]"))
     return None
+
+
+def sizeof(machine: Machine, node: Node) -> Value:
+    """Return the bytes of a type, or of the object that an expression stands for."""
+    type_ = node.child_by_field_name("type")
+    if type_ is not None:
+        return machine.size_of(text(type_)) or Unknown("int")
+    inner = node.child_by_field_name("value")
+    while inner is not None and inner.type == "parenthesized_expression" and inner.named_children:
+        inner = inner.named_children[0]
+    written = text(inner)
+    found = machine.lookup(written)
+    if isinstance(found, int):
+        return _size_of_variable(machine, written, machine.held(found))
+    element = _element(machine, inner)
+    if element is not None:
+        return machine.size_of(element) or Unknown("int")
+    return machine.size_of(written) or Unknown("int")
+
+
+def _size_of_variable(machine: Machine, name: str, value: Value) -> Value:
+    if isinstance(value, Pointer) and value.allocation is not None:
+        known = machine.heap[value.allocation]
+        return known.size if known.name == name and known.space == "host" and known.size is not None else number(8)
+    if isinstance(value, RecordValue) and value.type in machine.program.structs:
+        return machine.struct_size(value.type) or Unknown("int")
+    return number(4) if isinstance(value, Polynomial) else Unknown("int")
+
+
+def _element(machine: Machine, node: Node | None) -> str | None:
+    """Return the type of ``*pointer`` or ``pointer[i]``; None for another expression."""
+    if node is None or node.type not in ("pointer_expression", "subscript_expression"):
+        return None
+    if node.type == "pointer_expression" and text(node.child_by_field_name("operator")) != "*":
+        return None
+    value = machine.evaluate(machine, node.child_by_field_name("argument"))
+    if isinstance(value, RecordValue) and value.type == "vector":
+        value = value.fields.get("data", value)
+    return pointee(value) or None

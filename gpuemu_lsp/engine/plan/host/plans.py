@@ -30,6 +30,7 @@ from gpuemu_lsp.engine.plan.host.values import (
 )
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, ScalarArg
+from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
 
@@ -56,6 +57,12 @@ def host_plan(context: KernelContext) -> HostPlan | None:
     found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
     complete = [one for one in found if is_complete(one.launch)]
     suited = [one for one in complete if is_instance(context, template_of(context, one.launch))]
+    scalar = next((known for known in context.bindings.values() if element_type(known) is not None), None)
+    if not suited and found and scalar is not None:
+        # A template function of the host code is instantiated for several types.
+        typed = host_launches(context.source, context.declaration.name, context.spec.include_dirs, scalar)
+        complete = [one for one in typed if is_complete(one.launch)]
+        suited = [one for one in complete if is_instance(context, template_of(context, one.launch))]
     opened: HostPlan | None = None
     for one in sorted(suited, key=preference):
         try:

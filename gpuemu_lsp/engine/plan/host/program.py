@@ -45,21 +45,26 @@ def interpret(
     root: HostFunction,
     scalable: frozenset[str] = frozenset(),
     device: frozenset[str] = frozenset(),
+    scalar: str = "float",
+    device_count: int = 1,
 ) -> HostRun:
     """Execute a function with arguments that are not known; those of ``main`` are a user's.
+
+    ``scalar`` stands for its template parameters that are types.
 
     If ``scalable`` has ``*``, large constants become symbols, except those of the other names in it and of the names
     in device code, ``device``.
     """
     machine = Machine(root.unit or program, evaluate, execute, call, call_function, scalable, device)
     machine.function, machine.path = root.name, root.path
+    machine.scalar, machine.device_count = scalar, device_count
     machine.globals = {} if root.name == "main" else None
     try:
         for name, _ in root.template:
             if name in root.value_parameters:
                 machine.declare(name, machine.unknown(name, "parameter"))
             else:
-                machine.scopes[-1][name] = "float"
+                machine.scopes[-1][name] = scalar
         for parameter in root.parameters:
             bind_parameter(machine, parameter, None, "input" if root.name == "main" else "parameter")
         if root.body is not None:

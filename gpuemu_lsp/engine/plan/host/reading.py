@@ -38,6 +38,14 @@ class ReadHostLaunch:
     file: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    """What an interpretation assumes: a type for template parameters, and the number of devices."""
+
+    scalar: str
+    devices: int = 1
+
+
 class _HostReading:
     """Interpretations of a program, by entry point and the constants that are symbols."""
 
@@ -48,20 +56,24 @@ class _HostReading:
         code = _DIRECTIVE.sub("", "\n".join((views.view, *views.headers.values())))
         self._device = views.macros.expand(frozenset(WORD.findall(code)))
         self._runs: dict[tuple[object, ...], HostRun] = {}
-        self._found: dict[str, tuple[ReadHostLaunch, ...]] = {}
+        self._found: dict[tuple[str, str], tuple[ReadHostLaunch, ...]] = {}
 
-    def launches(self, kernel: str) -> tuple[ReadHostLaunch, ...]:
-        """Return the launches of a kernel, scaled down where the program's constants are large."""
-        if kernel not in self._found:
-            self._found[kernel] = tuple(self._launches(kernel))
-        return self._found[kernel]
+    def launches(self, kernel: str, scalar: str) -> tuple[ReadHostLaunch, ...]:
+        """Return the launches of a kernel, scaled down where the program's constants are large.
 
-    def _launches(self, kernel: str) -> Iterator[ReadHostLaunch]:
+        ``scalar`` stands for template parameters of host functions. Programs for several devices may end on one.
+        """
+        if (kernel, scalar) not in self._found:
+            one_device = tuple(self._launches(kernel, _Assumed(scalar)))
+            self._found[kernel, scalar] = one_device or tuple(self._launches(kernel, _Assumed(scalar, devices=2)))
+        return self._found[kernel, scalar]
+
+    def _launches(self, kernel: str, assumed: _Assumed) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
-            run = self._run(root, frozenset())
+            run = self._run(root, frozenset(), assumed)
             mine = self._of(run, kernel)
             for level in ("*", "**") if any(map(_is_large, mine)) else ():
-                scaled = self._scaled(root, kernel, level)
+                scaled = self._scaled(root, kernel, level, assumed)
                 if scaled is None:
                     break
                 run, mine = scaled
@@ -76,11 +88,13 @@ class _HostReading:
         """Return the launches of a kernel; one of its name in another translation unit is another kernel."""
         return [launch for launch in run.launches if launch.kernel == kernel and launch.path in self._paths]
 
-    def _scaled(self, root: HostFunction, kernel: str, level: str) -> tuple[HostRun, list[HostLaunch]] | None:
+    def _scaled(
+        self, root: HostFunction, kernel: str, level: str, assumed: _Assumed
+    ) -> tuple[HostRun, list[HostLaunch]] | None:
         """Return the launches with large constants as symbols; None if they determine blocks or instances."""
         excluded: frozenset[str] = frozenset()
         for _ in range(_ATTEMPTS):
-            run = self._run(root, frozenset({level}) | excluded)
+            run = self._run(root, frozenset({level}) | excluded, assumed)
             mine = self._of(run, kernel)
             fixed = _fixed(mine, run)
             if not fixed:
@@ -88,23 +102,28 @@ class _HostReading:
             excluded |= fixed
         return None
 
-    def _run(self, root: HostFunction, scalable: frozenset[str]) -> HostRun:
-        key = id(root), scalable
+    def _run(self, root: HostFunction, scalable: frozenset[str], assumed: _Assumed) -> HostRun:
+        key = id(root), scalable, assumed
         if key not in self._runs:
-            self._runs[key] = interpret(self.program, root, scalable, self._device)
+            self._runs[key] = interpret(self.program, root, scalable, self._device, assumed.scalar, assumed.devices)
         return self._runs[key]
 
 
 _known_readings: Memo[_HostReading] = Memo(6)
 
 
-def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) -> tuple[ReadHostLaunch, ...]:
-    """Return the launches of a kernel in the program around a file; those in the file itself first."""
+def host_launches(
+    source: SourceFile, kernel: str, include_dirs: Sequence[str], scalar: str = "float"
+) -> tuple[ReadHostLaunch, ...]:
+    """Return the launches of a kernel in the program around a file; those in the file itself first.
+
+    ``scalar`` is the type that stands for template parameters of host functions that nothing calls.
+    """
     if not source.path:
         return ()
     views = device_views(source.path, source.text, include_dirs)
-    found = _reading(views, kernel, include_dirs).launches(kernel)
-    if found:
+    found = _reading(views, kernel, include_dirs).launches(kernel, scalar)
+    if any(is_complete(one.launch) for one in found):
         return found
     tried = 0
     wanted = selectors(unit_of(views), (kernel.encode(),)) | {kernel.encode()}
@@ -116,10 +135,10 @@ def host_launches(source: SourceFile, kernel: str, include_dirs: Sequence[str]) 
             continue
         tried += 1
         others = device_views(candidate, decode(content.raw), include_dirs)
-        there = _reading(others, kernel, include_dirs).launches(kernel)
-        if there:
+        there = _reading(others, kernel, include_dirs).launches(kernel, scalar)
+        if there and (not found or any(is_complete(one.launch) for one in there)):
             return tuple(ReadHostLaunch(one.launch, one.run, candidate) for one in there)
-    return ()
+    return found
 
 
 def _may_launch(candidate: str, path: str, names: frozenset[bytes], include_dirs: Sequence[str]) -> bool:
@@ -128,7 +147,9 @@ def _may_launch(candidate: str, path: str, names: frozenset[bytes], include_dirs
     A kernel of the same name in a file that does not include that one is another kernel. A program that finds it in a
     module by its name is next to the file, or names it or what was compiled from it: ``"scale.cu"``, ``"scale.ptx"``.
     """
-    if not names.isdisjoint(launched_names(candidate)) and path in include_closure(candidate, include_dirs):
+    # A header with the launch may use what the file that includes it defines.
+    launched = launched_names(candidate) | launched_names(path)
+    if not names.isdisjoint(launched) and path in include_closure(candidate, include_dirs):
         return True
     strings = named_strings(candidate)
     here = Path(path)

@@ -26,6 +26,8 @@ _ADDRESSES = re.compile(r"void\s*\*\s*\w+\s*\[")  # argument array of cudaLaunch
 _EXPRESSION = re.compile(r"[\w\s+\-*/%()<>&|~^?:.,']+$")
 _BEFORE_VALUE = re.compile(r"(?:=|\bdim3|[\w>]\s*\(|,)\s*$")
 _STATEMENT = re.compile(r"[;{}]")
+_ARITHMETIC = re.compile(r"\d|^\w+$|[\w)]\s*(?:[-+*/%|]|<<|>>)\s*[\w(]")
+"""A number, a name, or an operator between two operands: ``(M * M_TILES)``."""
 _MAX_TEXT = 200
 
 
@@ -204,4 +206,4 @@ def _is_value(text: str) -> bool:
 
 def _is_expression(body: str) -> bool:
     """Return whether a macro's body may be an integer expression rather than an attribute or code."""
-    return _is_value(body) and not body.startswith("__") and bool(re.search(r"\d|^\w+$", body))
+    return _is_value(body) and not body.startswith("__") and bool(_ARITHMETIC.search(body))

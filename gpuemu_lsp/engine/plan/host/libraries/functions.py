@@ -51,6 +51,7 @@ NAMESPACED = frozenset({
     "zeros_like", "ones_like", "full_like", "move", "forward",
 })  # fmt: skip
 """Functions of libraries that are called with their namespace."""
+_VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "longlong", "half")
 _RAND = Ranged(ZERO, number((1 << 31) - 1))
 
 
@@ -261,6 +262,20 @@ def _first(machine: Machine, values: list[Value], template: tuple[str, ...], nam
     return values[0] if values else Unknown()
 
 
+def _vector_of(lanes: int) -> Handler:
+    def run(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        if len(values) == 1 and isinstance(values[0], RecordValue):
+            return values[0]
+        given = values * lanes if len(values) == 1 else values
+        return RecordValue(name.split("::")[-1].removeprefix("make_"), dict(zip("xyzw", given, strict=False)))
+
+    return run
+
+
+def _extent(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return RecordValue("cudaExtent", dict(zip(("width", "height", "depth"), values, strict=False)))
+
+
 def _constant(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     return constant_object(machine, name.split("::")[-1], template)
 
@@ -362,6 +377,8 @@ LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(CONSTANTS, _constant),
     "cudaHostGetDevicePointer": _host_pointer,
     **dict.fromkeys(("iota", "fill", "generate", "fill_n", "generate_n"), _fill),
+    **{f"make_{kind}{lanes}": _vector_of(lanes) for kind in _VECTORS for lanes in (2, 3, 4)},
+    "make_cudaExtent": _extent,
     **TENSOR_FUNCTIONS,
 }
 METHODS: dict[str, Method] = {
