@@ -68,7 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
 
     register = verbs.add_parser("register", help="write a kernel's entry of gpuemu.toml, with what was found filled in")
-    register.add_argument("target", metavar="FILE:KERNEL", help="an unregistered kernel of a file")
+    register.add_argument("target", nargs="?", metavar="FILE:KERNEL", help="an unregistered kernel of a file")
+    register.add_argument(
+        "--from-recording",
+        nargs="?",
+        type=Path,
+        const=None,
+        default=False,
+        metavar="FILE",
+        help="register with recorded launches; without FILE:KERNEL all unregistered kernels that have any",
+    )
     register.set_defaults(run=_register)
 
     init = verbs.add_parser("init", help="write a gpuemu.toml and an example kernel that passes")
@@ -108,8 +117,14 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _register(options: argparse.Namespace) -> int:
-    from gpuemu_lsp.cli.commands.register import register
+    from gpuemu_lsp.cli.commands.register import register, register_recorded
+    from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 
+    if options.from_recording is not False:
+        return register_recorded(options.from_recording, options.target)
+    if options.target is None:
+        print("gpuemu: name the kernel as FILE:KERNEL, or use --from-recording.", file=sys.stderr)
+        return EXIT_USAGE
     return register(options.target)
 
 

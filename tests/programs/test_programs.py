@@ -108,6 +108,26 @@ def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     assert "its time limit" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("loop", "rule"),
+    [
+        ("while (*(volatile int*)x == 0) {}", "sync/hang"),
+        ("for (long i = 0; i < 1L << 50; i++) n = n * 3 + *(volatile int*)x;\n    *x = n;", "engine/timeout"),
+    ],
+)
+def test_a_launch_that_is_stopped_hangs_only_if_it_waits(loop: str, rule: str, tmp_path: Path) -> None:
+    source = tmp_path / "loop.cu"
+    source.write_text(
+        "#include <cuda_runtime.h>\n__global__ void run(int* x, int n) {\n    "
+        f"{loop}\n}}\nint main() {{\n    int* x;\n    cudaMalloc(&x, 4);\n    cudaMemset(x, 0, 4);\n"
+        "    run<<<2, 32>>>(x, 1);\n    return cudaDeviceSynchronize() == 0;\n}\n"
+    )
+    done = gpuemu("run", str(source), "--timeout", "4")
+    assert done.returncode == (1 if rule == "sync/hang" else 2), done.stderr
+    assert f"error[{rule}]" in done.stderr
+    assert "loop.cu:3:" in done.stderr
+
+
 def test_an_interrupt_reports_what_was_found_so_far(tmp_path: Path) -> None:
     text = (HERE / "planted" / "managed_bounds.cu").read_text()
     source = tmp_path / "endless.cu"

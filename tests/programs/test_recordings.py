@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.recordings.reading import read_recording
 from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
@@ -123,3 +124,34 @@ def test_bugs_that_are_typed_in_are_on_their_lines_and_reproduce_and_minimize(re
         assert (fixed.returncode, "fixed" in fixed.stdout) == (0, True), fixed.stdout + fixed.stderr
     finally:
         source.write_text(SOURCE.read_text())
+
+
+def test_recorded_kernels_are_registered_with_their_launches(recorded: Path, tmp_path: Path) -> None:
+    """The entries say what the run used: with them nothing but the missing formulas is found."""
+    shutil.copytree(recorded / ".gpuemu" / "recordings", tmp_path / ".gpuemu" / "recordings")
+    shutil.copy(SOURCE, tmp_path / "program.cu")
+    done = run(tmp_path, "gpuemu_lsp.cli.gpuemu", "register", "--from-recording")
+    assert done.returncode == 0, done.stderr
+    assert "sum_tables cannot be registered: `tables` has addresses" in done.stderr
+    entries = {spec.name: spec for spec in load(str(tmp_path / "gpuemu.toml")).kernels}
+    assert entries.keys() == BUGS.keys() - {"sum_tables"}
+    config = (tmp_path / "gpuemu.toml").read_text()
+    assert "# How large is `x`? Assumed: 3700." in config
+    assert "n = { min = 1, max = 1000 }" in config
+    report = json.loads(run(tmp_path, "gpuemu_lsp", "--check", ".", "--format", "json").stdout)
+    assert {one["name"] for one in report["kernels"]} == {*BUGS}
+    found = {one["rule"] for one in report["findings"] if one["severity"] in ("error", "warning")}
+    assert found == {"numeric/tolerance-exceeded"}, found
+    again = run(tmp_path, "gpuemu_lsp.cli.gpuemu", "register", "--from-recording")
+    assert (again.returncode, "sum_tables cannot be registered" in again.stderr) == (2, True), again.stderr
+
+
+def test_one_recorded_kernel_is_registered_by_name(recorded: Path, tmp_path: Path) -> None:
+    shutil.copytree(recorded / ".gpuemu" / "recordings", tmp_path / ".gpuemu" / "recordings")
+    shutil.copy(SOURCE, tmp_path / "program.cu")
+    done = run(tmp_path, "gpuemu_lsp.cli.gpuemu", "register", "program.cu:gather", "--from-recording")
+    assert (done.returncode, [one.name for one in load(str(tmp_path / "gpuemu.toml")).kernels]) == (0, ["gather"])
+    other = tmp_path / "elsewhere.gpurec"
+    shutil.copy(tmp_path / ".gpuemu" / "recordings" / "program.gpurec", other)
+    refused = run(tmp_path, "gpuemu_lsp.cli.gpuemu", "register", "--from-recording", str(other))
+    assert (refused.returncode, "is not used by checks" in refused.stderr) == (2, True), refused.stderr

@@ -33,6 +33,7 @@ def registration(payload: Json) -> Iterator[Json]:
     They are TOML to append, a Python source, and a question for each extent that was not found and is assumed.
 
     ``payload`` has the ``request`` of an unregistered kernel, and the ``source`` and ``reference`` paths for the entry.
+    With ``recorded`` only launches that a run has recorded count, not those in the file.
     In a trusted workspace the kernel is probed in the emulator to infer shapes; nothing else is executed.
     """
     assert isinstance(payload, dict)
@@ -46,7 +47,7 @@ def registration(payload: Json) -> Iterator[Json]:
         yield dict(pyptx_registration(original, source, reference, skeleton))
         return
     request, _ = compiled_request(original)
-    plan, why = _plan(request)
+    plan, why = _plan(request, recorded=payload.get("recorded") is True)
     if plan is None:
         yield {"trouble": why}
         return
@@ -105,7 +106,7 @@ def entry(
             parts.append(f"multiple_of = {dim.multiple_of}")
         lines.append(f"{dim.name} = {{ {', '.join(parts)} }}")
     if not plan.dims:
-        lines.pop()
+        del lines[-2:]
     lines += ["", "[kernels.args]"]
     for arg in plan.args:
         lines += [f"# {_question(arg)}", _argument(arg)] if arg.param in unknown else [_argument(arg)]
@@ -137,8 +138,10 @@ def skeleton(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plan(request: CheckRequest) -> tuple[Plan | None, str]:
+def _plan(request: CheckRequest, *, recorded: bool) -> tuple[Plan | None, str]:
     prepared = prepare(request)
+    if recorded:
+        return _recorded_plan(prepared)
     if not prepared.plans and (guessed := _guessed(request, prepared)) is not None:
         return guessed, ""
     if not prepared.plans or prepared.artifact is None:
@@ -153,6 +156,25 @@ def _plan(request: CheckRequest) -> tuple[Plan | None, str]:
     if settled is None:
         return plan, ""
     return settled, findings[0].message if findings else ""
+
+
+def _recorded_plan(prepared: PreparedKernel) -> tuple[Plan | None, str]:
+    """Return the plan of the recorded launches, or the reason for which no entry can say what they are."""
+    plan = next((one for one in prepared.plans if one.recorded is not None), None)
+    if plan is None or plan.recorded is None:
+        reasons = [one.message for one in prepared.findings if one.rule == "config/recording-unused"]
+        return None, (reasons[0] if reasons else "it has no recorded launches, or does not compile").rstrip(".")
+    tables = [name for case in plan.recorded.cases for name, memory in case.tensors.items() if memory.addresses]
+    if tables:
+        return (
+            None,
+            f"`{tables[0]}` has addresses, which an entry cannot. Its recorded launches are checked without one",
+        )
+    if plan.recorded.sizes:
+        return plan, ""
+    # One launch does not show how other extents grow with a size: a smaller one fits them.
+    most = {dim.name: max(case.dims[dim.name] for case in plan.recorded.cases) for dim in plan.dims}
+    return replace(plan, dims=tuple(replace(dim, maximum=most[dim.name]) for dim in plan.dims)), ""
 
 
 def _guessed(request: CheckRequest, prepared: PreparedKernel) -> Plan | None:
@@ -174,12 +196,18 @@ def _open(plan: Plan) -> frozenset[str]:
     """Return the buffers whose extents neither the program nor a probing launch shows."""
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     read = plan.read_launch.uncertain if plan.read_launch is not None else frozenset()
-    return frozenset(arg.param for arg in tensors if not arg.shape or arg.param in read | plan.uncertain_lengths)
+    fixed = [arg.param for arg in tensors if plan.recorded is not None and not any(map(names, arg.shape))]
+    return frozenset(
+        arg.param for arg in tensors if not arg.shape or arg.param in read | plan.uncertain_lengths | {*fixed}
+    )
 
 
 def _assumed(plan: Plan, unknown: Collection[str]) -> Plan:
-    """Return a plan in which buffers of unknown extent have that of the first size, which is the likeliest one."""
-    if not plan.dims:
+    """Return a plan in which buffers of unknown extent have that of the first size, which is the likeliest one.
+
+    Recorded ones keep theirs.
+    """
+    if not plan.dims or plan.recorded is not None:
         return plan
     shape = (parse_expression(plan.dims[0].name),)
     args = (

@@ -32,7 +32,8 @@ __global__ void scale(const float* x, float* y, int n) {
         "the check timed out",
         "The worker process was ended at the time limit of the check, or the kernel's translation to machine code at "
         "its own: 30 seconds per dtype, for cases, replays and minimisation alike. Translation grows with the number "
-        "of PTX instructions, which inlining and unrolling multiply. Results found before are kept.",
+        "of PTX instructions, which inlining and unrolling multiply. Results found before are kept. In a run of a "
+        "program it is a launch that was stopped at the time limit while its loops were still changing registers.",
         Example(
             bad="""\
 [kernels.dims]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gpuemu_lsp.engine.emulator.launch.scheduler import STILL_RUNNING
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
@@ -38,6 +39,10 @@ class RunFindings:
         name = event.buffer or ""
         accessed = self._memory.named(name)
         rule, message = event.rule, event.message
+        if message == STILL_RUNNING:
+            # It may only be slow: programs run with the sizes that they have.
+            rule = "engine/timeout"
+            message = f"{launch_text(launch)} was stopped in this loop at its time limit, and not checked to its end"
         if accessed is not None and accessed.kind is MemoryKind.HEAP:
             if rule == "memory/out-of-bounds":
                 verb = message.partition(" ")[0]

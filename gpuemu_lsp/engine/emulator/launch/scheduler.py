@@ -42,9 +42,13 @@ Several resident blocks
 Blocks normally execute one after another in one set of records (``ResidentBlock``): deterministic, and their shared
 memory stays in the CPU's cache. A kernel whose blocks wait for each other (a grid barrier, a decoupled look-back) would
 then never end: the first block spins for a flag that a later one sets. A block that has used up its time more than
-``_PATIENCE`` times therefore stays resident while further blocks start next to it, up to ``_MAX_RESIDENT``. Each
-resident block then gets a turn until it yields; when a round ends no block, one more is started. Once all blocks have
-ended the extra records are dropped.
+``_PATIENCE`` times therefore stays resident while further blocks start next to it, up to as many as a GPU holds. Each
+resident block then gets a turn until it yields; when a round ends no block, as many as there are are started. Once all
+blocks have ended the extra records are dropped.
+
+A turn of a block that spins is wasted, and long if its loads acquire, which Python executes. Turns are short at first.
+A block whose warps have the same registers after two turns only waits for a change in memory, and keeps short turns;
+those of another one become longer.
 
 Hardware likewise makes progress in all of its resident blocks, the number of which is limited.
 
@@ -62,6 +66,8 @@ import math
 import time
 from typing import Final
 
+import numpy as np
+
 from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
@@ -71,16 +77,25 @@ from gpuemu_lsp.engine.emulator.ir.program import EXIT
 from gpuemu_lsp.engine.emulator.jit import compile
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver
 from gpuemu_lsp.engine.emulator.launch.clusters.schedule import ClusterSchedule, Turn
-from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, YIELDS_PER_CALL, add_resident
+from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, SPIN_QUANTUM, YIELDS_PER_CALL, add_resident
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchProfile, LaunchVersions
 from gpuemu_lsp.engine.time_limit import TimeLimit
 
+HUNG: Final = "this loop does not terminate: the time limit was reached"
+STILL_RUNNING: Final = "this loop does not terminate: the time limit was reached while its registers changed"
+"""Messages of a launch that was stopped at its time limit: it only waits, or it may be slow."""
+
 _PATIENCE: Final = 6
 """Times that a block may use up its yields before other blocks become resident with it."""
 
-_MAX_RESIDENT: Final = 256
+_MOST_MOVES: Final = 16
+
+_MULTIPROCESSORS: Final = 148
+_BLOCKS_OF_ONE: Final = 32
+_THREADS_OF_ONE: Final = 2048
+"""What the largest GPUs have and hold at a time (CUDA programming guide, technical specifications)."""
 
 
 class AssumptionError(Exception):
@@ -103,6 +118,9 @@ class Scheduler:
         self._report = LaunchReport()
         self._run_blocks = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
         self._limit = TimeLimit(prepared.request.max_seconds)
+        self._quantum = prepared.launch.get(LaunchRecord.QUANTUM)
+        held = min(_BLOCKS_OF_ONE, _THREADS_OF_ONE // (prepared.warp_count * WARP_SIZE))
+        self._most_residents = _MULTIPROCESSORS * held
         self._clocks = clocks
         self._barriers = BarrierResolver(prepared, clocks, self._report)
         prepared.launch.set(LaunchRecord.FUNCTION, versions.specialised or versions.scalar_pc())
@@ -179,10 +197,12 @@ class Scheduler:
         while not self._ended and self._run_blocks(launch.address):
             number = launch.get(LaunchRecord.NEXT_BLOCK)
             if number != current:
-                current, resident.yields = number, 0
-                resident.arrivals.clear()
-            resident.number = number
+                current = number
+                resident.start(number)
+                resident.started = False
             used_up = self._attend(resident)
+            if used_up:
+                resident.moves = 0 if self._is_unchanged(resident) else 1
             if used_up and resident.yields > _PATIENCE and last > number + 1:
                 resident.started = True
                 return number + 1
@@ -199,8 +219,7 @@ class Scheduler:
             if not resident.started:
                 if upcoming >= prepared.blocks:
                     continue
-                resident.number, resident.started, resident.yields = upcoming, True, 0
-                resident.arrivals.clear()
+                resident.start(upcoming)
                 upcoming += 1
                 launch.set(LaunchRecord.IN_BLOCK, 0)
             else:
@@ -208,20 +227,45 @@ class Scheduler:
             prepared.focus(resident)
             launch.set(LaunchRecord.NEXT_BLOCK, resident.number)
             launch.set(LaunchRecord.BLOCK_END, resident.number + 1)
-            # One quantum only: the block probably waits for another one, and spinning does not help that one.
-            launch.set(LaunchRecord.YIELDS_LEFT, 1)
+            # One quantum for each warp: the block probably waits for another one, and spinning does not help that one.
+            # If it waits for itself, every warp must have had its turn.
+            launch.set(LaunchRecord.YIELDS_LEFT, prepared.warp_count)
             launch.set(LaunchRecord.BARRIERS_LEFT, 1)
+            launch.set(LaunchRecord.QUANTUM, min(SPIN_QUANTUM << resident.moves, self._quantum))
             while not self._ended:
                 if not self._run_blocks(launch.address):
                     resident.started, progress = False, True
                     break
+                if self._is_unchanged(resident):
+                    self._continue_spinning(resident)
+                    break
+                resident.moves = min(resident.moves + 1, _MOST_MOVES)
                 if self._attend(resident):
                     break
-        if not progress and upcoming < prepared.blocks and len(prepared.residents) < _MAX_RESIDENT:
-            add_resident(prepared)
+        launch.set(LaunchRecord.QUANTUM, self._quantum)
+        if not progress:
+            count = len(prepared.residents)
+            for _ in range(min(count, prepared.blocks - upcoming, self._most_residents - count)):
+                add_resident(prepared)
         if upcoming >= prepared.blocks and not any(resident.started for resident in prepared.residents):
             del prepared.residents[1:]
         return upcoming
+
+    def _is_unchanged(self, resident: ResidentBlock) -> bool:
+        """Return whether the warps of a block are as they were when they were looked at last: it spins."""
+        words = self._prepared.kernel.context_bytes // 8
+        contexts = resident.warps.table64(words * self._prepared.warp_count).reshape(-1, words).copy()
+        contexts[:, Warp.STEPS >> 3] = 0
+        last, resident.last_contexts = resident.last_contexts, contexts
+        return last is not None and np.array_equal(contexts, last)
+
+    def _continue_spinning(self, resident: ResidentBlock) -> None:
+        """Let the warps of a block go on: what else there is to do for it was done when they were looked at last."""
+        resident.moves = 0
+        statuses = self._prepared.warp_values(resident, Warp.STATUS)
+        statuses[statuses == Status.YIELD] = Status.READY
+        if self._limit.left() + self._versions.compile_seconds < 0:
+            self._exceeds_limits(resident, self._warps(resident))
 
     # ---- better code -------------------------------------------------------------------------------------------------
 
@@ -313,9 +357,15 @@ class Scheduler:
         if live and self._limit.left() + self._versions.compile_seconds < 0:
             # A warp that executes is in the loop that does not end; the others wait for it.
             index, warp = next((one for one in live if one[1].get(Warp.STATUS) == Status.READY), live[0])
-            self._report_hang(resident, index, warp, "this loop does not terminate: the time limit was reached")
+            self._report_hang(resident, index, warp, HUNG if self._only_waits() else STILL_RUNNING)
             return True
         return False
+
+    def _only_waits(self) -> bool:
+        """Return whether the warps of all blocks that have started had the same registers after two turns."""
+        residents = self._prepared.residents
+        started = [one for one in residents if one.started] or residents[:1]
+        return all(one.moves == 0 and one.last_contexts is not None for one in started)
 
     def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
         resume = warp.get(Warp.RESUME)

@@ -25,7 +25,8 @@ class ResidentBlock:
     """Memory and records of a resident thread block: one that has started and not ended, or the next to start.
 
     ``ended`` is that of a block of a cluster, whose place is kept. ``arrivals`` counts, by barrier, the threads that
-    arrived without waiting; ``yields`` how often the block has used up its time.
+    arrived without waiting; ``yields`` how often the block has used up its time. ``moves`` counts turns
+    after which its warps were not as after the turn before, ``last_contexts``: it does not only wait for another block.
     """
 
     record: Record
@@ -38,6 +39,14 @@ class ResidentBlock:
     ended: bool = False
     arrivals: dict[int, int] = field(default_factory=dict)
     yields: int = 0
+    moves: int = 0
+    last_contexts: npt.NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def start(self, number: int) -> None:
+        """Become the resident of another block."""
+        self.number, self.started, self.yields, self.moves = number, True, 0, 0
+        self.last_contexts = None
+        self.arrivals.clear()
 
 
 @dataclass(slots=True)

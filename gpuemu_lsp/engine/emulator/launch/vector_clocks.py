@@ -9,7 +9,7 @@ A clock maps threads to epochs: accesses of the thread before that epoch are ord
 for a whole block: what all its threads did before its last barrier. Two facts about GPUs keep clocks short:
 
 - A barrier of the block makes all its threads equal. What one of them has acquired before it is the block's then, and
-  is moved from the thread's clock to the block's (:meth:`VectorClocks._spread_at_barrier`).
+  is moved from the thread's clock to the block's (:meth:`_BlockClocks.spread`).
 - Kernels release after a barrier by one thread, so that a released clock often is one block entry and one thread entry.
 
 A release by a fence or store of ``.cta`` scope is acquired by threads of its own block only, and an acquire of that
@@ -20,6 +20,7 @@ scope acquires from its own block only (section 8.5). Where a shadow cell stands
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -81,14 +82,58 @@ class _Released:
 
     all: Clock = field(default_factory=dict)
     by_block: Mapping[int, Clock] = field(default_factory=dict)
+    _joined: dict[int, Clock] = field(default_factory=dict)
+
+    def clock(self, block: int, *, everything: bool) -> Clock:
+        """Return what a block's threads acquire: one object for all of them. ``everything``: also what is for all."""
+        own = self.by_block.get(block, {})
+        if not everything or not own:
+            return self.all if everything else own
+        if block not in self._joined:
+            joined = dict(self.all)
+            _join(joined, own)
+            self._joined[block] = joined
+        return self._joined[block]
 
 
 @dataclass(slots=True)
 class _BlockClocks:
-    """Acquired clocks of one block: of all its threads, and of single threads with the epoch they acquired in."""
+    """Acquired clocks of one block: of all its threads, and of single threads with the epoch they acquired in.
+
+    A thousand threads that arrive at an ``mbarrier`` ask a thousand times: no question looks at all threads.
+    """
 
     all: dict[int, int] = field(default_factory=dict)
     by_thread: dict[int, tuple[int, Clock]] = field(default_factory=dict)
+    _by_warp: dict[int, dict[int, None]] = field(default_factory=dict)
+    _oldest: float = math.inf
+
+    def acquire(self, thread: int, epoch: int, clock: Clock) -> None:
+        """Replace the clock of a thread."""
+        self.by_thread[thread] = (epoch, clock)
+        self._by_warp.setdefault(thread >> 5, {})[thread] = None
+        self._oldest = min(self._oldest, epoch)
+
+    def of_warp(self, thread: int) -> Iterable[tuple[int, int, Clock]]:
+        """Yield the threads of a thread's warp that have acquired something, with epoch and clock."""
+        for one in self._by_warp.get(thread >> 5, ()):
+            yield one, *self.by_thread[one]
+
+    def spread(self, barrier: int) -> None:
+        """Give all threads of the block what single threads acquired before its last barrier."""
+        if self._oldest >= barrier:
+            return
+        self._oldest = math.inf
+        joined: Clock | None = None
+        for thread, (epoch, clock) in list(self.by_thread.items()):
+            if epoch >= barrier:
+                self._oldest = min(self._oldest, epoch)
+                continue
+            # Threads that acquired the same release share one clock object.
+            if clock is not joined:
+                _join(self.all, clock)
+            joined = clock
+            del self.by_thread[thread], self._by_warp[thread >> 5][thread]
 
 
 class VectorClocks:
@@ -133,12 +178,11 @@ class VectorClocks:
             # Release numbers are unique across launches: one of an earlier launch is not found, as it should.
             released = self._released.get(who)
             if released is not None:
-                within = released.by_block.get(caller.block)
-                if within:
-                    self._acquire(caller, within)
                 # With .cta scope only from releases by the own block; of several blocks' releases, if in doubt.
-                if released.all and (not when or ~caller.block in released.all):
-                    self._acquire(caller, released.all)
+                everything = not when or ~caller.block in released.all
+                clock = released.clock(caller.block, everything=everything)
+                if clock:
+                    self._acquire(caller, clock)
         else:
             self._release(caller, address, block_scope=bool(who))
         return 0
@@ -178,33 +222,25 @@ class VectorClocks:
         clocks = self._blocks.get(caller.block)
         if clocks is None:
             return
-        self._spread_at_barrier(clocks, caller.block_barrier)
+        # Now, as a clock is needed: the generated scheduler releases barriers without a call into Python.
+        clocks.spread(caller.block_barrier)
         yield clocks.all
         warp_barrier = caller.get(Warp.WARP_BARRIER_EPOCH)
-        for thread, (epoch, clock) in clocks.by_thread.items():
-            in_warp = thread >> 5 == caller.thread >> 5
-            if thread == caller.thread or (in_warp and epoch < warp_barrier):
+        for thread, epoch, clock in clocks.of_warp(caller.thread):
+            if thread == caller.thread or epoch < warp_barrier:
                 yield clock
-
-    def _spread_at_barrier(self, clocks: _BlockClocks, barrier: int) -> None:
-        """Give all threads of the block the clocks that single threads acquired before its last barrier.
-
-        Done when a clock is next needed: the generated scheduler releases barriers without a call into Python.
-        """
-        for thread in [thread for thread, (epoch, _) in clocks.by_thread.items() if epoch < barrier]:
-            _join(clocks.all, clocks.by_thread.pop(thread)[1])
 
     def _acquire(self, caller: _Caller, clock: Clock) -> None:
         clocks = self._blocks.setdefault(caller.block, _BlockClocks())
-        self._spread_at_barrier(clocks, caller.block_barrier)
+        clocks.spread(caller.block_barrier)
         _, known = clocks.by_thread.get(caller.thread, (0, {}))
         merged: Clock = clock
         # Released clocks are shared by all that acquire them, so that a join needs a copy.
-        if known:
+        if known and known is not clock:
             both = dict(clock)
             _join(both, known)
             merged = both
-        clocks.by_thread[caller.thread] = (caller.get(Warp.EPOCH), merged)
+        clocks.acquire(caller.thread, caller.get(Warp.EPOCH), merged)
 
     def _release(self, caller: _Caller, address: int, *, block_scope: bool) -> None:
         """Publish through an address what is ordered before the caller's last fence."""
@@ -320,7 +356,7 @@ class VectorClocks:
             _join(clock, one)
         _join(clock, {first + thread: now for thread in threads})
         for thread in threads:
-            clocks.by_thread[(resident.number << 10) + thread] = (now, clock)
+            clocks.acquire(first + thread, now, clock)
 
     def synchronise_cluster(self, residents: list[ResidentBlock]) -> None:
         """Order all threads of a cluster's blocks after all that they did before its barrier.
@@ -337,7 +373,7 @@ class VectorClocks:
         for one in residents:
             known = self._blocks.get(one.number)
             if known is not None:
-                self._spread_at_barrier(known, now)
+                known.spread(now)
                 _join(clock, known.all)
         for one in residents:
             _join(self._blocks.setdefault(one.number, _BlockClocks()).all, clock)

@@ -200,6 +200,9 @@ API cudaError_t cudaDriverGetVersion(int* version) {
 API cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 API cudaError_t cudaProfilerStart() { return cudaSuccess; }
 API cudaError_t cudaProfilerStop() { return cudaSuccess; }
+API cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) {
+    return {x, y, z, w, kind};
+}
 
 API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     if (device) return result(cudaErrorInvalidDevice);

@@ -65,6 +65,7 @@ API curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigne
     return CURAND_STATUS_SUCCESS;
 }
 API curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) { return CURAND_STATUS_SUCCESS; }
+API curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t, unsigned) { return CURAND_STATUS_SUCCESS; }
 API curandStatus_t curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
 API curandStatus_t curandGenerate(curandGenerator_t generator, unsigned* out, size_t n) {
     return generate(generator, out, n, [](std::mt19937_64& engine) { return unsigned(engine() >> 32); });

@@ -70,7 +70,8 @@ def runtime_library() -> Path:
                 raise
         built = Path(temporary) / library.name
         objects = [str(source.with_suffix(".o")) for source in sources]
-        _compile([compiler, "-shared", *objects, "-o", str(built), "-ldl"], temporary)
+        name = f"-Wl,-soname,{library.name}"
+        _compile([compiler, "-shared", name, *objects, "-o", str(built), "-ldl"], temporary)
         _add_toolkit(folder, include)
         built.replace(library)
     return library
@@ -84,8 +85,10 @@ def _compile(command: Sequence[str], folder: str) -> None:
 
 def _add_toolkit(folder: Path, include: Path) -> None:
     """Add what build files look for in a toolkit: a compiler, headers, and libraries by their names."""
+    # By its path: a build that names a library by its own path gives no folder to search.
+    library = folder / "lib64" / f"lib{LIBRARY}.so"
     for name in _ALIASES:
-        (folder / "lib64" / name).write_text(f"INPUT(-l{LIBRARY} -lstdc++)\n")
+        (folder / "lib64" / name).write_text(f"INPUT({library} -lstdc++)\n")
     (folder / "bin").mkdir(exist_ok=True)
     compiler = folder / "bin" / "nvcc"
     compiler.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpuemu_lsp.cli.gpuemu nvcc "$@"\n')

@@ -77,7 +77,8 @@ def registration(words: Sequence[str]) -> str:
     needed, defined = set[str](), set[str]()
     for line in done.stdout.splitlines():
         fields = line.rsplit(maxsplit=2)
-        if _FUNCTION.fullmatch(fields[-1]):
+        # Between the members of an archive are empty lines.
+        if fields and _FUNCTION.fullmatch(fields[-1]):
             (needed if fields[-2] == "U" else defined).add(fields[-1])
     parameters = "void (*callback)(void**), void* fatbin, void* name, void (*unused)(void*)"
     bodies = "".join(

@@ -22,8 +22,8 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, Value, i32
 _TURN = 128
 """Backward jumps of one group of divergent lanes in the scalar-PC version before the next group has its turn."""
 
-_TURNS = 32
-"""Turns after which the scalar-PC version yields to other warps."""
+_TURN_BITS = 7
+assert _TURN == 1 << _TURN_BITS
 
 
 class WarpExits:
@@ -70,7 +70,12 @@ class WarpExits:
     def start_quantum(self, entry: ir.IRBuilder) -> None:
         """Initialise the budgets of backward jumps and of turns, in the entry block."""
         entry.store(self._quantum(), self.budget_slot)
-        entry.store(i32(_TURNS), self.turns_slot)
+        entry.store(self._turns(entry), self.turns_slot)
+
+    def _turns(self, b: ir.IRBuilder) -> Value:
+        """Return the turns after which the scalar-PC version yields to other warps: as many as a quantum has."""
+        turns = b.lshr(self.e.launch(LaunchRecord.QUANTUM), i32(_TURN_BITS))
+        return b.select(b.icmp_unsigned("==", turns, i32(0)), i32(1), turns)
 
     def _quantum(self) -> Value:
         """Return the backward jumps until other warps, or other lanes of this one, have their turn."""

@@ -1,6 +1,10 @@
 // The part of cuBLAS that our runtime library has. Values and parameters are those of CUDA 13.
 #pragma once
 
+// Programs ask by these names whether the header is there.
+#define CUBLAS_API_H_
+#define CUBLAS_V2_H_
+
 #include <cuComplex.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>

@@ -1,6 +1,9 @@
 // Host generators of cuRAND. The numbers have the distributions that are asked for; they are not cuRAND's own.
 #pragma once
 
+// Programs ask by this name whether the header is there.
+#define CURAND_H_
+
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
@@ -54,6 +57,7 @@ curandStatus_t curandSetStream(curandGenerator_t generator, cudaStream_t stream)
 curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator, unsigned long long seed);
 curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsigned long long offset);
 curandStatus_t curandSetGeneratorOrdering(curandGenerator_t generator, curandOrdering_t order);
+curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t generator, unsigned dimensions);
 curandStatus_t curandGenerateSeeds(curandGenerator_t generator);
 curandStatus_t curandGenerate(curandGenerator_t generator, unsigned* out, size_t n);
 curandStatus_t curandGenerateUniform(curandGenerator_t generator, float* out, size_t n);
