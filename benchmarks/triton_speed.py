@@ -5,7 +5,8 @@
 For softmax, a tiled product and attention: the time of Triton's compilation to PTX, of our translation to machine code,
 and of running under all checkers, each the median of processes with empty caches. For 32 programs of an fp16 product of
 64 x 64 x 32: one launch, translated before (a kernel that is launched again and again is optimised), against one with
-``TRITON_INTERPRET=1`` in a process that runs alternately with it, in processor time. In the editor: a save of three kernels, until the verdict (:mod:`benchmarks.triton_saves`).
+``TRITON_INTERPRET=1`` in a process that runs alternately with it, in processor time. In the editor: a save of three
+kernels, until the verdict (:mod:`benchmarks.triton_saves`).
 Needs the extra `triton`, PyTorch and pytest-lsp.
 """
 

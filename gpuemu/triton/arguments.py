@@ -2,7 +2,8 @@
 
 Triton's signature has a type for each Python parameter: ``*fp32`` for a pointer, ``i32`` for a scalar, ``constexpr``
 for a value that is compiled in, ``tensordesc<...>`` for a tensor descriptor, and a tuple of types for a tuple. On
-architectures without TMA a descriptor is passed as its base pointer, shape and strides. The kernel has two more
+architectures without TMA a descriptor is passed as its base pointer, shape and strides, on others as a tensor map. The
+kernel has two more
 parameters than the signature: pointers to the global scratch and to the profiler's scratch memory of the launch.
 """
 
@@ -19,8 +20,10 @@ from triton.backends.driver import expand_signature, wrap_handle_tensordesc_impl
 from triton.backends.nvidia.driver import make_tensordesc_arg
 
 from gpuemu.triton.addresses import ADDRESSES, LiveMemory, reachable_memory
+from gpuemu.triton.descriptors import TENSOR_MAP, HostTensorMap
 from gpuemu.triton.storage import TensorMemory, memory_of
-from gpuemu_lsp.engine.execution import Argument, Buffer, Scalar
+from gpuemu_lsp.engine.execution import Argument, Buffer, Scalar, StructArgument
+from gpuemu_lsp.engine.tensor_map import ADDRESS_OFFSET
 
 _INTEGERS = {
     "i1": "b",
@@ -47,11 +50,9 @@ class ArgumentPacker:
     """Packs the arguments of launches of one compiled kernel."""
 
     def __init__(self, signature: dict[str, Any], descriptors: Any) -> None:
-        if descriptors:
-            raise UnsupportedArgumentError("tensor descriptors need TMA on this architecture; use sm_80 instead")
         self._types = tuple(signature.values())
-        self._labels = _labels(tuple(map(str, signature)), self._types)
-        self._expanded = expand_signature(self._types, None, "nvTmaDesc")
+        self._labels = _labels(tuple(map(str, signature)), self._types, descriptors)
+        self._expanded = expand_signature(self._types, descriptors, TENSOR_MAP)
         # Triton's own code takes descriptors apart, so that the order of their parts follows its version.
         self._flat = wrap_handle_tensordesc_impl(lambda values: values, signature, descriptors, make_tensordesc_arg)
 
@@ -71,6 +72,9 @@ class ArgumentPacker:
         live = LiveMemory()
         for name, kind, value in _leaves(self._labels, self._expanded, self._flat(values)):
             if kind == "constexpr":
+                continue
+            if kind == TENSOR_MAP:
+                arguments.append(_map_argument(name, value, live, first))
                 continue
             if not kind.startswith("*") and not (kind in ("i64", "u64") and int(value) in ADDRESSES):
                 arguments.append(Scalar(name, scalar_bytes(kind, value)))
@@ -105,11 +109,29 @@ class ArgumentPacker:
         return flagged, reachable
 
 
-def _labels(names: Sequence[str], kinds: Sequence[Any]) -> list[str]:
+def _map_argument(name: str, made: HostTensorMap, live: LiveMemory, first: dict[int, str]) -> Argument:
+    """Return a tensor map as an argument by value; ``first`` has the buffers of the launch by address."""
+    where = live.memory_at(made.address)
+    if where is None:
+        return Scalar(name, made.record)
+    owner = first.setdefault(where.address, name)
+    alias = owner if owner != name else None
+    buffer = Buffer(
+        name,
+        where.data,
+        element_size=where.item_size,
+        alias_of=alias,
+        pointer_offset=where.offset,
+        host_address=where.address,
+    )
+    return StructArgument(name, made.record, ((ADDRESS_OFFSET, buffer),))
+
+
+def _labels(names: Sequence[str], kinds: Sequence[Any], descriptors: Any) -> list[str]:
     """Return a name for each entry of the expanded signature."""
     labels: list[str] = []
     for name, kind in zip(names, kinds, strict=True):
-        parts = expand_signature((kind,), None, "nvTmaDesc")
+        parts = expand_signature((kind,), descriptors, TENSOR_MAP)
         labels += [name] if len(parts) == 1 else [name, *(f"{name}.{index}" for index in range(1, len(parts)))]
     return labels
 

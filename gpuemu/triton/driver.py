@@ -14,11 +14,12 @@ from triton.backends.driver import DriverBase
 from triton.backends.nvidia.driver import ty_to_cpp
 
 from gpuemu.triton.arguments import ArgumentPacker
+from gpuemu.triton.descriptors import fill_tma_descriptor_tiled
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE
+from gpuemu_lsp.engine.subjects.triton.target import shared_limit
 
-# An A100: what Triton asks of a device decides block sizes in autotuners and persistent kernels.
+# An A100, but for its shared memory: what Triton asks of a device decides block sizes in autotuners.
 _PROPERTIES = {
-    "max_shared_mem": 166_912,
     "max_num_regs": 65_536,
     "multiprocessor_count": 108,
     "warpSize": WARP_SIZE,
@@ -77,7 +78,7 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no type in
 
     def __init__(self, target: GPUTarget, run: RunLaunch) -> None:
         self._target = target
-        self.utils = _Utils()
+        self.utils = _Utils(shared_limit(f"sm_{target.arch}"))
         self.launcher_cls = lambda source, metadata: _Launcher(source, metadata, run)
 
     @staticmethod
@@ -147,6 +148,11 @@ class EmulatorDriver(DriverBase):  # type: ignore[misc]  # Triton has no type in
 class _Utils:
     """The part of the driver that Triton calls ``utils``."""
 
+    fill_tma_descriptor_tiled = staticmethod(fill_tma_descriptor_tiled)
+
+    def __init__(self, shared_bytes: int) -> None:
+        self._shared_bytes = shared_bytes
+
     def load_binary(
         self, name: str, kernel: str | bytes, shared: int, device: int
     ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
@@ -159,7 +165,7 @@ class _Utils:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Return the properties that Triton reads."""
-        return dict(_PROPERTIES)
+        return {"max_shared_mem": self._shared_bytes, **_PROPERTIES}
 
     def set_printf_fifo_size(self, size: int) -> None:
         """Accept any size: output is not buffered."""

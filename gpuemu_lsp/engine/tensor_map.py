@@ -30,10 +30,11 @@ from typing import Final
 from gpuemu_lsp.engine.execution import Buffer, StructArgument
 
 MAP_BYTES: Final = 128
+ADDRESS_OFFSET: Final = 8
+"""Place of the tensor's address in a record."""
 
 _MAGIC: Final = 0x70614D726F736E54
 _LAYOUT: Final = struct.Struct("<QQ5I4x4Q5H4B5BBB")
-_ADDRESS_OFFSET: Final = 8
 _MOST_DIMENSIONS: Final = 5
 _LARGEST_BOX: Final = 256
 _LARGEST_ELEMENT_STRIDE: Final = 8
@@ -275,4 +276,4 @@ def tensor_map_argument(name: str, tensor: TensorMap, buffer: Buffer) -> StructA
     end = tensor.address + last + tensor.sizes[0] * tensor.element_size
     if end > buffer.data.size:
         raise ValueError(f"the tensor map ends at byte {end} of `{buffer.name}`, which has {buffer.data.size}")
-    return StructArgument(name, encode(tensor), ((_ADDRESS_OFFSET, buffer),))
+    return StructArgument(name, encode(tensor), ((ADDRESS_OFFSET, buffer),))

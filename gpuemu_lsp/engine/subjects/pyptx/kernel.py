@@ -32,11 +32,9 @@ from gpuemu_lsp.engine.subjects.pyptx.symbolic import expression_of, symbolic
 from gpuemu_lsp.engine.subjects.pyptx.tensor_maps import TensorMapError, tensor_map_of
 from gpuemu_lsp.engine.subjects.pyptx.tracing import Trace, trace
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
-from gpuemu_lsp.engine.tensor_map import encode
+from gpuemu_lsp.engine.tensor_map import ADDRESS_OFFSET, encode
 
 TOOLCHAIN = f"pyptx {pyptx.__version__}"
-_ADDRESS = 8
-"""Place of a tensor's address in our record of a tensor map."""
 
 
 class NoKernelError(Exception):
@@ -269,7 +267,7 @@ class _Parameters:
             assert isinstance(target, Buffer)
             data = np.frombuffer(record, dtype=np.uint8)
             shared = replace(target, alias_of=target.alias_of or name)
-            maps.append(Buffer(f"{name}_tma_desc", data, element_size=8, pointers=((_ADDRESS, shared),)))
+            maps.append(Buffer(f"{name}_tma_desc", data, element_size=8, pointers=((ADDRESS_OFFSET, shared),)))
         # A log that a diagnosis adds follows all parameters.
         own = {*self.tensors, *(name for name, _ in self.scalars)}
         added = (one for one in arguments if one.name not in own and not isinstance(one, Scalar))

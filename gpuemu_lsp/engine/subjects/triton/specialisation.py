@@ -195,7 +195,9 @@ def compile_for(
     if getattr(metadata, "num_ctas", 1) > 1:
         raise UnsupportedKernelError("clusters of programs (num_ctas above 1) are not supported")
     if getattr(metadata, "tensordesc_meta", None):
-        raise UnsupportedKernelError("tensor descriptors need TMA on this architecture; use sm_80 instead")
+        raise UnsupportedKernelError(
+            "its tensor descriptors are made by the program; run its tests with `pytest --gpuemu-triton`"
+        )
     ptx = compiled.asm["ptx"]
     zeroed = (name for name, value in given.items() if isinstance(value, TensorStandIn) and value.zeroed)
     return TritonCode(
