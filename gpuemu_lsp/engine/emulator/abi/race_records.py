@@ -93,3 +93,4 @@ class RaceCall(IntEnum):
     ORDERED = 0
     ACQUIRE = 1
     RELEASE = 2
+    ACQUIRE_WARP = 3  # by all 32 lanes

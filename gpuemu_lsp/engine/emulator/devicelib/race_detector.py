@@ -276,19 +276,19 @@ def add_race_detector(module: ir.Module) -> Value:
 
 
 def _add_tile(module: ir.Module, one: Value) -> None:
-    """Add ``race_tile(ctx, site, lane, address, count, size, flags)``: accesses to ``count`` adjacent pieces of memory.
+    """Add ``race_tile(ctx, site, lane, address, count, distance, size, flags)``: accesses to pieces of memory.
 
     For the asynchronous proxy, whose single operations access kilobytes; Python calls it.
     """
-    function, b = t.new_function(module, "race_tile", VOID, [POINTER, I32, I32, I64, I32, I32, I32])
-    ctx, site, lane, address, count, size, flags = function.args
+    function, b = t.new_function(module, "race_tile", VOID, [POINTER, I32, I32, I64, I32, I32, I32, I32])
+    ctx, site, lane, address, count, distance, size, flags = function.args
     before = b.block
     loop, end = b.append_basic_block("piece"), b.append_basic_block("end")
     b.branch(loop)
     b.position_at_end(loop)
     index = b.phi(I32)
     index.add_incoming(i32(0), before)
-    place = b.add(address, b.zext(b.mul(index, size), I64))
+    place = b.add(address, b.zext(b.mul(index, distance), I64))
     b.call(one, [ctx, site, lane, place, size, flags, t.i64(0)])
     following = b.add(index, i32(1))
     index.add_incoming(following, b.block)

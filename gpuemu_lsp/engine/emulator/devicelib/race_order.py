@@ -111,6 +111,26 @@ def _join_lane_clocks(b: ir.IRBuilder, ctx: Value, members: Value, now: Value, j
         t.store(b, b.load(joined), ctx, clock(lane), align=4)
 
 
+def _acquire_together(b: ir.IRBuilder, ctx: Value) -> None:
+    """Let all 32 lanes acquire through one address, if it is the same in all, with one call into Python."""
+    vector = ir.VectorType(I64, 32)
+    addresses = t.load(b, ctx, Warp.ADDRESSES, vector, align=8)
+    first = load_element(b, ctx, Warp.ADDRESSES, i32(0))
+    differ = b.icmp_unsigned("!=", addresses, t.splat(b, first, 32))
+    one = b.icmp_unsigned("==", b.bitcast(differ, I32), i32(0))
+    launch = load_pointer(b, ctx, Warp.LAUNCH)
+    with b.if_then(one):
+        released = b.load(view_access(b, ctx, first).plane(ShadowPlane.RELEASE), typ=I32)
+        known = t.load(b, ctx, Warp.ACQUIRED, ir.VectorType(I32, 32), align=4)
+        new = b.icmp_unsigned("!=", known, t.splat(b, released, 32))
+        is_new = b.icmp_unsigned("!=", b.bitcast(new, I32), i32(0))
+        with b.if_then(b.and_(is_new, b.icmp_unsigned("!=", released, i32(0)))):
+            several = b.icmp_unsigned(">", load_field(b, launch, LaunchRecord.CLUSTER_BLOCKS), i32(1))
+            scope = b.select(several, i32(0), i32(RaceFlag.BLOCK_SCOPE))
+            call_python(b, ctx, RaceCall.ACQUIRE_WARP, i32(0), first, released, scope)
+            t.store(b, t.splat(b, released, 32), ctx, Warp.ACQUIRED, align=4)
+
+
 def add_acquire_release(module: ir.Module) -> None:
     """Add ``race_acquire_release(ctx, lanes, call)``: a :class:`RaceCall` through the addresses in the scratch space.
 
@@ -119,13 +139,16 @@ def add_acquire_release(module: ir.Module) -> None:
     """
     function, b = t.new_function(module, "race_acquire_release", VOID, [POINTER, I32, I32])
     ctx, lanes, call = function.args
+    is_acquire = b.icmp_unsigned("==", call, i32(RaceCall.ACQUIRE))
+    with b.if_then(b.and_(is_acquire, b.icmp_unsigned("==", lanes, i32(-1)))):
+        _acquire_together(b, ctx)
     with t.for_lanes(b, lanes) as lane:
         address = load_element(b, ctx, Warp.ADDRESSES, lane)
         # Threads of all blocks of a cluster use its objects.
         launch = load_pointer(b, ctx, Warp.LAUNCH)
         several = b.icmp_unsigned(">", load_field(b, launch, LaunchRecord.CLUSTER_BLOCKS), i32(1))
         scope = b.select(several, i32(0), i32(RaceFlag.BLOCK_SCOPE))
-        with b.if_else(b.icmp_unsigned("==", call, i32(RaceCall.ACQUIRE))) as (acquires, releases):
+        with b.if_else(is_acquire) as (acquires, releases):
             with acquires:
                 acquire(b, view_access(b, ctx, address), ctx, lane, address, scope)
             with releases:

@@ -21,6 +21,8 @@ from gpuemu_lsp.engine.emulator.launch.cluster_barrier import ClusterBarrier, Wa
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
+_ALL_LANES = (1 << WARP_SIZE) - 1
+
 
 class BarrierAssumptionError(Exception):
     """Threads waited at different barrier instructions, although races were excluded assuming that they do not."""
@@ -95,6 +97,7 @@ class BarrierResolver:
     def _released(self, resident: ResidentBlock, warps: list[RecordView]) -> tuple[bool, list[_WaitingLane]]:
         """Release what can be released; return whether anything was, and the lanes that waited without arriving."""
         progress = self._attend_cluster(resident, warps)
+        progress |= _release_groups(warps)
         waiting = [
             lane
             for index, warp in enumerate(warps)
@@ -226,6 +229,28 @@ class BarrierResolver:
             where = f"at barrier {barrier}" if barrier < GROUP_BARRIER else where
             message = f"deadlock: {len(lanes)} of {expected} threads wait {where}, and no other can arrive"
             self._report.add(Incident("sync/deadlock", message, site, lanes[0].thread, resident.number))
+
+
+def _release_groups(warps: list[RecordView]) -> bool:
+    """Release warp groups of which all lanes of all warps have come to their barrier; return whether there are any.
+
+    It orders no accesses of threads, and is that of ``wgmma.wait_group``: every product loop has one.
+    """
+    found = False
+    for first in range(0, len(warps) - 3, 4):
+        group = warps[first : first + 4]
+        number = GROUP_BARRIER + first // 4
+        if all(
+            warp.get(Warp.STATUS) == Status.BARRIER
+            and warp.get(Warp.BARRIER_ID) == number
+            and warp.get(Warp.BARRIER_MASK) == _ALL_LANES
+            for warp in group
+        ):
+            for warp in group:
+                warp.set(Warp.BARRIER_MASK, 0)
+                warp.set(Warp.STATUS, Status.READY)
+            found = True
+    return found
 
 
 def _live_threads(warps: list[RecordView]) -> int:

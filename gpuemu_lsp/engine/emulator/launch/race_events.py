@@ -44,6 +44,11 @@ class RaceAccess:
         return "product" if self.instruction.opcode == GROUP_EVENT else ""
 
     @property
+    def name(self) -> str:
+        """Name of the instruction."""
+        return f"wgmma.{self.instruction.modifiers[0]}" if self.operation == "product" else self.instruction.name
+
+    @property
     def verb(self) -> str:
         """The access as a verb."""
         return "updates atomically" if self.atomic else "writes" if self.wrote else "reads"
@@ -90,7 +95,7 @@ def race_event(
         f"memory/{space}-race",
         message,
         first.location,
-        first.instruction.name,
+        first.name,
         first.thread,
         first.block,
         accessed.name,
@@ -103,7 +108,7 @@ def race_event(
             "other_thread": None if second.operation or _is_unnamed(second, first) else list(second.thread),
             "other_block": list(second.block),
             "other_access": second.verb,
-            "other_instruction": second.instruction.name,
+            "other_instruction": second.name,
         },
         severity=Severity.WARNING if is_pre_check or within_program else None,
     )

@@ -9,7 +9,7 @@ A clock maps threads to epochs: accesses of the thread before that epoch are ord
 for a whole block: what all its threads did before its last barrier. Two facts about GPUs keep clocks short:
 
 - A barrier of the block makes all its threads equal. What one of them has acquired before it is the block's then, and
-  is moved from the thread's clock to the block's (:meth:`_BlockClocks.spread`).
+  is moved from the thread's clock to the block's (:meth:`BlockClocks.spread`).
 - Kernels release after a barrier by one thread, so that a released clock often is one block entry and one thread entry.
 
 A release by a fence or store of ``.cta`` scope is acquired by threads of its own block only, and an acquire of that
@@ -20,22 +20,18 @@ scope acquires from its own block only (section 8.5). Where a shadow cell stands
 from __future__ import annotations
 
 import ctypes
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, RaceCall, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.clocks.records import BlockClocks, Clock, Released, join, joined
 from gpuemu_lsp.engine.emulator.launch.race_shadow import shadow_planes
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.unused_reads import UnusedReads
-
-Clock: TypeAlias = Mapping[int, int]
-"""By thread number, or by the complement of a block's number: the first epoch whose accesses are not ordered."""
 
 _CALL = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32
@@ -76,66 +72,6 @@ class _Caller:
         return epoch if epoch > self.get(Warp.START_EPOCH) else 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Released:
-    """Clocks released through a location: to all blocks, and to the threads of one block."""
-
-    all: Clock = field(default_factory=dict)
-    by_block: Mapping[int, Clock] = field(default_factory=dict)
-    _joined: dict[int, Clock] = field(default_factory=dict)
-
-    def clock(self, block: int, *, everything: bool) -> Clock:
-        """Return what a block's threads acquire: one object for all of them. ``everything``: also what is for all."""
-        own = self.by_block.get(block, {})
-        if not everything or not own:
-            return self.all if everything else own
-        if block not in self._joined:
-            joined = dict(self.all)
-            _join(joined, own)
-            self._joined[block] = joined
-        return self._joined[block]
-
-
-@dataclass(slots=True)
-class _BlockClocks:
-    """Acquired clocks of one block: of all its threads, and of single threads with the epoch they acquired in.
-
-    A thousand threads that arrive at an ``mbarrier`` ask a thousand times: no question looks at all threads.
-    """
-
-    all: dict[int, int] = field(default_factory=dict)
-    by_thread: dict[int, tuple[int, Clock]] = field(default_factory=dict)
-    _by_warp: dict[int, dict[int, None]] = field(default_factory=dict)
-    _oldest: float = math.inf
-
-    def acquire(self, thread: int, epoch: int, clock: Clock) -> None:
-        """Replace the clock of a thread."""
-        self.by_thread[thread] = (epoch, clock)
-        self._by_warp.setdefault(thread >> 5, {})[thread] = None
-        self._oldest = min(self._oldest, epoch)
-
-    def of_warp(self, thread: int) -> Iterable[tuple[int, int, Clock]]:
-        """Yield the threads of a thread's warp that have acquired something, with epoch and clock."""
-        for one in self._by_warp.get(thread >> 5, ()):
-            yield one, *self.by_thread[one]
-
-    def spread(self, barrier: int) -> None:
-        """Give all threads of the block what single threads acquired before its last barrier."""
-        if self._oldest >= barrier:
-            return
-        self._oldest = math.inf
-        joined: Clock | None = None
-        for thread, (epoch, clock) in list(self.by_thread.items()):
-            if epoch >= barrier:
-                self._oldest = min(self._oldest, epoch)
-                continue
-            # Threads that acquired the same release share one clock object.
-            if clock is not joined:
-                _join(self.all, clock)
-            joined = clock
-            del self.by_thread[thread], self._by_warp[thread >> 5][thread]
-
-
 class VectorClocks:
     """Released and acquired clocks of one launch; serves the race detector's calls while it runs."""
 
@@ -144,8 +80,8 @@ class VectorClocks:
         # Kept here, because the launch holds nothing but its address.
         self._unused_reads = UnusedReads(prepared) if candidates.sites else None
         self._candidates = candidates
-        self._released: dict[int, _Released] = {}
-        self._blocks: dict[int, _BlockClocks] = {}
+        self._released: dict[int, Released] = {}
+        self._blocks: dict[int, BlockClocks] = {}
         self._arrived: dict[tuple[int, int], dict[int, int]] = {}
         self._call = _CALL(self._answer)
         # Without an address the generated code makes no calls: most kernels synchronise by barriers only.
@@ -174,7 +110,7 @@ class VectorClocks:
         caller = _Caller(first + lane, lane, context)
         if call == RaceCall.ORDERED:
             return int(self._is_ordered(caller, who, when))
-        if call == RaceCall.ACQUIRE:
+        if call in (RaceCall.ACQUIRE, RaceCall.ACQUIRE_WARP):
             # Release numbers are unique across launches: one of an earlier launch is not found, as it should.
             released = self._released.get(who)
             if released is not None:
@@ -182,7 +118,7 @@ class VectorClocks:
                 everything = not when or ~caller.block in released.all
                 clock = released.clock(caller.block, everything=everything)
                 if clock:
-                    self._acquire(caller, clock)
+                    (self._acquire if call == RaceCall.ACQUIRE else self._acquire_together)(caller, clock)
         else:
             self._release(caller, address, block_scope=bool(who))
         return 0
@@ -225,29 +161,34 @@ class VectorClocks:
         # Now, as a clock is needed: the generated scheduler releases barriers without a call into Python.
         clocks.spread(caller.block_barrier)
         yield clocks.all
+        together = clocks.of_warps.get(caller.thread >> 5)
+        if together is not None:
+            yield together[1]
         warp_barrier = caller.get(Warp.WARP_BARRIER_EPOCH)
         for thread, epoch, clock in clocks.of_warp(caller.thread):
             if thread == caller.thread or epoch < warp_barrier:
                 yield clock
 
     def _acquire(self, caller: _Caller, clock: Clock) -> None:
-        clocks = self._blocks.setdefault(caller.block, _BlockClocks())
+        clocks = self._blocks.setdefault(caller.block, BlockClocks())
         clocks.spread(caller.block_barrier)
         _, known = clocks.by_thread.get(caller.thread, (0, {}))
-        merged: Clock = clock
         # Released clocks are shared by all that acquire them, so that a join needs a copy.
-        if known and known is not clock:
-            both = dict(clock)
-            _join(both, known)
-            merged = both
+        merged = joined(clock, known) if known and known is not clock else clock
         clocks.acquire(caller.thread, caller.get(Warp.EPOCH), merged)
+
+    def _acquire_together(self, caller: _Caller, clock: Clock) -> None:
+        """Let all lanes of the caller's warp acquire a clock."""
+        clocks = self._blocks.setdefault(caller.block, BlockClocks())
+        clocks.spread(caller.block_barrier)
+        clocks.acquire_together(caller.thread >> 5, caller.get(Warp.EPOCH), clock)
 
     def _release(self, caller: _Caller, address: int, *, block_scope: bool) -> None:
         """Publish through an address what is ordered before the caller's last fence."""
         number = self._release_number(address)
         # What others released through this address before stays: a lock or counter that several threads update forms a
         # release sequence, and its reader acquires from all of them.
-        before = self._released.get(number.value, _Released())
+        before = self._released.get(number.value, Released())
         wide = 0 if block_scope else caller.fence(block_scope=False)
         narrow = caller.fence(block_scope=True)
         to_all = self._published(caller, wide, before.all) if wide else before.all
@@ -257,7 +198,7 @@ class VectorClocks:
             own = self._published(caller, narrow, by_block.get(caller.block, {}))
             by_block = {**by_block, caller.block: own}
         released = shadow_planes().next_release()
-        self._released[released] = _Released(to_all, by_block)
+        self._released[released] = Released(to_all, by_block)
         number.value = released
 
     def _release_number(self, address: int) -> ctypes.c_uint32:
@@ -283,26 +224,27 @@ class VectorClocks:
 
     def set_order(self, number: int, epoch: int, clock: Clock) -> None:
         """Let a clock be all that a thread has acquired, for one that is no thread of the program."""
-        self._blocks.setdefault(number >> 10, _BlockClocks()).by_thread[number] = (epoch, clock)
+        self._blocks.setdefault(number >> 10, BlockClocks()).acquire(number, epoch, clock)
 
     def publish(self, address: int, block: int, clock: Clock) -> None:
         """Release a clock through an address, for threads of a block or of its cluster."""
         number = self._release_number(address)
-        before = self._released.get(number.value, _Released())
+        before = self._released.get(number.value, Released())
         to_all, by_block = dict(before.all), dict(before.by_block)
         if self._prepared.cluster_blocks > 1:
-            _join(to_all, clock)
+            join(to_all, clock)
         else:
-            own = dict(by_block.get(block, {}))
-            _join(own, clock)
-            by_block[block] = own
+            by_block[block] = joined(by_block.get(block, {}), clock)
         released = shadow_planes().next_release()
-        self._released[released] = _Released(to_all, by_block)
+        self._released[released] = Released(to_all, by_block)
         number.value = released
 
-    def learn(self, context: int, lanes: Iterable[int], clock: Clock) -> None:
+    def learn(self, context: int, lanes: Sequence[int], clock: Clock) -> None:
         """Let lanes of a warp acquire a clock."""
         first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
+        if len(lanes) == WARP_SIZE:
+            self._acquire_together(_Caller(first, 0, context), clock)
+            return
         for lane in lanes:
             self._acquire(_Caller(first + lane, lane, context), clock)
 
@@ -310,17 +252,17 @@ class VectorClocks:
         """Return a released clock, joined with what is ordered before a fence of the caller."""
         clock = dict(before)
         for acquired in self._acquired(caller):
-            _join(clock, acquired)
+            join(clock, acquired)
         # Also what the whole block did before its last barrier: a barrier, then a fence and a flag by one thread, is
         # the common way to publish a block's results, and causality order is transitive (PTX ISA section 8.9.5).
-        _join(clock, {~caller.block: caller.block_barrier})
+        join(clock, {~caller.block: caller.block_barrier})
         # The same for the warp's last barrier. Accesses after the fence are not released: its epoch is the bound.
         if fence >= caller.block_barrier:
             warp_barrier = caller.get(Warp.WARP_BARRIER_EPOCH)
             if warp_barrier > caller.block_barrier and fence >= warp_barrier:
                 first = caller.thread & -WARP_SIZE
-                _join(clock, dict.fromkeys(range(first, first + WARP_SIZE), warp_barrier))
-            _join(clock, {caller.thread: fence})
+                join(clock, dict.fromkeys(range(first, first + WARP_SIZE), warp_barrier))
+            join(clock, {caller.thread: fence})
         return clock
 
     # ---- barriers of some threads of the block -----------------------------------------------------------------------
@@ -332,9 +274,10 @@ class VectorClocks:
         """
         clock = self._arrived.setdefault((resident.number, barrier), {})
         number = (resident.number << 10) + thread
-        clocks = self._blocks.setdefault(resident.number, _BlockClocks())
-        _join(clock, clocks.by_thread.get(number, (0, {}))[1])
-        _join(clock, {number: self._next_epoch(resident)})
+        clocks = self._blocks.setdefault(resident.number, BlockClocks())
+        for known in clocks.known_to(number):
+            join(clock, known)
+        join(clock, {number: self._next_epoch(resident)})
 
     def synchronise(self, resident: ResidentBlock, barrier: int, threads: list[int], live: int) -> None:
         """Order the threads that leave a barrier after all that have come to it; ``live`` threads are in the block."""
@@ -348,13 +291,13 @@ class VectorClocks:
                 for epoch in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
                     context.set(epoch, now)
             return
-        clocks = self._blocks.setdefault(resident.number, _BlockClocks())
+        clocks = self._blocks.setdefault(resident.number, BlockClocks())
         first = resident.number << 10
-        acquired = [clocks.by_thread[first + thread][1] for thread in threads if first + thread in clocks.by_thread]
+        acquired = [known for thread in threads for known in clocks.known_to(first + thread)]
         # Threads that left an earlier barrier together share one clock object: joined once.
         for one in {id(one): one for one in acquired}.values():
-            _join(clock, one)
-        _join(clock, {first + thread: now for thread in threads})
+            join(clock, one)
+        join(clock, {first + thread: now for thread in threads})
         for thread in threads:
             clocks.acquire(first + thread, now, clock)
 
@@ -374,9 +317,9 @@ class VectorClocks:
             known = self._blocks.get(one.number)
             if known is not None:
                 known.spread(now)
-                _join(clock, known.all)
+                join(clock, known.all)
         for one in residents:
-            _join(self._blocks.setdefault(one.number, _BlockClocks()).all, clock)
+            join(self._blocks.setdefault(one.number, BlockClocks()).all, clock)
 
     def _next_epoch(self, resident: ResidentBlock) -> int:
         """Start a new epoch in all warps of a block: epochs of different warps become comparable."""
@@ -386,13 +329,6 @@ class VectorClocks:
         for context in contexts:
             context.set(Warp.EPOCH, now)
         return now
-
-
-def _join(clock: dict[int, int], other: Clock) -> None:
-    """Raise each entry of a clock to that of another one."""
-    for key, epoch in other.items():
-        if clock.get(key, 0) < epoch:
-            clock[key] = epoch
 
 
 def attach_race_detector(prepared: PreparedLaunch, candidates: RaceCandidates) -> VectorClocks:

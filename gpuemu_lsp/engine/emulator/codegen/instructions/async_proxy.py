@@ -21,8 +21,8 @@ def supported(instruction: Instruction) -> bool:
 
 def emit_group_event(e: Emitter, instruction: Instruction) -> None:
     """Write an event of a warp group, with the descriptors of a product in scratch space."""
-    # Behind a product there is nothing to do: the event ends the code that may touch its registers.
-    if instruction.modifiers[0] == "issued":
+    # Behind a product and at a fence there is nothing to do: these events are for the analysis of registers.
+    if instruction.modifiers[0] in ("issued", "fence") or not e.unit.checked:
         return
     for row, operand in zip(ROWS, instruction.operands, strict=False):
         for part in range(e.parts):
@@ -36,10 +36,11 @@ def emit_group_event(e: Emitter, instruction: Instruction) -> None:
 
 def emit_proxy_fence(e: Emitter) -> None:
     """Write the event of a ``fence.proxy.async``."""
-    if e.unit.program.has_async_proxy:
+    if e.unit.program.has_async_proxy and e.unit.checked:
         call_back(e, BulkOperation.PROXY_FENCE)
 
 
 def emit_mbarrier_event(e: Emitter, operation: int) -> None:
     """Write the event of an operation on ``mbarrier`` objects, whose operands are in scratch space."""
-    call_back(e, BulkOperation.MBARRIER | operation << RANK_SHIFT)
+    if e.unit.checked:
+        call_back(e, BulkOperation.MBARRIER | operation << RANK_SHIFT)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, chunk_numbers
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import Product, WarpGroup
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import Tile
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     PendingStore,
     SharedTraffic,
 )
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, runs
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import Incident
 from gpuemu_lsp.engine.ptx.model import Immediate
@@ -61,7 +61,7 @@ class CopyChecks:
             self._outside.setdefault(issuer.site, (issuer, text))
         else:
             self._inside.add(issuer.site)
-        chunks = np.unique(near // CHUNK)
+        chunks = chunk_numbers(near)
         if barrier is None:
             self._shared.check_fenced(issuer, near, "this copy reads")
             block.stores.append(PendingStore(issuer.site, issuer.thread, near, self._read(issuer, chunks)))
@@ -100,7 +100,7 @@ class CopyChecks:
             order,
             order.context,
             issuer.site,
-            chunks * CHUNK + issuer.window,
+            runs(chunks * CHUNK + issuer.window, CHUNK),
             epoch,
             block=issuer.block,
             lane=issuer.thread % WARP_SIZE,

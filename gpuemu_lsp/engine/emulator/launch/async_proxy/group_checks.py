@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.frontend.group_registers import RegisterFault
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, OperandChunks, decoded
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
+    CHUNK,
+    Indices,
+    OperandChunks,
+    decoded,
+    operand_bytes,
+    warp_runs,
+)
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import Product, WarpGroup, made_product, step_fault
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
@@ -68,25 +73,25 @@ class GroupChecks:
             number = races.number(AsyncKind.PRODUCT, caller.block, caller.warp >> 2)
             races.learn(caller.context, caller.lanes, number, until)
 
-    def _record(self, caller: EventCaller, product: Product) -> None:
-        """Tell the race detector what a warp's share of a product reads."""
+    def _record(self, caller: EventCaller, product: Product, *, first: bool) -> None:
+        """Tell the race detector what a warp's share of a product reads; ``first`` if no other has been told of."""
         order = self._shared.races.order(caller.context, caller.lanes[0])
         a, b = product.operands
         if order is None:
             return
-        places = [b.addresses]
+        places = warp_runs(b, None)
         if a is not None:
-            # Of A a warp reads 16 of the 64 rows: all rows of a chunk that holds several are of one warp.
-            places.append(a.addresses[a.rows // 16 == caller.warp % 4])
+            places += warp_runs(a, caller.warp % 4)
         self._shared.races.access(
             AsyncKind.PRODUCT,
             order.with_lanes(),
             caller.context,
             caller.site,
-            np.concatenate(places) + caller.window,
+            [(start + caller.window, count) for start, count in places],
             product.epoch,
             block=caller.block,
             lane=caller.warp >> 2,
+            sampled=not first,
         )
 
     def _product(self, caller: EventCaller, group: WarpGroup, instruction: Instruction) -> None:
@@ -102,7 +107,7 @@ class GroupChecks:
             first = group.products[max(number - group.first, 0)]
             self._compare(caller, first, descriptors)
             if first.site == caller.site and first.descriptors == descriptors:
-                self._record(caller, first)
+                self._record(caller, first, first=False)
             return
         races = self._shared.races
         epoch = races.next_epoch(caller.context) if races.active else 0
@@ -115,7 +120,7 @@ class GroupChecks:
             if chunks is not None:
                 sound &= self._operand(caller, name, chunks, decoded(bits).swizzle, shared)
         if sound:
-            self._record(caller, product)
+            self._record(caller, product, first=True)
         fault = step_fault(product, previous, shared) if sound else None
         if fault is not None:
             self._shared.add(caller, LAYOUT, fault[0], fault[1].site)
@@ -137,8 +142,8 @@ class GroupChecks:
         self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, shared: SharedTiles
     ) -> bool:
         """Check an operand of a product; return whether what it reads is there."""
-        places = (chunks.addresses[:, None] + np.arange(CHUNK)).reshape(-1)
-        if places.min() < 0 or places.max() >= self._shared.size:
+        places, low, high = operand_bytes(chunks)
+        if low < 0 or high >= self._shared.size:
             # The loads of its elements report this.
             return False
         shadow = self._shared.arena.shadow(caller.window, self._shared.size)[places]
@@ -158,8 +163,9 @@ class GroupChecks:
             return False
         self._shared.check_fenced(caller, places, f"operand {name} has")
         stored = (shadow & Shadow.WRITTEN != 0).reshape(-1, CHUNK).any(axis=1)
-        for number in np.unique(shared.at(chunks.addresses[~stored])):
-            tile = shared.tiles[int(number)] if number >= 0 else None
+        numbers = shared.at(chunks.addresses[~stored] if stored.any() else chunks.addresses).tolist()
+        for number in set(numbers):
+            tile = shared.tiles[number] if number >= 0 else None
             if tile is not None and tile.tensor is not None and tile.tensor.swizzle != swizzle:
                 text = (
                     f"operand {name} is read with {_pattern(swizzle)}, and the copy{self._shared.line(tile.site)} "

@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.launch.bulk.races import runs
+
 CHUNK: Final = 16
 """Bytes that stay together in every layout."""
 
@@ -35,7 +37,7 @@ def decoded(bits: int) -> Descriptor:
     return Descriptor(fields[0], fields[1], fields[2], (bits >> 49 & 7) << 7, _MODES[bits >> 62])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OperandChunks:
     """The chunks of an operand: shared addresses, and the row (column of B) and k of the first element of each.
 
@@ -67,3 +69,30 @@ def operand_chunks(bits: int, count: int, element_bits: int, mn_major: bool) -> 
     linear = one.start + offset
     addresses = linear ^ ((linear - one.base) >> 3 & (width - CHUNK))
     return OperandChunks(addresses, rows, ks, not mn_major)
+
+
+def chunk_numbers(places: Indices) -> Indices:
+    """Return the numbers of the chunks that some bytes are in, each once, in order."""
+    low, high = int(places.min()), int(places.max())
+    if high - low + 1 == places.size:
+        # A permutation of adjacent bytes.
+        return np.arange(low // CHUNK, high // CHUNK + 1)
+    return np.unique(places // CHUNK)
+
+
+@lru_cache(maxsize=256)
+def operand_bytes(chunks: OperandChunks) -> tuple[Indices, int, int]:
+    """Return the addresses of all bytes of an operand, the lowest and the highest."""
+    places = (chunks.addresses[:, None] + np.arange(CHUNK)).reshape(-1)
+    return places, int(places.min()), int(places.max())
+
+
+@lru_cache(maxsize=1024)
+def warp_runs(chunks: OperandChunks, quarter: int | None) -> tuple[tuple[int, int], ...]:
+    """Return the start and the number of chunks of each run of adjacent ones.
+
+    With ``quarter`` those with rows of one of the four warps, each of which reads 16 of the 64 rows of A; all rows of a
+    chunk that holds several are of one warp.
+    """
+    addresses = chunks.addresses if quarter is None else chunks.addresses[chunks.rows // 16 == quarter]
+    return tuple(runs(addresses, CHUNK))

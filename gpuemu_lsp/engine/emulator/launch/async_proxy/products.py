@@ -86,13 +86,13 @@ class ElementSteps:
 
 def element_steps(chunks: OperandChunks, shared: SharedTiles) -> ElementSteps | None:
     """Return the elements of an operand, None if it is not from one copy by a map of two dimensions."""
-    numbers = np.unique(shared.at(chunks.addresses))
-    if len(numbers) != 1 or numbers[0] < 0:
+    numbers = shared.at(chunks.addresses)
+    if numbers[0] < 0 or (numbers != numbers[0]).any():
         return None
     tile = shared.tiles[int(numbers[0])]
     if tile.tensor is None or tile.tensor.rank != 2:
         return None
-    first, second = tile.elements(chunks.addresses)
+    first, second = tile.elements(chunks)
     return ElementSteps(tile, *((second, first) if chunks.along_k else (first, second)))
 
 
@@ -103,16 +103,19 @@ def step_fault(product: Product, previous: Product | None, shared: SharedTiles) 
     same two tiles both must advance by the same number of elements.
     """
     steps = [element_steps(one, shared) if one is not None else None for one in product.operands]
-    spans = " and ".join(
-        f"k of {name} is {_span(one, chunks)}"
-        for name, one, chunks in zip("AB", steps, product.operands, strict=True)
-        if one is not None and chunks is not None
-    )
+
+    def spans() -> str:
+        return " and ".join(
+            f"k of {name} is {_span(one, chunks)}"
+            for name, one, chunks in zip("AB", steps, product.operands, strict=True)
+            if one is not None and chunks is not None
+        )
+
     for name, one, chunks in zip("AB", steps, product.operands, strict=True):
         if one is not None and chunks is not None:
             text = _irregular(name, one, chunks)
             if text is not None:
-                return f"the descriptor of {name} does not follow its tile: {text}; {spans}", one.tile
+                return f"the descriptor of {name} does not follow its tile: {text}; {spans()}", one.tile
     a, b = steps
     if previous is None or a is None or b is None:
         return None
@@ -123,7 +126,7 @@ def step_fault(product: Product, previous: Product | None, shared: SharedTiles) 
     if advances[0] == advances[1]:
         return None
     text = (
-        f"the descriptors do not step along k together: {spans}; since the product before this one A has advanced by "
+        f"the descriptors do not step along k together: {spans()}; since the product before this one A has advanced by "
     )
     return f"{text}{advances[0]} elements, B by {advances[1]}", b.tile
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, OperandChunks, chunk_numbers
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
 
@@ -26,17 +27,22 @@ class Tile:
     tensor: TensorMap | None = None
     coordinates: tuple[int, ...] = ()
 
-    def elements(self, addresses: Indices) -> tuple[Indices, Indices]:
-        """Return the first and the second coordinate in the tensor of what lies at addresses, of a tile by a map."""
+    def elements(self, chunks: OperandChunks) -> tuple[Indices, Indices]:
+        """Return the first and the second coordinate in the tensor of the chunks of an operand, of a tile by a map."""
         assert self.tensor is not None
-        bits = self.tensor.swizzle
-        # The pattern is an exclusive or with bits that it does not change: it is its own inverse.
-        linear = addresses ^ (addresses >> 3 & (CHUNK << bits) - CHUNK)
-        index = (linear - self.start) // self.tensor.element_size
-        sizes, steps = self.tensor.tile, self.tensor.steps
-        first, rest = index % sizes[0], index // sizes[0]
-        second = rest % sizes[1] * steps[1] if self.tensor.rank > 1 else np.zeros_like(rest)
+        first, second = _elements(chunks, self.tensor, self.start)
         return first + self.coordinates[0], second + (self.coordinates[1] if self.tensor.rank > 1 else 0)
+
+
+@lru_cache(maxsize=256)
+def _elements(chunks: OperandChunks, tensor: TensorMap, start: int) -> tuple[Indices, Indices]:
+    """Return the places of an operand's chunks in a box whose tile begins at ``start``."""
+    # The pattern is an exclusive or with bits that it does not change: it is its own inverse.
+    linear = chunks.addresses ^ (chunks.addresses >> 3 & (CHUNK << tensor.swizzle) - CHUNK)
+    index = (linear - start) // tensor.element_size
+    sizes, steps = tensor.tile, tensor.steps
+    first, rest = index % sizes[0], index // sizes[0]
+    return first, rest % sizes[1] * steps[1] if tensor.rank > 1 else np.zeros_like(rest)
 
 
 @dataclass(slots=True)
@@ -48,7 +54,7 @@ class SharedTiles:
 
     def add(self, tile: Tile, places: Indices) -> None:
         """Record a copy, from its issue on."""
-        self.chunks[np.unique(places // CHUNK)] = len(self.tiles)
+        self.chunks[chunk_numbers(places)] = len(self.tiles)
         self.tiles.append(tile)
 
     def at(self, addresses: Indices) -> Indices:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,18 +19,32 @@ def swizzled(address: Indices, bits: int) -> Indices:
 
 def tile_addresses(tensor: TensorMap, coordinates: tuple[int, ...], start: int) -> tuple[Indices, Indices]:
     """Return the address in global memory, -1 outside of the tensor, and in shared memory of each byte of a box."""
+    near = _near(start, tensor.box_bytes, tensor.swizzle)
+    distances = (tensor.element_size, *tensor.strides)
+    offsets = _offsets(tensor.tile, tuple(map(int.__mul__, distances, tensor.steps)), tensor.element_size)
+    origin = tensor.address + sum(map(int.__mul__, coordinates, distances))
+    limits = zip(coordinates, tensor.tile, tensor.steps, tensor.sizes, strict=True)
+    if all(first >= 0 and first + (count - 1) * step < size for first, count, step, size in limits):
+        return origin + offsets, near
     index = np.indices(tensor.tile[::-1], dtype=np.int64).reshape(tensor.rank, -1)[::-1]
     inside = np.ones(index.shape[1], dtype=np.bool_)
-    far = np.full(index.shape[1], tensor.address, dtype=np.int64)
-    distances = (tensor.element_size, *tensor.strides)
-    for place, first, size, stride, step in zip(index, coordinates, tensor.sizes, distances, tensor.steps, strict=True):
+    for place, first, size, step in zip(index, coordinates, tensor.sizes, tensor.steps, strict=True):
         at = place * step + first
         inside &= (at >= 0) & (at < size)
-        far += at * stride
-    byte = np.arange(tensor.element_size, dtype=np.int64)
-    outside = np.where(inside[:, None], far[:, None] + byte, -1).reshape(-1)
-    near = swizzled(start + np.arange(tensor.box_bytes, dtype=np.int64), tensor.swizzle)
-    return outside, near
+    return np.where(np.repeat(inside, tensor.element_size), origin + offsets, -1), near
+
+
+@lru_cache(maxsize=256)
+def _near(start: int, count: int, swizzle: int) -> Indices:
+    return swizzled(start + np.arange(count, dtype=np.int64), swizzle)
+
+
+@lru_cache(maxsize=64)
+def _offsets(tile: tuple[int, ...], distances: tuple[int, ...], element_size: int) -> Indices:
+    """Return the distances of all bytes of a box from its first one."""
+    index = np.indices(tile[::-1], dtype=np.int64).reshape(len(tile), -1)[::-1]
+    elements = sum(place * distance for place, distance in zip(index, distances, strict=True))
+    return (np.asarray(elements)[:, None] + np.arange(element_size, dtype=np.int64)).reshape(-1)
 
 
 def nan_bytes(tensor: TensorMap) -> npt.NDArray[np.uint8]:

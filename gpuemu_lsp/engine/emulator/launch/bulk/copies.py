@@ -29,7 +29,7 @@ from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, nan_bytes, tile_addresses
 from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED, TensorMaps
 from gpuemu_lsp.engine.emulator.launch.bulk.pending import PendingCopies, PendingCopy
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, AsyncRaces
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, AsyncRaces, runs
 from gpuemu_lsp.engine.emulator.launch.bulk.reductions import known_after, reduce_into, reducible
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, multicast_targets, offset_of, target_of
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
@@ -90,7 +90,9 @@ class BulkCopies:
     def deliver(self, context: int, mask: int, *, by_parity: bool) -> None:
         """Let copies arrive before tests of ``mbarrier`` objects; ``context`` is the address of the warp's context."""
         block = _word(_word(context + Warp.BLOCK, ctypes.c_int64) + BlockRecord.LINEAR, ctypes.c_int64)
-        tests = dict.fromkeys((values[1], values[2]) for values in _operands(context, mask))
+        lanes = lanes_of(mask)
+        rows = [_row(context, row)[lanes].tolist() for row in ROWS[:2]]
+        tests = dict.fromkeys(zip(*rows, strict=True))
         for barrier, operand in tests:
             arrived = partial(self._arrived, barrier, context)
             self._pending.deliver(barrier, block, operand, arrived, by_parity=by_parity)
@@ -107,7 +109,7 @@ class BulkCopies:
             issuer.order,
             context,
             issuer.site,
-            pieces,
+            runs(pieces, size),
             epoch,
             block=issuer.block,
             lane=issuer.thread % WARP_SIZE,
@@ -326,13 +328,21 @@ class BulkCopies:
 def _pieces(places: Indices) -> tuple[Indices, int]:
     """Return the addresses and the size of the pieces of 16 bytes, or of 4, that some bytes are."""
     size = _LINE_ALIGNMENT if places.size % _LINE_ALIGNMENT == 0 and not (places[0] % _LINE_ALIGNMENT) else 4
+    low, high = int(places.min()), int(places.max())
+    if high - low + 1 == places.size:
+        # A permutation of adjacent bytes.
+        return np.arange(low, high + 1, size, dtype=np.int64), size
     return np.unique(places // size) * size, size
 
 
 def _operands(context: int, mask: int) -> list[list[int]]:
     """Return the number of each executing lane with its operands in scratch space."""
-    rows = [np.ctypeslib.as_array((ctypes.c_int64 * WARP_SIZE).from_address(context + row)) for row in ROWS]
-    return [[lane, *(int(row[lane]) & 0xFFFFFFFFFFFFFFFF for row in rows)] for lane in lanes_of(mask)]
+    rows = [_row(context, row) for row in ROWS]
+    return [[lane, *(int(row[lane]) for row in rows)] for lane in lanes_of(mask)]
+
+
+def _row(context: int, offset: int) -> npt.NDArray[np.uint64]:
+    return np.ctypeslib.as_array((ctypes.c_uint64 * WARP_SIZE).from_address(context + offset))
 
 
 def _word(address: int, kind: type[ctypes.c_int64] | type[ctypes.c_int32]) -> int:

@@ -13,7 +13,7 @@ in between race with it; a product is recorded when it is issued, and its end on
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
@@ -28,8 +28,9 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices
+from gpuemu_lsp.engine.emulator.launch.clocks.records import Clock
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
-from gpuemu_lsp.engine.emulator.launch.vector_clocks import Clock, VectorClocks
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
 
 class AsyncKind(IntEnum):
@@ -52,6 +53,7 @@ _CALL = ctypes.CFUNCTYPE(
     ctypes.c_int32,
     ctypes.c_int32,
     ctypes.c_int64,
+    ctypes.c_int32,
     ctypes.c_int32,
     ctypes.c_int32,
     ctypes.c_int32,
@@ -113,7 +115,7 @@ class AsyncRaces:
         order: Order,
         context: int,
         site: int,
-        addresses: Indices,
+        places: Iterable[tuple[int, int]],
         epoch: int,
         *,
         block: int,
@@ -121,10 +123,12 @@ class AsyncRaces:
         size: int = _PIECE,
         store: bool = False,
         atomic: bool = False,
+        sampled: bool = False,
     ) -> int:
         """Check and record accesses to pieces of the shared memory of a block; return the number of their thread.
 
-        ``addresses`` are those of pieces of ``size`` bytes, ``context`` is that of any warp of the block.
+        ``places`` are the start and the number of adjacent pieces of ``size`` bytes, ``context`` is that of any warp of
+        the block. With ``sampled`` the first 4 bytes stand for each piece.
         """
         record = self._context
         number = self.number(kind, block, lane)
@@ -149,8 +153,8 @@ class AsyncRaces:
         if store:
             # Not a weak store, which would be left out where it changes nothing.
             flags |= RaceFlag.STORE | RaceFlag.ATOMIC | (RaceFlag.STRONG if atomic else 0)
-        for start, count in _runs(addresses, size):
-            self._detect(record.address, site, lane, start, count, size, flags)
+        for start, count in places:
+            self._detect(record.address, site, lane, start, count, size, 4 if sampled else size, flags)
         return number
 
     def number(self, kind: AsyncKind, block: int, lane: int) -> int:
@@ -161,7 +165,7 @@ class AsyncRaces:
         """Let those who test an ``mbarrier`` object from now on come after operations up to an epoch."""
         self._clocks.publish(barrier, block, {number: epoch + Epoch.TICK})
 
-    def learn(self, context: int, lanes: Iterable[int], number: int, until: int) -> None:
+    def learn(self, context: int, lanes: Sequence[int], number: int, until: int) -> None:
         """Let lanes of a warp come after the operations before an epoch."""
         self._clocks.learn(context, lanes, {number: until})
 
@@ -170,7 +174,7 @@ def _get(context: int, field: Field) -> int:
     return ctypes.c_uint32.from_address(context + field).value
 
 
-def _runs(addresses: Indices, size: int) -> Iterable[tuple[int, int]]:
+def runs(addresses: Indices, size: int) -> Iterable[tuple[int, int]]:
     """Yield the start and the number of pieces of each run of adjacent ones."""
     places = np.unique(addresses)
     breaks = np.flatnonzero(np.diff(places) != size) + 1
