@@ -48,6 +48,7 @@ _DTYPE_OF = {
     "ssize_t": "int64",
     "ptrdiff_t": "int64",
     "intptr_t": "int64",
+    "clock_t": "int64",
     "unsigned long": "uint64",
     "unsigned long int": "uint64",
     "unsigned long long": "uint64",

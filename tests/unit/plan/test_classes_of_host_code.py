@@ -115,6 +115,76 @@ void run(const int* in, int* out, int n, int threads) {
 int* allocated(int n) { int* p; cudaMalloc(&p, n * sizeof(int)); cudaMemset(p, 0, n * sizeof(int)); return p; }
 void main_loop(int n, int threads) { run(allocated(n), allocated((n + threads - 1) / threads), n, threads); }
 """
+GLOBALS = """
+#include <cuda_runtime.h>
+unsigned num_blocks = 0, width = 16;
+dim3 block(16, 8);
+dim3 grid;
+__global__ void sums(const float* in, float* part, int n) {
+  __shared__ float tile[8][16];
+  tile[threadIdx.y][threadIdx.x] = in[1 + blockIdx.x * 128 + threadIdx.y * 16 + threadIdx.x BUG];  // wrong
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    float sum = 0;
+    for (int i = 0; i < 8; i++) for (int j = 0; j < 16; j++) sum += tile[i][j];
+    part[blockIdx.x] = sum;
+  }
+}
+void resize(unsigned w) { width = w; }
+void run(float* host, int count) {
+  num_blocks = count;
+  grid = dim3(num_blocks, 1);
+  float *in, *part;
+  cudaMalloc(&in, (num_blocks * 128 + 1) * sizeof(float));
+  cudaMalloc(&part, num_blocks * sizeof(float));
+  cudaMemcpy(in, host, (num_blocks * 128 + 1) * sizeof(float), cudaMemcpyHostToDevice);
+  sums<<<grid, block>>>(in, part, count);
+}
+"""
+NODES = """
+#include <cuda_runtime.h>
+__global__ void fill(int* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i <BUG n) out[i] = i;  // wrong
+}
+__global__ void notify() { printf("done\\n"); }
+int main() {
+  cudaGraph_t graph;
+  cudaGraphNode_t first, second;
+  int *out, n = 100;
+  cudaMalloc(&out, n * sizeof(int));
+  cudaGraphCreate(&graph, 0);
+  void* arguments[] = {&out, &n};
+  cudaKernelNodeParams parameters = {0};
+  parameters.func = (void*)fill;
+  parameters.gridDim = dim3(4);
+  parameters.blockDim = dim3(32);
+  parameters.sharedMemBytes = 0;
+  parameters.kernelParams = arguments;
+  cudaGraphAddKernelNode(&first, graph, NULL, 0, &parameters);
+  cudaGraphNodeParams other = {cudaGraphNodeTypeKernel};
+  other.kernel.func = (void*)notify;
+  other.kernel.gridDim.x = other.kernel.gridDim.y = other.kernel.gridDim.z = 1;
+  other.kernel.blockDim.x = other.kernel.blockDim.y = other.kernel.blockDim.z = 1;
+  other.kernel.kernelParams = NULL;
+  cudaGraphAddNode(&second, graph, &first, 1, &other);
+}
+"""
+ROUNDED = """
+#include <cuda_runtime.h>
+__global__ void halved(const float* in, float* out, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i <BUG n) out[i] = in[i] * 0.5f;  // wrong
+}
+void halve(const float* host, float* result, int n) {
+  float *in, *out;
+  cudaMalloc(&in, n * sizeof(float));
+  cudaMalloc(&out, n * sizeof(float));
+  cudaMemcpy(in, host, n * sizeof(float), cudaMemcpyHostToDevice);
+  halved<<<n / 64 + (0 != n % 64), 64>>>(in, out, n);
+  cudaMemcpy(result, out, n * sizeof(float), cudaMemcpyDeviceToHost);
+}
+"""
 
 
 def check(path: Path) -> tuple[list[KernelReport], list[Finding]]:
@@ -140,6 +210,9 @@ def errors_of(folder: Path, text: str) -> set[int]:
         pytest.param(CHOSEN_FUNCTION, "", "+ 1", id="a chosen kernel"),
         pytest.param(VECTORS_BY_VALUE, "", "=", id="vectors by value"),
         pytest.param(CASES, "", "+ 1", id="cases of a switch"),
+        pytest.param(GLOBALS, "", "+ 1", id="variables at namespace scope"),
+        pytest.param(NODES, "", "=", id="nodes of a graph"),
+        pytest.param(ROUNDED, "", "=", id="a condition as a number"),
     ],
 )
 def test_a_class_of_programs(tmp_path: Path, program: str, correct: str, planted: str) -> None:

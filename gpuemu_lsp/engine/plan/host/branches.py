@@ -136,6 +136,8 @@ def _chosen(machine: Machine, condition: Truth, yes: Polynomial, no: Polynomial,
 def _rounding(condition: Truth) -> tuple[Polynomial, Polynomial, bool] | None:
     """Return dividend, divisor and whether a condition is that there is no remainder."""
     left, right = condition.left, condition.right
+    if left is not None and left.constant == 0 and condition.operator in ("==", "!="):
+        left, right = right, left
     if left is None or right is None or right.constant != 0 or len(left.terms) != 1:
         return None
     factors, coefficient = left.terms[0]

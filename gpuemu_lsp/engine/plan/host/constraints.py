@@ -179,10 +179,17 @@ class Constraints:
         found: dict[str, frozenset[int]] = {}
         floor = 1
         for one in constants:
-            found[one.name] = frozenset(self._scaled(one.name, one.values, floor))
+            found[one.name] = frozenset(self._scaled(one.name, one.values, max(floor, self._least(one.name))))
             if one.name in self._named and found[one.name]:
                 floor = max(floor, min(found[one.name]))
         return found
+
+    def _least(self, name: str) -> int:
+        """Return the smallest size with which no buffer that is a quotient of it is empty."""
+        memory = self._found.launch.memory.values()
+        sizes = [one.size for one in memory if one.size is not None and name in symbols(one.size)]
+        quotients = [atom for size in sizes for atom in atoms(size) if isinstance(atom, SizeOperation)]
+        return max((atom.right.constant or 1 for atom in quotients if _is_quotient(atom, name)), default=1)
 
     def _scaled(self, name: str, values: Collection[int], floor: int) -> Iterator[int]:
         for value in values:
@@ -313,6 +320,10 @@ def _names(launch: HostLaunch) -> Iterator[str]:
         elif isinstance(value, Pointer) and value.allocation is not None:
             size = launch.memory[value.allocation].size
             yield from symbols(size) if size is not None else ()
+
+
+def _is_quotient(atom: SizeOperation, name: str) -> bool:
+    return atom.operator == "//" and atom.left == symbol(name)
 
 
 def _in_order(left: Polynomial, right: Polynomial, operator: str) -> tuple[Polynomial, Polynomial]:

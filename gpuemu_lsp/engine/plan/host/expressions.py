@@ -139,7 +139,15 @@ def _binary(machine: Machine, node: Node) -> Value:
         compared = compared_sizes(machine, left_value, right_value)
         if compared is not None:
             return compared if operator == "==" else negated(compared)
+    if operator in ("+", "-", "*"):
+        left_value, right_value = _as_integer(machine, left_value), _as_integer(machine, right_value)
     return operate(operator, left_value, right_value)
+
+
+def _as_integer(machine: Machine, value: Value) -> Value:
+    """Return a condition that is not known as the integer it is converted to: `n / b + (n % b != 0)`."""
+    unknown = isinstance(value, Truth) and value.value is None and value.operator
+    return choose(machine, value, ONE, ZERO, machine.hint) if isinstance(value, Truth) and unknown else value
 
 
 def _unary(machine: Machine, node: Node) -> Value:

@@ -13,7 +13,7 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.expressions import template_arguments
 from gpuemu_lsp.engine.plan.host.lookup.function_tables import functions_of
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, number
+from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, number
 from gpuemu_lsp.engine.plan.host.syntax import text
 from gpuemu_lsp.engine.plan.host.values import (
     Contents,
@@ -33,7 +33,7 @@ _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
 LAUNCH_FUNCTIONS = {
     "cudaLaunchKernel": 4, "cudaLaunchCooperativeKernel": 4, "cudaLaunchKernelEx": 2, "cudaLaunchKernelExC": 2,
-    "cuLaunchKernel": 10, "cuLaunchCooperativeKernel": 10,
+    "cuLaunchKernel": 10, "cuLaunchCooperativeKernel": 10, "cudaGraphAddKernelNode": 5, "cudaGraphAddNode": 5,
 }  # fmt: skip
 """Functions of the runtime and of the driver that launch a kernel, with the number of arguments that they need."""
 Kernels: TypeAlias = "list[tuple[HostFunctionName, tuple[Truth, ...]]]"
@@ -164,6 +164,8 @@ def _places(node: Node, changed: Container[str]) -> Iterator[str]:
 
 def runtime_launch(machine: Machine, node: Node, name: str, arguments: list[Node]) -> Value:
     """Record the launch of a call of one of ``LAUNCH_FUNCTIONS``."""
+    if name.startswith("cudaGraph"):
+        return _node_of_graph(machine, node, arguments)
     if "Ex" in name:
         return _configured_launch(machine, node, arguments, listed=name.endswith("C"))
     if not name.startswith("cuda"):
@@ -171,21 +173,37 @@ def runtime_launch(machine: Machine, node: Node, name: str, arguments: list[Node
     function = machine.evaluate(machine, arguments[0])
     grid, block, listed = (machine.evaluate(machine, one) for one in arguments[1:4])
     shared = machine.evaluate(machine, arguments[4]) if len(arguments) > 4 else ZERO
+    _listed_launch(machine, node, function, grid, block, shared, listed)
+    return ZERO
+
+
+def _node_of_graph(machine: Machine, node: Node, arguments: list[Node]) -> Value:
+    """Record the launch of a kernel node: ``cudaGraphAddKernelNode(&node, graph, before, count, &parameters)``."""
+    given = machine.evaluate(machine, arguments[-1])
+    record = machine.get(given) if isinstance(given, Lvalue) else given
+    if isinstance(record, RecordValue):
+        inner = record.fields.get("kernel", record)  # cudaGraphNodeParams has those of each kind of node
+        fields = inner.fields if isinstance(inner, RecordValue) else {}
+        function, shared = fields.get("func", Unknown()), fields.get("sharedMemBytes", ZERO)
+        grid, block, listed = (fields.get(name, Unknown()) for name in ("gridDim", "blockDim", "kernelParams"))
+        _listed_launch(machine, node, function, grid, block, shared, listed)
+    return ZERO
+
+
+def _listed_launch(
+    machine: Machine, node: Node, function: Value, grid: Value, block: Value, shared: Value, listed: Value
+) -> None:
+    """Record a launch whose arguments are an array of their addresses."""
     if kernels := functions_of(function):
         values = _pointed_to(machine, listed)
         _record(machine, node, kernels, grid, block, machine.integer(shared), values)
-    return ZERO
 
 
 def _module_launch(machine: Machine, node: Node, arguments: list[Node]) -> Value:
     """Record the launch of ``cuLaunchKernel(function, x, y, z, x, y, z, shared, stream, addresses, extra)``."""
     function, *sizes, shared, _stream, listed = (machine.evaluate(machine, one) for one in arguments[:10])
-    if isinstance(function, HostFunctionName):
-        grid, block = (
-            RecordValue("dim3", dict(zip("xyz", extents, strict=True))) for extents in (sizes[:3], sizes[3:])
-        )
-        values = _pointed_to(machine, listed)
-        _record(machine, node, [(function, ())], grid, block, machine.integer(shared), values)
+    grid, block = (RecordValue("dim3", dict(zip("xyz", extents, strict=True))) for extents in (sizes[:3], sizes[3:]))
+    _listed_launch(machine, node, function, grid, block, shared, listed)
     return ZERO
 
 
@@ -274,8 +292,11 @@ def _pointers(value: Value) -> list[Pointer]:
 
 
 def _extents(machine: Machine, value: Value) -> tuple[Polynomial | None, ...]:
-    if isinstance(value, RecordValue) and value.type in ("dim3", "list"):
-        parts = [machine.integer(one) for one in value.fields.values()][:3]
+    if isinstance(value, RecordValue) and value.type in ("", "dim3", "list"):
+        # A `dim3` in a struct may be known by its assigned members alone.
+        by_name = [value.fields.get(axis, ONE) for axis in "xyz"]
+        fields = by_name if "x" in value.fields else list(value.fields.values())
+        parts = [machine.integer(one) for one in fields][:3]
         while len(parts) > 1 and parts[-1] is not None and parts[-1].constant == 1:
             parts.pop()
         return tuple(parts) or (number(1),)

@@ -12,7 +12,6 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ZERO,
     Polynomial,
-    add,
     divide,
     least,
     most,
@@ -34,6 +33,8 @@ from gpuemu_lsp.engine.plan.host.values import (
     Truth,
     Unknown,
     Value,
+    bounds,
+    pointee,
     with_field,
 )
 from gpuemu_lsp.engine.plan.types import INTEGERS, dtype_size, element_type
@@ -43,7 +44,7 @@ MAX_STEPS = 30_000
 _MAX_ALIASES = 8
 _SCALED, _SCALED_LAST = 1025, 257
 """Smallest constants that may be scaled down: at first, and if that is not enough."""
-_LITERAL = re.compile(r"[\s\d()*<xXuUlL']+")
+_LITERAL = re.compile(r"[\s\d()*/+<xXuUlL'-]+")
 
 
 class LimitError(Exception):
@@ -149,22 +150,36 @@ class Machine:
                 return scope[name]
         found = self.program.variable(name)
         table = found is not None and is_table(found[1])
-        if found is None or (not table and (self.globals is None or name in self.program.constants)):
+        if found is None or (not table and name in self.program.constants):
             return None
         known = self.tables if self.globals is None else self.globals
         if name not in known:
             outer, self.scopes, program = self.scopes, [known], self.program
+            before = frozenset(known)
             known[name] = ""
             self.program = found[0]
             try:
                 self.execute(self, found[1])
             finally:
                 self.scopes, self.program = outer, program
-            cell = known[name]
-            changes = self.globals is None and not is_constant(found[1])
-            if changes and isinstance(cell, int) and not isinstance(self.held(cell), RecordValue):
-                known[name] = ""
+            changing = self.globals is None and not is_constant(found[1])
+            # One declaration may have several variables.
+            for each, cell in known.items() if changing else ():
+                assigned = any(unit.assigns(each) for unit in (self.program, *self.program.linked))
+                if each not in before and isinstance(cell, int) and assigned:
+                    self.cells[cell] = self._changed(each, self.held(cell))
         return known[name] or None
+
+    def _changed(self, name: str, value: Value) -> Value:
+        """Return a variable at namespace scope that may have been changed before the interpretation starts."""
+        if isinstance(value, RecordValue) and value.type == "dim3":
+            return RecordValue("dim3", {axis: self.unknown(f"{name}_{axis}", "computed") for axis in value.fields})
+        if isinstance(value, RecordValue) or (isinstance(value, Pointer) and value.allocation is not None):
+            return value
+        written = value.type if isinstance(value, Unknown | Pointer) else ""
+        if isinstance(value, Polynomial) or is_integer_type(self.type_of(written)):
+            return self.unknown(name, "computed")
+        return Unknown(f"{written}*" if isinstance(value, Pointer) else written)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -375,26 +390,10 @@ class Machine:
         self.cells, self.heap = dict(state[0]), {**self.heap, **state[1]}
 
 
-def bounds(value: Value) -> tuple[Polynomial | None, Polynomial | None]:
-    """Return the half-open bounds of an integer."""
-    if isinstance(value, Polynomial):
-        return value, add(value, number(1))
-    if isinstance(value, Ranged):
-        return value.low, value.high
-    return None, None
-
-
-def pointee(value: Value) -> str:
-    """Return the element type of a pointer, or of a pointer variable without a value."""
-    if isinstance(value, Pointer):
-        return value.type
-    return value.type[:-1] if isinstance(value, Unknown) and value.type.endswith("*") else ""
-
-
 def is_integer_type(text: str) -> bool:
     """Return whether a type is an integer type."""
     known = element_type(text)
     return known is not None and known.lanes == 1 and known.dtype in INTEGERS
 
 
-__all__ = ["HostSymbol", "LimitError", "Machine", "bounds", "is_integer_type", "multiply", "substitute"]
+__all__ = ["HostSymbol", "LimitError", "Machine", "bounds", "is_integer_type", "multiply", "pointee", "substitute"]

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, is_tab
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor, Truth
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch", b"ModuleGetFunction", b"LibraryGetKernel")
+_LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch", b"cudaGraphAdd", b"ModuleGetFunction", b"LibraryGetKernel")
 """Parts of launches, and of functions that return the kernel of a name."""
 _MAX_ROOTS = 12
 _MAX_TOPS = 8

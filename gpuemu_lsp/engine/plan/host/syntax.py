@@ -12,6 +12,9 @@ from tree_sitter import Language, Node, Parser
 
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 
+_CHANGE = re.compile(
+    rb"\b(\w+)\s*(?:\.\s*\w+\s*|\[[^\]]*\]\s*)?(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:&|\+\+|--)\s*(\w+)"
+)
 _DEVICE = re.compile(r"__(?:device|constant|shared|managed)__")
 _FUNCTIONS = re.compile(r"[{,]\s*(?:\([^()]*\)\s*)?&?\s*[A-Za-z_][\w:]*\s*(?:<[^{}]*>\s*)?(?:\(\s*\)\s*)?[,}]")
 """A name, an instance of a template, or a call without arguments in a list."""
@@ -73,8 +76,17 @@ class HostProgram:
     kernels: frozenset[str] = frozenset()
     prototypes: set[str] = field(default_factory=set)
     """Names of functions that are declared, without a body."""
+    assigned: frozenset[bytes] | None = None
+    """Names that its functions assign, or of which they take the address."""
     linked: tuple[HostProgram, ...] = ()
     """Other translation units of the same program: they call functions of this one, or define what it calls."""
+
+    def assigns(self, name: str) -> bool:
+        """Return whether a function of this unit may change a variable of a name."""
+        if self.assigned is None:
+            texts = [one.node.text or b"" for listed in self.functions.values() for one in listed]
+            self.assigned = frozenset(word for text in texts for found in _CHANGE.findall(text) for word in found)
+        return name.encode() in self.assigned
 
     def find(self, name: str) -> list[HostFunction]:
         """Return the functions of a name: this unit's, or those that other units of the program define."""

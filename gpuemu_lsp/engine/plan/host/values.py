@@ -220,3 +220,19 @@ def conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:
     """Yield conditions, the operands of a conjunction one by one."""
     for condition in conditions:
         yield from conjuncts(condition.parts) if condition.operator == "&&" else (condition,)
+
+
+def bounds(value: Value) -> tuple[Polynomial | None, Polynomial | None]:
+    """Return the half-open bounds of an integer."""
+    if isinstance(value, Polynomial):
+        return value, add(value, ONE)
+    if isinstance(value, Ranged):
+        return value.low, value.high
+    return None, None
+
+
+def pointee(value: Value) -> str:
+    """Return the element type of a pointer, or of a pointer variable without a value."""
+    if isinstance(value, Pointer):
+        return value.type
+    return value.type[:-1] if isinstance(value, Unknown) and value.type.endswith("*") else ""
