@@ -71,6 +71,11 @@ PRODUCT = Setup(
 SETUPS = {
     "sync/async-order": PRODUCT,
     "sync/proxy-fence": PRODUCT,
+    "sync/register-pool": Setup(
+        '[kernels.dims]\nn = 2048\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
+        "[kernels.launch]\ngrid = 8\nblock = 384\n",
+        arch="sm_90a",
+    ),
     "sync/exited-block": Setup(
         '[kernels.dims]\nn = 8192\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
         "[kernels.launch]\ngrid = 256\nblock = 32\n",

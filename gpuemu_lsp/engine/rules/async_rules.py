@@ -74,6 +74,18 @@ _MAP_FENCE = """\
         asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
 """
 
+_REGISTERS = """\
+__global__ void __launch_bounds__(384, 1) scale(const float* x, float* y, int n) {{
+    if (threadIdx.x < 128) {{
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    }} else {{
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 {};");
+        int i = blockIdx.x * 256 + threadIdx.x - 128;
+        if (i < n) y[i] = 2 * x[i];
+    }}
+}}
+"""
+
 _CLUSTER_SYNC = 'asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");'
 
 _CLUSTER = """\
@@ -122,6 +134,15 @@ SYNC_RULES = (
             bad=_MAP.format("global_address", "b64", "l", "x", ""),
             good=_MAP.format("global_address", "b64", "l", "x", _MAP_FENCE),
         ),
+    ),
+    Rule(
+        "sync/register-pool",
+        Severity.ERROR,
+        "more registers than the block has",
+        "The warps of a block ask for more registers with `setmaxnreg` than its threads have at their start, so that "
+        "the last increase waits forever; or the warps of a warp group do not all ask for the same number (PTX ISA, "
+        "9.7.19.5). The number at the start is that of `__launch_bounds__` or `.maxnreg`: 168 for 384 threads.",
+        Example(bad=_REGISTERS.format(240), good=_REGISTERS.format(232)),
     ),
     Rule(
         "sync/exited-block",

@@ -35,7 +35,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
     textures,
 )
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
-from gpuemu_lsp.engine.emulator.codegen.instructions.sm90 import tensor_maps
+from gpuemu_lsp.engine.emulator.codegen.instructions.sm90 import register_pool, tensor_maps
 from gpuemu_lsp.engine.emulator.ir import opcodes
 from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Return
@@ -52,6 +52,7 @@ _FAMILIES: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruc
     (async_proxy.supported, async_proxy.emit_group_event),
     (mbarrier.supported, mbarrier.emit_mbarrier),
     (tensor_maps.supported, tensor_maps.emit_tensor_map),
+    (register_pool.supported, register_pool.emit_registers),
     (textures.supported, textures.emit_texture),
 )
 """(supported, emit) of the families that need only the emitter, and no control flow."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import lay_out_shared, lay_out_variables
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramBuilder
 from gpuemu_lsp.engine.emulator.frontend.call_parameters import resolve_call_parameters
@@ -10,7 +12,7 @@ from gpuemu_lsp.engine.emulator.frontend.group_registers import with_register_fa
 from gpuemu_lsp.engine.emulator.frontend.inline import inline_function
 from gpuemu_lsp.engine.emulator.frontend.sub_word_atomics import with_element_addresses
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BasicBlock, Jump, Program, RecursiveCall
-from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.ptx.model import Function, Module
 
 
 def flatten(module: Module, entry: str) -> Program:
@@ -57,4 +59,23 @@ def flatten(module: Module, entry: str) -> Program:
         recursive=any(isinstance(end, RecursiveCall) for end in ends),
         max_threads=tuple(function.directives.get("reqntid", ())) or tuple(function.directives.get("maxntid", ())),
         required_cluster=tuple(function.directives.get("reqnctapercluster", ())),
+        entry_registers=_entry_registers(function),
     )
+
+
+_REGISTERS_OF_SM = 65536
+
+
+def _entry_registers(function: Function) -> int:
+    """Return the registers of a thread at the start of a kernel that bounds them, 0 if it does not.
+
+    What ptxas does: ``.maxnreg``, or the most that ``.minnctapersm`` blocks of the largest size have, in eights.
+    """
+    limit = function.directives.get("maxnreg")
+    if limit:
+        return int(limit[0])
+    dims = function.directives.get("reqntid") or function.directives.get("maxntid")
+    blocks = function.directives.get("minnctapersm")
+    if not dims or not blocks or not all((*dims, *blocks)):
+        return 0
+    return min(_REGISTERS_OF_SM // (math.prod(dims) * blocks[0]) // 8 * 8, 255)

@@ -143,6 +143,8 @@ class Program:
     recursive: bool = False
     max_threads: tuple[int, ...] = ()
     required_cluster: tuple[int, ...] = ()
+    entry_registers: int = 0
+    """Registers of a thread at the start, from a bound in the text; 0 without one."""
 
     @cached_property
     def has_async_copies(self) -> bool:

@@ -22,7 +22,6 @@ _HINTS = frozenset(
         "applypriority",
         "pmevent",
         "griddepcontrol",
-        "setmaxnreg",
     }
 )
 """Instructions without effect: there are no caches, no clocks, and no limits on registers."""

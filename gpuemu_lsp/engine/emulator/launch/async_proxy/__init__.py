@@ -11,6 +11,7 @@ module                 content
 ``barrier_checks``     misuse of ``mbarrier`` objects; what a thread that hangs waits for
 ``copy_checks``        what a bulk copy overwrites, and what overwrites the source of a bulk store
 ``group_checks``       registers, operands and descriptors of products
+``register_pool``      registers of warps: ``setmaxnreg``
 ``proxy``              receives the events of generated code, and passes them on
 =====================  ================================================================================================
 

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.barrier_checks import Barrier
 from gpuemu_lsp.engine.emulator.launch.async_proxy.copy_checks import CopyChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.group_checks import GroupChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import Indices
+from gpuemu_lsp.engine.emulator.launch.async_proxy.register_pool import RegisterPool
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import ORDER, EventCaller, SharedTraffic
 from gpuemu_lsp.engine.emulator.launch.bulk.copies import BulkCopies
 from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
@@ -39,6 +40,7 @@ class AsyncProxy:
         self._checks = prepared.request.checks
         races = AsyncRaces(prepared, clocks)
         self._shared = SharedTraffic(prepared, races)
+        self._registers = RegisterPool(prepared)
         self._barriers, self._copies = BarrierChecks(self._shared), CopyChecks(self._shared)
         self.copies = BulkCopies(prepared, races, self._issued)
         self._handlers: dict[BulkOperation, Callable[[EventCaller], None]] = {
@@ -46,6 +48,7 @@ class AsyncProxy:
             BulkOperation.PROXY_FENCE: self._copies.fence,
             BulkOperation.COMMIT: self._copies.commit,
             BulkOperation.WAIT: self._copies.wait,
+            BulkOperation.REGISTERS: self._registers.change,
         }
 
     @property
@@ -98,7 +101,7 @@ class AsyncProxy:
         """Add the incidents of the launch to its report; where it hangs, what its threads wait for."""
         self._copies.report_outside()
         self.copies.report_to(report)
-        for incident in self._shared.incidents:
+        for incident in (*self._shared.incidents, *self._registers.faults()):
             report.add(incident)
         report.explained |= self._shared.explained
         # What overtakes a product or a bulk store races with it, too: reported once.
