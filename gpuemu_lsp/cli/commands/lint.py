@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.model import ArtifactReport
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import run_job
+from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
@@ -33,6 +34,10 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str, emit
 
     ``emit`` receives the PTX of one kernel on one architecture; a kernel without limits is then not a failure.
     """
+    if ptx is not None and not _has_one(kernel):
+        # Before the folder is searched for kernels: it may have thousands of files.
+        print("gpuemu: --ptx needs --kernel, whose limits and patterns apply.", file=sys.stderr)
+        return EXIT_USAGE
     targets = find_targets([kernel] if kernel is not None else [], CheckOptions(arch=arch))
     if targets is None:
         return EXIT_USAGE
@@ -73,6 +78,14 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str, emit
         reports = [replace(report, result=report.result.replace(_UNLIMITED, "PASS")) for report in reports]
     code = _exit_code(reports, config)
     return EXIT_USAGE if code == EXIT_CLEAN and unchecked and emit is None else code
+
+
+def _has_one(kernel: str | None) -> bool:
+    """Return whether a kernel is named, or the project has one only."""
+    if kernel is not None:
+        return True
+    config = discover(Path.cwd())
+    return config is not None and sum(spec.op is None for spec in load(config).kernels) == 1
 
 
 def _write_ptx(path: Path, reports: Sequence[ArtifactReport]) -> int | None:

@@ -1,4 +1,4 @@
-"""Arguments of ``gpuemu run`` and ``gpuemu nvcc``."""
+"""Arguments of ``gpuemu run``, ``gpuemu nvcc`` and ``gpuemu ptx``."""
 
 from __future__ import annotations
 
@@ -54,6 +54,19 @@ def add(verbs: Verbs) -> None:
     nvcc.add_argument("arguments", nargs="*", metavar="ARG", help="arguments of nvcc")
     nvcc.set_defaults(run=_nvcc)
 
+    ptx = verbs.add_parser(
+        "ptx",
+        help="ptxas' errors, registers and the instruction mix of a PTX file, or the difference of two",
+        epilog="Exit codes: 0 assembled, or no difference; 1 errors of ptxas, or a difference; 2 nothing to read or "
+        "no ptxas.",
+    )
+    ptx.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="a PTX file; with a second one they are compared"
+    )
+    ptx.add_argument("--arch", metavar="SM", help="architecture to assemble for (default: the target of the file)")
+    ptx.add_argument("--format", choices=("text", "json"), default="text", help="format of the result")
+    ptx.set_defaults(run=_ptx, parser=ptx)
+
 
 def split_arguments(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the arguments of ``gpuemu``, and those of the program that it runs, which are after ``--``."""
@@ -79,6 +92,14 @@ def _run(options: argparse.Namespace) -> int:
     return run(
         words, options.timeout, options.format, options.output, leaks=options.leaks, record=record, arch=options.arch
     )
+
+
+def _ptx(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.commands.ptx import ptx
+
+    if len(options.files) > 2:
+        options.parser.error("one file is inspected, two are compared")
+    return ptx(options.files, options.arch, options.format)
 
 
 def _nvcc(options: argparse.Namespace) -> int:
