@@ -149,3 +149,32 @@ def test_grid_barrier_by_atomics() -> None:
     outcome = launch(source, 6, 64, np.zeros(1, np.uint32), out(np.zeros(384, I)), out(np.zeros(384, I)))
     assert not outcome.events
     assert result(outcome, 2, I).tolist() == list(range(383, -1, -1))
+
+
+ROLES = """extern "C" __global__ void k(int* y) {
+  __shared__ int s[64];
+  if (threadIdx.x < 32) {
+    s[threadIdx.x] = threadIdx.x;
+    BARRIER
+    y[threadIdx.x] = s[threadIdx.x + 32];
+  } else {
+    s[threadIdx.x] = threadIdx.x;
+    BARRIER
+    y[threadIdx.x] = s[threadIdx.x - 32];
+  }
+}"""
+
+
+@pytest.mark.parametrize("barrier", ["barrier.sync 1;", "barrier.sync 0;", "bar.sync 1;", "bar.sync 1, 64;"])
+def test_warps_with_different_roles_meet_at_a_barrier(barrier: str) -> None:
+    source = ROLES.replace("BARRIER", f'asm volatile("{barrier}" ::: "memory");')
+    outcome = launch(source, 1, 64, np.zeros(64, np.int32))
+    assert not outcome.events
+    assert result(outcome, 0, np.int32).tolist() == [*range(32, 64), *range(32)]
+
+
+def test_block_barrier_at_two_places_is_divergent() -> None:
+    outcome = launch(ROLES.replace("BARRIER", "__syncthreads();"), 1, 64, np.zeros(64, np.int32))
+    (event,) = outcome.events
+    assert event.rule == "sync/barrier-divergence"
+    assert "32 at another barrier" in event.message

@@ -172,7 +172,9 @@ class BarrierResolver:
         """Report a barrier that not all threads of the block execute, or not at the same place.
 
         It happens to work on hardware: barriers are counted by warps, and identified by number. CUDA leaves it
-        undefined.
+        undefined for ``__syncthreads()``, which is ``bar.sync 0``. PTX identifies a barrier by its number alone (section
+        9.7.13.1): warps that have different roles meet at one that is numbered, or not ``.aligned``, from different
+        places.
         """
         first = lanes[0]
         if not expected and len(lanes) < self._prepared.threads:
@@ -180,12 +182,19 @@ class BarrierResolver:
             message = f"divergent barrier: {len(lanes)} threads wait here after {exited} other threads have exited"
             self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
             return
+        if expected or first.barrier or not all(self._is_aligned(one.site) for one in lanes):
+            return
         # By source line, not by site: NVRTC duplicates a barrier when it unrolls a loop or clones a branch.
         lines = {self._line(one.site) for one in lanes}
         if len(lines) > 1:
             others = sum(1 for one in lanes if self._line(one.site) != self._line(first.site))
             message = f"divergent barrier: {len(lanes) - others} threads wait here, {others} at another barrier"
             self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
+
+    def _is_aligned(self, site: int) -> bool:
+        """Return whether a barrier is ``bar``, or ``barrier`` with ``.aligned``, which is the same."""
+        instruction = self._prepared.kernel.sites[site][0]
+        return instruction is None or instruction.opcode == "bar" or "aligned" in instruction.modifiers
 
     def _line(self, site: int) -> tuple[int, int] | int:
         instruction = self._prepared.kernel.sites[site][0]
