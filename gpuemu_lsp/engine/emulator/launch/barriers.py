@@ -172,9 +172,9 @@ class BarrierResolver:
         """Report a barrier that not all threads of the block execute, or not at the same place.
 
         It happens to work on hardware: barriers are counted by warps, and identified by number. CUDA leaves it
-        undefined for ``__syncthreads()``, which is ``bar.sync 0``. PTX identifies a barrier by its number alone (section
-        9.7.13.1): warps that have different roles meet at one that is numbered, or not ``.aligned``, from different
-        places.
+        undefined for ``__syncthreads()``, which is ``bar.sync 0``. PTX identifies a barrier by its number alone
+        (section 9.7.13.1): warps that have different roles meet at one that is numbered, or not ``.aligned``, from
+        different places.
         """
         first = lanes[0]
         if not expected and len(lanes) < self._prepared.threads:
