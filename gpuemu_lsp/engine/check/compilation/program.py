@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.check.policies.missing_headers import without_cascades
 from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest, CompileResult
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
-from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -105,4 +105,16 @@ def _compiled(request: CompileRequest, views: DeviceViews, session: CompileSessi
     compiled = compile_source(request, session=session)
     if compiled.artifact is not None:
         return compiled
-    return replace(compiled, findings=tuple(without_cascades(compiled.findings, views, request.include_dirs)))
+    found = without_cascades(compiled.findings, views, request.include_dirs)
+    return replace(compiled, findings=tuple(_about_file(finding, request.path) for finding in found))
+
+
+def _about_file(finding: Finding, path: str) -> Finding:
+    """Return a reason why nothing of a file runs with a place in this file, also if it is in one of its headers."""
+    if finding.rule != "engine/not-executed" or path in (
+        finding.place.path,
+        *(one.place.path for one in finding.related),
+    ):
+        return finding
+    here = Related(Place(path, Range.of(0, 0, 0, 0)), "compiled as a part of this file")
+    return replace(finding, related=(*finding.related, here))

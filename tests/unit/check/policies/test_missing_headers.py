@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.not_executed import reason_groups
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
@@ -239,3 +240,13 @@ def test_an_instance_named_by_a_launch_is_not_a_guess(tmp_path):
     launch = "void go(float* y, float* s, int n) { drawn<float, float><<<n / 64, 64>>>(y, s, n); }\n"
     _, findings = checked(tmp_path, GUESSED + launch)
     assert ("compile/error", 5) in errors(findings)
+
+
+def test_a_limit_of_nvrtc_in_a_header_is_the_reason_of_the_kernel(tmp_path):
+    """The finding is in the header, and says which file it is about: the list of reasons needs that."""
+    (tmp_path / "scale.h").write_text("const float size = 3.0f;\nconst float scale = 1.0f / size;\n")
+    report, findings = checked(tmp_path, '#include "scale.h"\n' + PLAIN.replace("x[i]", "x[i] * scale"))
+    (hint,) = hints(findings)
+    assert hint.place.path.endswith("scale.h") and report.status == "not-executed"
+    (group,) = reason_groups([report], findings)
+    assert group.title == "a constant at file scope needs dynamic initialisation"
