@@ -98,15 +98,22 @@ def divisible(
     for expression in grid:
         for node in walk(expression):
             if isinstance(node, Binary) and node.operator == "//":
-                step = constant(Expression(node.right, ""))
-                for name in _factors(node.left) if step is not None and step > 0 else []:
-                    steps[name] = math.lcm(steps.get(name, 1), step or 1)
+                factors = _factors(node.left)
+                step = _share(constant(Expression(node.right, "")) or 1, len(factors))
+                for name in factors if step > 0 else []:
+                    steps[name] = math.lcm(steps.get(name, 1), step)
     return tuple(
         replace(dim, multiple_of=steps[dim.name])
         if 1 < steps.get(dim.name, 1) <= 1024 and (dim.name not in ragged or dim.multiple_of > 1)
         else dim
         for dim in dims
     )
+
+
+def _share(step: int, factors: int) -> int:
+    """Return what each factor may be a multiple of so that the product is one of ``step``: 32 of 1024 for two."""
+    power = step > 1 and step & (step - 1) == 0
+    return 1 << -(-(step.bit_length() - 1) // factors) if power and factors > 1 else step
 
 
 def _factors(node: Node) -> list[str]:

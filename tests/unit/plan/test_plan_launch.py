@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu_lsp.engine.plan.launch import divisible
 from gpuemu_lsp.engine.plan.model import PlanResult
-from gpuemu_lsp.engine.project.expressions import evaluate
+from gpuemu_lsp.engine.project.expressions import evaluate, parse
+from gpuemu_lsp.engine.project.model import DimSpec
 
 _FLAT = "__global__ void k(const float* x, float* y, int n) { int i = threadIdx.x; if (i < n) y[i] = x[i]; }\n"
 _SHARED = _FLAT.replace("{ int", "{ extern __shared__ float s[]; int")
@@ -169,3 +171,13 @@ def test_an_unsupported_launch_is_reported(bare: Callable[[str], PlanResult], ho
     result = bare(_FLAT_2D + host)
     assert not result.plans
     assert [(finding.rule, finding.severity) for finding in result.findings] == [("engine/not-executed", "hint")]
+
+
+@pytest.mark.parametrize(
+    ("grid", "multiples"),
+    [("w // 1024", (1024, 1)), ("w * h // 1024", (32, 32)), ("w * h // 96", (96, 96)), ("w * h // 8", (4, 4))],
+)
+def test_a_product_is_a_multiple_if_its_factors_share_the_divisor(grid: str, multiples: tuple[int, int]) -> None:
+    """A probe with both sizes multiples of 1024 would launch millions of threads."""
+    dims = divisible((DimSpec("w"), DimSpec("h")), (parse(grid),))
+    assert tuple(dim.multiple_of for dim in dims) == multiples
