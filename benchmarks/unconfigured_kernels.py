@@ -13,7 +13,6 @@ import argparse
 import json
 import statistics
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from typing import Any
 
 from benchmarks.page import put
 from benchmarks.public_files import requests_of
-from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.not_executed import reason_groups
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.run import run_requests
@@ -38,18 +37,8 @@ _LIMITS = (2.0, 10.0, 20.0)
 
 
 def rows_of(repository: Path, requests: Sequence[CheckRequest], pool: Pool) -> list[Row]:
-    """Check the kernels of one file; ``seconds`` of a kernel is the time from the verdict before it to its own."""
-    times: dict[str, float] = {}
-    last = time.perf_counter()
-
-    def on_event(event: CheckEvent) -> None:
-        nonlocal last
-        if isinstance(event, KernelReport):
-            now = time.perf_counter()
-            times[event.name] = now - last
-            last = now
-
-    run = run_requests(requests, (), str(repository), pool, on_event)
+    """Check the kernels of one file; ``seconds`` of a kernel are those in the worker, without the wait for one."""
+    run = run_requests(requests, (), str(repository), pool)
     titles = {one.name: group.title for group in reason_groups(run.kernels, run.findings) for one in group.kernels}
     rows: list[Row] = []
     for report in run.kernels:
@@ -64,7 +53,7 @@ def rows_of(repository: Path, requests: Sequence[CheckRequest], pool: Pool) -> l
                 "ran": report.name not in titles,
                 "reason": titles.get(report.name, ""),
                 "said": [one.message.split("\n")[0][:200] for one in mine if one not in wrong][:3],
-                "seconds": round(times.get(report.name, 0.0), 2),
+                "seconds": round(report.timing_ms.get("total", 0.0) / 1e3, 2),
                 "errors": [[one.rule, one.place.range.start.line + 1, one.message[:400]] for one in wrong],
             }
         )
