@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from gpuemu_lsp.cli.commands.nvcc import nvcc
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.recordings.model import RecordingError
@@ -131,7 +132,8 @@ def _report(result: ProgramRun, form: str, output: Path | None) -> int:
         print(text, end="", file=sys.stderr)
     if has_errors(findings):
         return EXIT_FINDINGS
-    complete = result.problem is None and 0 < result.launches == result.completed and not findings
+    unchecked = any(one.severity is not Severity.INFORMATION or one.rule.startswith("engine/") for one in findings)
+    complete = result.problem is None and 0 < result.launches == result.completed and not unchecked
     return result.exit_status if complete else EXIT_USAGE
 
 

@@ -32,8 +32,8 @@ class RunFindings:
         """The findings so far."""
         return tuple(self._found.values())
 
-    def event(self, event: Event, launch: ProgramLaunch, built: BuiltRequest) -> None:
-        """Add the report of a checker."""
+    def event(self, event: Event, launch: ProgramLaunch, built: BuiltRequest, *, discarded: bool = False) -> None:
+        """Add the report of a checker. ``discarded``: it is a read on whose value no result of the launch depends."""
         place = self._location(event.location, launch)
         related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
         name = event.buffer or ""
@@ -66,11 +66,13 @@ class RunFindings:
                         f"{_read_of(event, name)}, which {write.text} writes on another stream: no event orders them"
                     )
                     related.append(Related(self.place(write.site), "the write"))
+        if discarded:
+            message += "; no result of this launch depends on the value"
         data = {"thread": list(event.thread or ()), "block": list(event.block or ()), "count": event.count}
         finding = make(rule, message, place, kernel=_kernel_name(launch), data=data)
         if event.severity is not None:
             finding = replace(finding, severity=event.severity)
-        elif rule == "memory/uninitialized-read" and name == LOCAL_MEMORY:
+        elif discarded or (rule == "memory/uninitialized-read" and name == LOCAL_MEMORY):
             # Compilers load a local variable before the branch that decides whether its value is used.
             finding = replace(finding, severity=Severity.INFORMATION)
         self._add(replace(finding, related=tuple(related)))
@@ -111,7 +113,7 @@ class RunFindings:
     def _add(self, finding: Finding) -> None:
         key = finding.rule, finding.place
         earlier = self._found.get(key)
-        if earlier is None:
+        if earlier is None or (earlier.severity is not Severity.ERROR and finding.severity is Severity.ERROR):
             self._found[key] = finding
         else:
             launches = earlier.data.get("launches", 1)

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, MemoryKind, PendingWrite
+from gpuemu_lsp.engine.runtime.discarded_reads import discards_its_reads
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses, may_signal
 from gpuemu_lsp.engine.runtime.launches import (
@@ -212,6 +213,7 @@ class RuntimeService:
             self._recorder.begin(key, launch, built, self.memory, variables) if self._recorder is not None else None
         )
         outcome = self._emulator.run(built.request)
+        discarded = discards_its_reads(self._emulator, self.memory.lasting, built.request, outcome)
         stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
@@ -233,7 +235,7 @@ class RuntimeService:
             # Whether a racing read finds a value is a matter of the order: the race is the cause.
             if event.rule == "memory/uninitialized-read" and event.location in raced:
                 continue
-            self.findings.event(event, launch, built)
+            self.findings.event(event, launch, built, discarded=discarded)
         if outcome.status in ("completed", "trapped"):
             self.completed += 1
         else:

@@ -139,6 +139,11 @@ class LastingMemory:
             runs += [((first + a) * _PAGE, (first + b) * _PAGE) for a, b in zip(edges[::2], edges[1::2], strict=True)]
         return runs
 
+    def written(self) -> dict[Range, Bytes]:
+        """Return copies of the pages that the current launch may have written."""
+        copies = {(low, high): self.launch_data[low:high].copy() for low, high in self.changed()}
+        return copies | {(low, high): self.data[low:high].copy() for low, high in self._before}
+
     def drop(self, runs: Sequence[Range]) -> None:
         """End the launch: what it has written in ``runs``, all that it has written, is dropped."""
         self._running = False

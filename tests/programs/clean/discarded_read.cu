@@ -1,0 +1,30 @@
+#include <cuda_runtime.h>
+#include <cstdio>
+
+#define PASS(condition)                        \
+    do {                                       \
+        puts((condition) ? "PASS" : "FAIL");   \
+        return (condition) ? 0 : 1;            \
+    } while (0)
+
+// The last warp has eight threads: sums of lanes past them read what no thread has written, and nothing uses them.
+__global__ void scan(const int* x, int* sums, int n) {
+    __shared__ int part[64];
+    int i = threadIdx.x;
+    if (i < n) part[i] = x[i];
+    __syncthreads();
+    int sum = 0;
+    for (int k = 0; k <= i; k++) sum += part[k];
+    if (i < n) sums[i] = sum;
+}
+
+int main() {
+    int host[40], *x, *sums;
+    for (int i = 0; i < 40; i++) host[i] = 1;
+    cudaMalloc(&x, sizeof host);
+    cudaMalloc(&sums, sizeof host);
+    cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice);
+    scan<<<1, 64>>>(x, sums, 40);
+    cudaMemcpy(host, sums, sizeof host, cudaMemcpyDeviceToHost);
+    PASS(host[0] == 1 && host[39] == 40);
+}
