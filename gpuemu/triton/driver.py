@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from triton.backends.compiler import GPUTarget
+from triton.backends.compiler import GPUTarget, Language
 from triton.backends.driver import DriverBase
 from triton.backends.nvidia.driver import ty_to_cpp
 
@@ -57,7 +57,7 @@ def release_without_driver(release: Callable[[Any], None]) -> Callable[[Any], No
 class TritonLaunch:
     """A launch as Triton asks for it, with the arguments as the caller gave them."""
 
-    __slots__ = ("grid", "kernel", "metadata", "packer", "values")
+    __slots__ = ("gluon", "grid", "kernel", "metadata", "packer", "values")
 
     def __init__(
         self,
@@ -66,8 +66,10 @@ class TritonLaunch:
         grid: tuple[int, int, int],
         values: Sequence[Any],
         packer: ArgumentPacker,
+        gluon: bool = False,
     ) -> None:
         self.kernel, self.metadata, self.grid, self.values, self.packer = kernel, metadata, grid, values, packer
+        self.gluon = gluon
 
 
 RunLaunch = Callable[[TritonLaunch], None]
@@ -176,6 +178,8 @@ class _Launcher:
 
     def __init__(self, source: Any, metadata: Any, run: RunLaunch) -> None:
         self._metadata, self._run = metadata, run
+        # In Gluon threads, shared memory and barriers are the program's; in Triton the compiler's.
+        self._gluon = getattr(source, "language", Language.TRITON) == Language.GLUON
         self._packer = ArgumentPacker(dict(source.signature), getattr(metadata, "tensordesc_meta", None))
 
     def __call__(
@@ -195,6 +199,6 @@ class _Launcher:
             return
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        self._run(TritonLaunch(function, self._metadata, (grid_x, grid_y, grid_z), values, self._packer))
+        self._run(TritonLaunch(function, self._metadata, (grid_x, grid_y, grid_z), values, self._packer, self._gluon))
         if exit_hook is not None:
             exit_hook(launch_metadata)

@@ -75,15 +75,18 @@ class Session:
             If it has an error and ``on_finding`` is ``raise``.
         """
         arguments, reachable = launch.packer.pack(launch.values)
+        ctas = getattr(launch.metadata, "num_ctas", 1)
+        x, y, z = launch.grid
         request = Request(
             artifact=self._artifact(launch),
             entry=launch.kernel.name,
-            grid=launch.grid,
+            grid=(x * ctas, y, z),
+            cluster=(ctas, 1, 1) if ctas > 1 else None,
             block=(WARP_SIZE * launch.metadata.num_warps, 1, 1),
             shared_bytes=launch.kernel.shared_bytes,
             arguments=(*arguments, *_scratch(launch)),
             reachable=reachable,
-            checks=replace(self.checks, block_races=False),
+            checks=replace(self.checks, block_races=launch.gluon and self.checks.block_races),
             max_seconds=self.seconds,
             translate_seconds=self.seconds,
             in_place=True,
