@@ -105,7 +105,7 @@ class PlanRun:
     _pending: list[Finding] = field(default_factory=list)
     _controls: Iterator[Case] | None = None
     _recorded: int = 0
-    _independent: Mapping[tuple[Location, int], bool] | None = None
+    _independent: dict[frozenset[str], Mapping[tuple[Location, int], bool]] = field(default_factory=dict)
     _indexed: Collection[Location] | None = None
 
     @property
@@ -316,7 +316,7 @@ class PlanRun:
                 yield event, claim_on_recorded_launch(finding, event, self.plan, self.plan.recorded, case)
             elif self.plan.read_launch is not None:
                 claimed = claim_on_read_launch(
-                    finding, event, self.plan, case, lambda: self._independent_accesses(case)
+                    finding, event, self.plan, case, lambda sizes: self._independent_accesses(case, sizes)
                 )
                 if claimed is not None:
                     yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
@@ -326,11 +326,11 @@ class PlanRun:
             else:
                 yield event, finding
 
-    def _independent_accesses(self, case: Case) -> Mapping[tuple[Location, int], bool]:
+    def _independent_accesses(self, case: Case, sizes: frozenset[str]) -> Mapping[tuple[Location, int], bool]:
         # A program whose host code launches a kernel has one code for all cases.
-        if self._independent is None:
-            self._independent = independent_of_values(self.runner.launch_of(case), self.plan)
-        return self._independent
+        if sizes not in self._independent:
+            self._independent[sizes] = independent_of_values(self.runner.launch_of(case), self.plan, sizes)
+        return self._independent[sizes]
 
     def _indexed_accesses(self, case: Case) -> Collection[Location]:
         if self._indexed is None:

@@ -190,6 +190,10 @@ class ReadLaunch:
     divisors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Constants by which the program divides a dim, and which divide its own size."""
     branches: tuple[BranchValues, ...] = ()
+    bounded: frozenset[str] = frozenset()
+    """Sizes with which the kernel compares each element's index."""
+    conditions: tuple[tuple[str, Expression, Expression], ...] = ()
+    """Comparisons between dims that hold wherever the program reaches the launch."""
     selected: bool = True
     """The sizes are those for which the program selects this kernel, where it selects one of several."""
     refuted: bool = False

@@ -11,6 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.policies.guessed_launch import needs_multiples, not_checked
 from gpuemu_lsp.engine.check.policies.unregistered import softened
@@ -19,9 +20,11 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch, ScalarArg, TensorArg, parameters
-from gpuemu_lsp.engine.project.expressions import Expression, evaluate, names
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, names
 from gpuemu_lsp.engine.ptx.model import Location
 
+Independent: TypeAlias = Callable[[frozenset[str]], Mapping[tuple[Location, int], bool]]
+"""The accesses that a launch makes whatever the values of its inputs are, and of arguments computed from sizes."""
 _INDEPENDENT = re.compile(
     r"module '[\w.]+' has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
 )
@@ -51,7 +54,7 @@ def claim_on_read_launch(
     event: Event | None,
     plan: Plan,
     case: Case,
-    independent: Callable[[], Mapping[tuple[Location, int], bool]] = dict,
+    independent: Independent = lambda sizes: {},
 ) -> Finding | None:
     """Return the finding with the severity that holds for every launch of the program; None where it says nothing.
 
@@ -63,6 +66,9 @@ def claim_on_read_launch(
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if event is not None and event.buffer in launch.uncertain:
         return None
+    if not _is_reached(case, launch):
+        message = f"{finding.message}; the program does not launch it with these sizes"
+        return replace(finding, severity=Severity.INFORMATION, message=message) if event is None else None
     if event is not None and event.rule in _EXTENT_RULES and _is_texture(event, plan):
         return None
     if launch.uncertain and event is not None and event.rule == "memory/out-of-bounds":
@@ -90,7 +96,7 @@ def claim_on_read_launch(
     if event is not None and event.buffer in launch.ranks and event.rule in _EXTENT_RULES:
         message = f"{finding.message}; the program does not say how many dimensions '{event.buffer}' has"
         return replace(finding, severity=Severity.INFORMATION, message=message)
-    several = len(case.dims) > 1
+    several = len(case.dims) > 1 and not _is_within_block(event, plan, case, independent, frozenset(case.dims))
     if launch.open_lengths and several and finding.severity is Severity.ERROR and not _is_given(case, plan, launch):
         # Sizes that depend on each other in a way that the lengths would show are drawn independently here.
         message = f"{finding.message}; the program does not show how large its buffers are"
@@ -107,9 +113,15 @@ def claim_on_read_launch(
     open_sizes = {
         name: value for name, value in case.dims.items() if name in hidden or not _is_allowed(name, value, plan, launch)
     }
+    if launch.bounded and not _is_vector(event, plan):
+        open_sizes = {
+            name: one for name, one in open_sizes.items() if name not in launch.bounded - hidden - launch.free
+        }
     if open_sizes and launch.host and event is not None and not _needs_values(event, plan, independent):
         open_sizes = {name: value for name, value in open_sizes.items() if name in _deciding(event, plan)}
     if not open_sizes or finding.severity is not Severity.ERROR:
+        return finding
+    if launch.host and _is_within_block(event, plan, case, independent, frozenset(open_sizes)):
         return finding
     if event is not None and event.rule in _INCOMPLETE_RULES:
         return not_checked(finding)
@@ -117,6 +129,23 @@ def claim_on_read_launch(
     known = "the program is not known to launch it with" if launch.host else "no call in the program is known to have"
     message = f"{finding.message}; {known} {sizes}"
     return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def _is_reached(case: Case, launch: ReadLaunch) -> bool:
+    """Return whether the program reaches the launch with the sizes of a case."""
+    for compared, left, right in launch.conditions:
+        try:
+            if not _COMPARISONS[compared](evaluate(left, case.dims), evaluate(right, case.dims)):
+                return False
+        except ExpressionError:
+            continue
+    return True
+
+
+def _is_vector(event: Event | None, plan: Plan) -> bool:
+    """Return whether an event is about an access to several elements, which may expect a multiple of them."""
+    tensors = [one for one in plan.args if isinstance(one, TensorArg) and event is not None]
+    return event is not None and any(one.param == event.buffer and needs_multiples(event, one) for one in tensors)
 
 
 def _is_texture(event: Event, plan: Plan) -> bool:
@@ -185,14 +214,28 @@ def is_judged(mismatch: Mismatch, launch: ReadLaunch) -> bool:
     return mismatch.rule != "numeric/unwritten-output" or mismatch.param not in launch.unjudged
 
 
-def _may_differ(event: Event, plan: Plan, independent: Callable[[], Mapping[tuple[Location, int], bool]]) -> bool:
+def _may_differ(event: Event, plan: Plan, independent: Independent) -> bool:
     """Return whether other values of the inputs may be such that an event does not occur."""
     known = _ACCESS_RULES | _VALUE_RULES
     return (event.rule in known or event.rule.endswith("-race")) and _needs_values(event, plan, independent)
 
 
-def _needs_values(event: Event, plan: Plan, independent: Callable[[], Mapping[tuple[Location, int], bool]]) -> bool:
-    """Return whether the accesses of an event may depend on the values of inputs."""
+def _is_within_block(
+    event: Event | None, plan: Plan, case: Case, independent: Independent, sizes: frozenset[str]
+) -> bool:
+    """Return whether an event is a race in shared memory between accesses that do not depend on some sizes.
+
+    The number of blocks may depend on them: each block makes these accesses.
+    """
+    if event is None or event.rule != "memory/shared-race" or plan.read_launch is None or not case.dims:
+        return False
+    deciding = frozenset[str]().union(*map(names, plan.block))
+    open_block = {name for name in deciding & sizes if not _is_allowed(name, case.dims[name], plan, plan.read_launch)}
+    return not open_block and not _needs_values(event, plan, independent, sizes)
+
+
+def _needs_values(event: Event, plan: Plan, independent: Independent, sizes: frozenset[str] = frozenset()) -> bool:
+    """Return whether the accesses of an event may depend on the values of inputs, or on some sizes."""
     if event.rule not in _ACCESS_RULES and not event.rule.endswith("-race"):
         return True
     pointers = [
@@ -204,7 +247,7 @@ def _needs_values(event: Event, plan: Plan, independent: Callable[[], Mapping[tu
     for location in (event.location, event.other) if event.rule.endswith("-race") else (event.location,):
         if location is None:
             return True
-        known = [independent().get((location, number)) for number in pointers or (_NO_PARAMETER,)]
+        known = [independent(sizes).get((location, number)) for number in pointers or (_NO_PARAMETER,)]
         if True not in known or False in known:
             return True
     return False
@@ -231,8 +274,8 @@ def _deciding(event: Event, plan: Plan) -> frozenset[str]:
     return frozenset().union(*(names(expression) for expression in expressions))
 
 
-def independent_of_values(launch: Request, plan: Plan) -> dict[tuple[Location, int], bool]:
-    """Return which accesses a launch makes whatever the integers are that the program leaves open.
+def independent_of_values(launch: Request, plan: Plan, sizes: frozenset[str]) -> dict[tuple[Location, int], bool]:
+    """Return which accesses a launch makes whatever the integers are that the program leaves open, and some sizes.
 
     By source location and number of the parameter, -1 for memory that no parameter points to.
     """
@@ -243,9 +286,15 @@ def independent_of_values(launch: Request, plan: Plan) -> dict[tuple[Location, i
     unknown = [
         number
         for number, args in enumerate(parameters(plan.args))
-        if any(isinstance(arg, ScalarArg) and arg.param in unseen for arg in args)
+        if any(isinstance(arg, ScalarArg) and (arg.param in unseen or _depends(arg, sizes)) for arg in args)
     ]
+    if sizes and "%nctaid" in launch.artifact.ptx:
+        return {}
     return independent_accesses(launch.artifact.ptx, launch.entry, unknown)
+
+
+def _depends(arg: ScalarArg, sizes: frozenset[str]) -> bool:
+    return isinstance(arg.value, Expression) and not sizes.isdisjoint(names(arg.value))
 
 
 def _depends_on_values(finding: Finding, launch: ReadLaunch) -> Finding:

@@ -133,7 +133,7 @@ def _unknown_call(machine: Machine, base: str, values: list[Value]) -> Value:
     for value in values:
         if isinstance(value, Closure):
             with machine.scope():
-                machine.scopes[-1]["scalar_t"] = machine.scalar
+                machine.scopes[-1] |= {"index_t": "int"} if "INDEX" in base else {"scalar_t": machine.scalar}
                 call_closure(machine, value, [])
         elif not harmless:
             escape(machine, value)

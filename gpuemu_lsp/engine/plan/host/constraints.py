@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Collection, Iterator
 
+from gpuemu_lsp.engine.plan.host.lookup.comparisons import divided, in_order, rounds_up, single, solved, within
+from gpuemu_lsp.engine.plan.host.machine import HostSymbol
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
@@ -15,7 +17,6 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     add,
     atoms,
     multiply,
-    number,
     substitute,
     symbol,
     symbols,
@@ -26,7 +27,6 @@ from gpuemu_lsp.engine.project.model import DimSpec
 _MAX_STEP = 2048
 _LARGEST = 4096
 _COMPLETE = 1 << 20
-_MAX_FEWER, _LEAST_BLOCK = 2, 32
 _SMALL_TILE, _LARGEST_UNIT, _TILE, _DIVISOR = 64, 16, 192, 256
 _WARP = 32
 
@@ -46,7 +46,7 @@ class Constraints:
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._step: dict[str, int] = {}
-        self._other: set[str] = set()
+        self._other: list[frozenset[str]] = []
         self._block = [extent.constant or 1 for extent in found.launch.block if extent is not None]
         for condition in found.launch.conditions:
             self._add(condition)
@@ -62,9 +62,9 @@ class Constraints:
         own = self._axes(tensor)
         read = [int(found[1]) for name in self._found.run.symbols if (found := re.fullmatch(r".+_size_(\d+)", name))]
         rank = self._stated_rank(tensor) or (len(own) if own and max(read) + 1 == len(own) else 0)
-        product = self._product(tensor, rank)
+        product = self._product(tensor, rank) if rank else self._partial_product(tensor)
         if product is not None and numel not in self.equal:
-            self.equal[numel] = substitute(product, self.equal)
+            self._equate(numel, substitute(product, self.equal))
 
     def tensor_elements(self, tensor: str) -> tuple[Polynomial | None, bool]:
         """Return the elements of a tensor whose number the program does not read, and whether its rank is assumed.
@@ -94,17 +94,29 @@ class Constraints:
         stated = self.equal.get(f"{tensor}_dim")
         return (stated.constant or 0) if stated is not None else 0
 
+    def _partial_product(self, tensor: str) -> Polynomial | None:
+        """Return the product of the sizes that the program reads and of a symbol for all others."""
+        pattern = re.compile(rf"{re.escape(tensor)}_size_m?\d+")
+        read = sorted(name for name in self._found.run.symbols if pattern.fullmatch(name))
+        product = symbol(self._new(f"{tensor}_rest"))
+        for name in read:
+            product = multiply(product, symbol(name))
+        return product if read else None
+
+    def _new(self, name: str) -> str:
+        """Return the name of a size that the program does not read."""
+        self._found.run.symbols.setdefault(name, HostSymbol(name, "parameter"))
+        return name
+
     def _product(self, tensor: str, rank: int) -> Polynomial | None:
-        """Return the product of the sizes of a tensor; None if the program does not read all of them."""
+        """Return the product of the sizes of a tensor of a known rank."""
         known = self._found.run.symbols
         product = ONE
         for axis in range(rank):
             name, last = f"{tensor}_size_{axis}", f"{tensor}_size_m{rank - axis}"
             if name in known and last in known:
                 self.equal.setdefault(last, symbol(name))
-            if name not in known and last not in known:
-                return None
-            product = multiply(product, symbol(name if name in known else last))
+            product = multiply(product, symbol(last if last in known and name not in known else self._new(name)))
         return product if rank else None
 
     def _add(self, condition: Truth) -> None:
@@ -116,31 +128,34 @@ class Constraints:
         if left is None or right is None:
             return
         left, right = substitute(left, self.equal), substitute(right, self.equal)
-        name, bound = _single(left), right.constant
+        name, bound = single(left), right.constant
         operator = condition.operator
-        if name is None and _single(right) is not None and left.constant is not None:
+        if name is None and single(right) is not None and left.constant is not None:
             flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-            name, bound, operator = _single(right), left.constant, flipped.get(operator, operator)
-        if operator == "==" and _single(left) is not None and name != _single(right):
-            self._equate(_single(left) or "", right)
+            name, bound, operator = single(right), left.constant, flipped.get(operator, operator)
+        if operator == "==" and single(left) is not None and name != single(right):
+            self._equate(single(left) or "", right)
         elif name is not None and bound is not None and operator in ("<", "<="):
             self._high[name] = min(self._high.get(name, bound), bound - (operator == "<"))
         elif name is not None and bound is not None and operator in (">", ">="):
             self._low[name] = max(self._low.get(name, bound), bound + (operator == ">"))
-        elif operator == "==" and bound == 0 and (step := _divisor(left)) is not None:
+        elif operator == "==" and bound == 0 and (step := divided(left)) is not None:
             self._step[step[0]] = math.lcm(self._step.get(step[0], 1), step[1])
-        elif operator == "==" and (solved := _solved(add(left, right, -1))) is not None:
-            self._equate(*solved)
-        elif operator in ("<=", ">=") and (least := self._least_tensor(*_in_order(left, right, operator))):
+        elif operator == "==" and (value := solved(add(left, right, -1))) is not None:
+            self._equate(*value)
+        elif operator == "==" and (bounds := within(left, right)) is not None:
+            self._low[bounds[0]] = max(self._low.get(bounds[0], bounds[1]), bounds[1])
+            self._high[bounds[0]] = min(self._high.get(bounds[0], bounds[2]), bounds[2])
+        elif operator in ("<=", ">=") and (least := self._least_tensor(*in_order(left, right, operator))):
             self._equate(*least)
         elif operator == "!=":
             return
         else:
-            self._other |= symbols(left) | symbols(right)
+            self._other.append(symbols(left) | symbols(right))
 
     def _least_tensor(self, small: Polynomial, large: Polynomial) -> tuple[str, Polynomial] | None:
         """Return the number of elements of a tensor that must not have fewer: a caller may pass the smallest one."""
-        name = _single(large)
+        name = single(large)
         known = name in self._found.run.numels and name not in symbols(small)
         return (name, small) if name is not None and known and small.constant is None else None
 
@@ -157,9 +172,10 @@ class Constraints:
             if one.operator == "==" and one.left is not None and one.right is not None
         ]
         return all(
-            substitute(left, self.equal) == substitute(right, self.equal)
+            (known_left == known_right or within(known_left, known_right) is not None)
             and not any(known[name].origin == "computed" for name in symbols(left))
             for left, right in sides
+            for known_left, known_right in [(substitute(left, self.equal), substitute(right, self.equal))]
         )
 
     def values(self, name: str) -> frozenset[int]:
@@ -272,9 +288,10 @@ class Constraints:
             if known.origin == "constant" and len(known.values) == 1
         }
 
-    def is_free(self, name: str) -> bool:
-        """Return whether the value of a symbol may depend on others in a way that is not known."""
-        return self._found.run.symbols[name].origin == "computed" or name in self._other
+    def is_free(self, name: str, used: Collection[str]) -> bool:
+        """Return whether the value of a symbol may depend on others in a way that the ``used`` ones do not show."""
+        other = any(name in names and not names.issubset(used) for names in self._other)
+        return self._found.run.symbols[name].origin == "computed" or other
 
     def is_ragged(self, name: str) -> bool:
         """Return whether the program launches with any value of a size, or with any multiple of a number it states."""
@@ -305,7 +322,7 @@ class Constraints:
         low, high = self._low.get(name), self._high.get(name)
         return DimSpec(
             name,
-            minimum=low if low is not None and 0 <= low <= _COMPLETE else None,
+            minimum=low if low is not None and 1 <= low <= _COMPLETE else None,
             maximum=high if high is not None and 1 <= high <= _COMPLETE else None,
             include=include,
             multiple_of=self._step.get(name, 1),
@@ -324,60 +341,3 @@ def _names(launch: HostLaunch) -> Iterator[str]:
 
 def _is_quotient(atom: SizeOperation, name: str) -> bool:
     return atom.operator == "//" and atom.left == symbol(name)
-
-
-def _in_order(left: Polynomial, right: Polynomial, operator: str) -> tuple[Polynomial, Polynomial]:
-    """Return the sides of ``<=`` or ``>=``, the one that is not greater first."""
-    return (left, right) if operator == "<=" else (right, left)
-
-
-def _single(value: Polynomial) -> str | None:
-    """Return the name of a polynomial that is one symbol."""
-    if len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1:
-        atom = value.terms[0][0][0]
-        return atom.name if isinstance(atom, SizeSymbol) else None
-    return None
-
-
-def _solved(difference: Polynomial) -> tuple[str, Polynomial] | None:
-    """Return a symbol and its value where a sum with one symbol is zero: ``n - 4`` says that ``n`` is 4."""
-    names = symbols(difference)
-    for factors, coefficient in difference.terms:
-        atom = factors[0] if len(factors) == 1 else None
-        if isinstance(atom, SizeSymbol) and len(names) == 1 and abs(coefficient) == 1:
-            rest = add(difference, multiply(symbol(atom.name), number(coefficient)), -1)
-            return (atom.name, multiply(rest, number(-coefficient))) if rest.constant is not None else None
-    return None
-
-
-def _divisor(value: Polynomial) -> tuple[str, int] | None:
-    """Return name and divisor of ``n % 16``."""
-    if len(value.terms) == 1 and len(value.terms[0][0]) == 1:
-        atom = value.terms[0][0][0]
-        if isinstance(atom, SizeOperation) and atom.operator == "%":
-            name, divisor = _single(atom.left), atom.right.constant
-            if name is not None and divisor is not None and 0 < divisor <= _MAX_STEP:
-                return name, divisor
-    return None
-
-
-def rounds_up(extent: Polynomial, name: str) -> bool:
-    """Return whether a grid has blocks for every value of a size: it is rounded up, or has a block for each."""
-    if any(SizeSymbol(name) in factors for factors, _ in extent.terms):
-        return True
-    for atom in atoms(extent):
-        if not isinstance(atom, SizeOperation) or name not in symbols(atom.left):
-            continue
-        direct = any(SizeSymbol(name) in factors for factors, _ in atom.left.terms)
-        if atom.operator == "ceil_div" and direct:
-            return True
-        if atom.operator == "//" and direct:
-            rest = add(atom.left, add(atom.right, ONE, -1), -1)
-            constant = next((coefficient for factors, coefficient in rest.terms if not factors), 0)
-            # `(n - 1 + 255) // 256` rounds up the number of rows `n - 1` of `n` row pointers.
-            least = -_MAX_FEWER if (atom.right.constant or 0) >= _LEAST_BLOCK else 0
-            if constant >= least and atom.left != symbol(name):
-                return True
-        if atom.operator in ("min", "max") and (rounds_up(atom.left, name) or rounds_up(atom.right, name)):
-            return True
-    return False

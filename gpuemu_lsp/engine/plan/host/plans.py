@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +12,12 @@ from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.constraints import Constraints
 from gpuemu_lsp.engine.plan.host.parameters.arguments import arguments
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
-from gpuemu_lsp.engine.plan.host.parameters.kernel_text import guarded_sizes, tile_sizes, unused_parameters
+from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
+    bounded_sizes,
+    guarded_sizes,
+    tile_sizes,
+    unused_parameters,
+)
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
 from gpuemu_lsp.engine.plan.host.reading import (
@@ -22,11 +28,13 @@ from gpuemu_lsp.engine.plan.host.reading import (
 )
 from gpuemu_lsp.engine.plan.host.symbolic import (
     TooComplexError,
+    substitute,
     symbols,
 )
 from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     Unknown,
+    conjuncts,
 )
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, ScalarArg
@@ -36,6 +44,7 @@ from gpuemu_lsp.engine.project.model import DimSpec
 
 _MAX_DIMS = 8
 _MULTIPLE = 128
+_MAX_THREADS = 512
 _TRIANGLE = re.compile(r"\bblockIdx\.[xyz]\s*[<>]=?\s*blockIdx\.[xyz]")
 
 
@@ -109,10 +118,14 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         # A kernel that compares block indices with each other skips a part of its output for every size.
         building.unjudged |= {arg.param for arg in args}
     ragged = frozenset(filter(constraints.is_ragged, building.used))
+    bounded = bounded_sizes(context, one.launch) & building.used
+    strided = bounded - frozenset[str]().union(*map(names, (*grid, *block)))
+    threads = math.prod(extent.constant or 1 for extent in one.launch.block if extent is not None)
+    dims = tuple(_with_second_round(dim, threads) if dim.name in strided else dim for dim in dims)
     if not building.open:
         # Buffers of assumed lengths hold small sizes only.
         dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)
-    free = frozenset(name for name in building.used if constraints.is_free(name))
+    free = frozenset(name for name in building.used if constraints.is_free(name, building.used))
     used = [arg for arg in args if isinstance(arg, ScalarArg) and arg.param not in unused_parameters(context)]
     passed = [arg.value for arg in used if isinstance(arg.value, Expression)]
     known = frozenset[str]().union(*map(names, (*passed, *grid, *block, shared)))
@@ -129,6 +142,8 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         ranks=building.ranks,
         host=True,
         selected=constraints.is_selected(),
+        bounded=bounded,
+        conditions=tuple(_conditions(building)),
         open_lengths=building.open,
         refuted=is_refuted(one),
         branches=tuple(_branch_values(building)),
@@ -145,6 +160,21 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     return HostPlan(roles, launch, read, building.open, rounded_down)
 
 
+def _conditions(building: Building) -> Iterator[tuple[str, Expression, Expression]]:
+    """Yield the comparisons on the path to the launch that are between the plan's dims."""
+    for condition in conjuncts(building.found.launch.conditions):
+        left, right = condition.left, condition.right
+        if left is None or right is None or not condition.operator:
+            continue
+        try:
+            sides = [substitute(one, building.constraints.equal) for one in (left, right)]
+        except TooComplexError:
+            continue
+        names_ = symbols(sides[0]) | symbols(sides[1])
+        if names_ and names_ <= building.used:
+            yield condition.operator, building.expression(sides[0]), building.expression(sides[1])
+
+
 def _branch_values(building: Building) -> Iterator[BranchValues]:
     """Yield the constants of each branch that decides several of the plan's dims, or one by a condition on others."""
     found: dict[int, BranchValues] = {}
@@ -158,6 +188,13 @@ def _branch_values(building: Building) -> Iterator[BranchValues]:
         known = found.get(branch, known)
         found[branch] = replace(known, holds={**known.holds, name: first}, fails={**known.fails, name: second})
     yield from (one for one in found.values() if len(one.holds) > 1 or one.operator)
+
+
+def _with_second_round(dim: DimSpec, threads: int) -> DimSpec:
+    """Return a size over which the threads of a block loop, with one among those tried for which they loop twice."""
+    value = (threads // dim.multiple_of + 1) * dim.multiple_of + dim.multiple_of
+    suits = not dim.choices and threads <= _MAX_THREADS and value <= (dim.maximum or value)
+    return replace(dim, include=(*dim.include, value)) if suits and value not in dim.include else dim
 
 
 def _with_multiple(dim: DimSpec) -> DimSpec:

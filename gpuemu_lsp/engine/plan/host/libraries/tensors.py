@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
@@ -82,6 +83,9 @@ def subscripted_size(machine: Machine, node: Node) -> Value | None:
 
 def compared_sizes(machine: Machine, left: Value, right: Value) -> Truth | None:
     """Return the condition ``x.sizes() == IntArrayRef({n, m})``; None if these are not sizes of a tensor and a list."""
+    tensors = [one.fields["of"] for one in (left, right) if isinstance(one, RecordValue) and one.type == SIZES]
+    if len(tensors) == 2 and isinstance(tensors[0], Tensor) and isinstance(tensors[1], Tensor):
+        return _same_sizes(machine, tensors[0], tensors[1])
     for one, other in ((left, right), (right, left)):
         tensor = one.fields["of"] if isinstance(one, RecordValue) and one.type == SIZES else None
         listed = _listed(machine, other)
@@ -98,6 +102,19 @@ def compared_sizes(machine: Machine, left: Value, right: Value) -> Truth | None:
                 parts.append(Truth(None, "==", own, size))
         return Truth(None, "&&", parts=tuple(parts)) if parts else Truth(True)
     return None
+
+
+def _same_sizes(machine: Machine, left: Tensor, right: Tensor) -> Truth:
+    """Return the condition that two tensors have the same sizes: those that the program reads of either one."""
+    pairs = [(_dim(machine, left), _dim(machine, right))]
+    pattern = re.compile(rf"(?:{re.escape(left.name)}|{re.escape(right.name)})_size_(m?\d+)")
+    read = {found[1] for name in machine.known if (found := pattern.fullmatch(name))}
+    axes = {*(int(one.replace("m", "-")) for one in read), *range(len(left.sizes or right.sizes or ()))}
+    pairs += [(tensor_size(machine, left, axis), tensor_size(machine, right, axis)) for axis in sorted(axes)]
+    counts = tensor_elements(machine, left), tensor_elements(machine, right)
+    pairs += [(counts[0], counts[1])] if counts[0] is not None and counts[1] is not None else []
+    parts = tuple(Truth(None, "==", one, other) for one, other in pairs if one != other)
+    return Truth(None, "&&", parts=parts) if parts else Truth(True)
 
 
 def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:

@@ -1,1 +1,1 @@
-"""What names stand for: members of classes, and functions that a program selects among several."""
+"""What names and comparisons stand for: members of classes, functions that a program selects, bounds of sizes."""

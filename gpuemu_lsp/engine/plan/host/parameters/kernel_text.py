@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.host.lookup.comparisons import single
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, symbols
 from gpuemu_lsp.engine.plan.host.values import HostLaunch
 
@@ -13,6 +14,13 @@ _LEAST_TILE, _LARGEST_TILE = 32, 1024
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LOCAL = re.compile(r"\b(?:int|long|size_t|unsigned|auto|uint)\s+(\w+)\s*=\s*([^;,]+)[;,]")
 _WORD = re.compile(r"(?<![\w.])(?:\d+|[A-Za-z_]\w*)(?![\w.])")
+
+_LOOP = re.compile(r"\bfor\s*\([^;()]*(?:\([^()]*\)[^;()]*)*;([^;]*);((?:[^()]|\([^()]*\))*)\)")
+_BOUND = re.compile(
+    r"[\w)\]]\s*<=?\s*((?:[\w\s*+]|\((?:[\w\s*+]|\([\w\s]*\))*\))+)\s*(?=[;)&|?]|$)|[(&|?;,]\s*(\w+)\s*>=?(?![>=])"
+)
+"""What an index is less than: a product of sizes at most, without a division."""
+_ELEMENTS = re.compile(r"\+\+|\+=\s*1\b|\b(?:blockDim|gridDim)\b")
 
 
 def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:
@@ -45,6 +53,22 @@ def guarded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
         ):
             found |= symbols(value)
     return frozenset(found)
+
+
+def bounded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
+    """Return the symbols with which a kernel compares each element's index: it is for any number of elements.
+
+    A loop over tiles, ``for (k = 0; k < n; k += 16)``, compares only the first index of each.
+    """
+    code = _LOOP.sub(
+        lambda found: f"{found[1]};" if _ELEMENTS.search(found[2]) else "", _COMMENT.sub(" ", context.text)
+    )
+    bounds = {word for side in _BOUND.findall(code) for word in _WORD.findall("".join(side))}
+    return frozenset(
+        name
+        for param, value in zip(context.declaration.params, launch.arguments, strict=False)
+        if isinstance(value, Polynomial) and (name := single(value)) is not None and param.name in bounds
+    )
 
 
 def unused_parameters(context: KernelContext) -> frozenset[str]:
