@@ -186,6 +186,30 @@ void halve(const float* host, float* result, int n) {
 }
 """
 
+QUOTIENTS = """
+#include <cuda_runtime.h>
+#define ELEMENTS (64 * 1048576)
+__global__ void totals(const int* in, int* out, int part) {
+  __shared__ int tile[1024];
+  for (int i = threadIdx.x; i < 1024; i += 256) tile[i] = in[blockIdx.x * 1024 + i];
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int sum = 0;
+    for (int i = 0; i <BUG 1024; i++) sum += tile[i];  // wrong
+    out[blockIdx.x] = sum;
+  }
+}
+void run(int* in, int* out, int batch, int length) { totals<<<batch * length / 1024, 256>>>(in, out, length); }
+int main() {
+  const int n = 13 * 1048576 / 2;
+  int *in, *out;
+  cudaMalloc(&in, n * sizeof(int));
+  cudaMalloc(&out, ELEMENTS / 1024 * sizeof(int));
+  cudaMemset(in, 0, n * sizeof(int));
+  for (int length = 1024; length <= 65536; length *= 2) run(in, out, n / length, length);
+}
+"""
+
 
 def check(path: Path) -> tuple[list[KernelReport], list[Finding]]:
     requests = collect([str(path)], CheckOptions(), path.parent).requests
@@ -213,6 +237,7 @@ def errors_of(folder: Path, text: str) -> set[int]:
         pytest.param(GLOBALS, "", "+ 1", id="variables at namespace scope"),
         pytest.param(NODES, "", "=", id="nodes of a graph"),
         pytest.param(ROUNDED, "", "=", id="a condition as a number"),
+        pytest.param(QUOTIENTS, "", "=", id="quotients of large constants"),
     ],
 )
 def test_a_class_of_programs(tmp_path: Path, program: str, correct: str, planted: str) -> None:

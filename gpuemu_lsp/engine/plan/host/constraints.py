@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from gpuemu_lsp.engine.plan.host.lookup.comparisons import divided, in_order, rounds_up, single, solved, within
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol
@@ -201,11 +201,15 @@ class Constraints:
         return found
 
     def _least(self, name: str) -> int:
-        """Return the smallest size with which no buffer that is a quotient of it is empty."""
-        memory = self._found.launch.memory.values()
-        sizes = [one.size for one in memory if one.size is not None and name in symbols(one.size)]
-        quotients = [atom for size in sizes for atom in atoms(size) if isinstance(atom, SizeOperation)]
-        return max((atom.right.constant or 1 for atom in quotients if _is_quotient(atom, name)), default=1)
+        """Return the smallest size with which neither a buffer nor a grid that is a quotient of it is empty."""
+        known, launch = self._found.run.symbols, self._found.launch
+        sizes = [one.size for one in launch.memory.values() if one.size is not None]
+        quotients = [atom for atom in _quotients(sizes, name) if atom.left == symbol(name)]
+        for atom in _quotients([one for one in launch.grid if one is not None], name):
+            # Of a product of several constants each may be smaller.
+            if not any(known[one].origin == "constant" for one in symbols(atom.left) - {name}):
+                quotients.append(atom)
+        return max((atom.right.constant or 1 for atom in quotients), default=1)
 
     def _scaled(self, name: str, values: Collection[int], floor: int) -> Iterator[int]:
         for value in values:
@@ -339,5 +343,8 @@ def _names(launch: HostLaunch) -> Iterator[str]:
             yield from symbols(size) if size is not None else ()
 
 
-def _is_quotient(atom: SizeOperation, name: str) -> bool:
-    return atom.operator == "//" and atom.left == symbol(name)
+def _quotients(sizes: Sequence[Polynomial], name: str) -> Iterator[SizeOperation]:
+    """Yield the quotients in some sizes whose dividend depends on a symbol."""
+    for atom in (atom for size in sizes for atom in atoms(size)):
+        if isinstance(atom, SizeOperation) and atom.operator == "//" and name in symbols(atom.left):
+            yield atom
