@@ -60,6 +60,10 @@ __global__ void shifted(float* out, const float* in, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = in[i BUG];  // wrong
 }
+__global__ void first(float* out, const float* in, int n) { out[threadIdx.x] = in[threadIdx.x]; }
+__global__ void second(float* out, const float* in, int n) { out[threadIdx.x] = in[threadIdx.x]; }
+__global__ void third(float* out, const float* in, int n) { out[threadIdx.x] = in[threadIdx.x]; }
+__global__ void fourth(float* out, const float* in, int n) { out[threadIdx.x] = in[threadIdx.x]; }
 int main() {
   const int n = 512;
   void (*kernel)(float*, const float*, int);
@@ -71,9 +75,13 @@ int main() {
     switch (k) {
       case 0: kernel = &forward; break;
       case 1: kernel = &shifted; break;
+      case 2: kernel = &first; break;
+      case 3: kernel = &second; break;
+      case 4: kernel = &third; break;
+      case 5: kernel = &fourth; break;
       default: kernel = &forward; break;
     }
-    kernel<<<4, 128>>>(out, in, n);
+    if (k < 2) kernel<<<4, 128>>>(out, in, n); else kernel<<<1, 128>>>(out, in, n);
   }
 }
 """

@@ -29,7 +29,9 @@ Option: TypeAlias = tuple[Value, tuple[Truth, ...]]
 def functions_of(value: Value) -> list[tuple[HostFunctionName, tuple[Truth, ...]]]:
     """Return the functions that a value may be, with conditions; none for other values."""
     options = [(one, given) for one, given in options_of(value) if isinstance(one, HostFunctionName)]
-    return _spread(options)
+    # A few instances stand for all of a template, but no kernel for another one.
+    names = dict.fromkeys(one.name for one, _ in options)
+    return [each for name in names for each in _spread([one for one in options if one[0].name == name])]
 
 
 def options_of(value: Value) -> tuple[Option, ...]:
