@@ -42,7 +42,11 @@ def add_conflict(module: ir.Module) -> Value:
         one_block = b.icmp_unsigned("<", b.and_(epoch, i32(Epoch.SPREAD)), i32(Epoch.SPREAD))
         own_program = b.and_(b.icmp_unsigned("<=", b.xor(full, number), i32(THREAD_IN_BLOCK)), one_block)
         reads_back = b.and_(b.not_(shared), _reads_back(b, number, full, flags, epoch, wrote))
-        return_if(b, b.and_(own_program, b.not_(reads_back)), None)
+        # The compiler orders the accesses of threads, and what a program gives to the asynchronous proxy the program.
+        threads = _threads_of_program(b, launch)
+        mine, theirs = b.and_(b.add(number, lane), i32(THREAD_IN_BLOCK)), b.and_(full, i32(THREAD_IN_BLOCK))
+        proxy = b.or_(b.icmp_unsigned(">=", mine, threads), b.icmp_unsigned(">=", theirs, threads))
+        return_if(b, b.and_(own_program, b.not_(b.or_(reads_back, proxy))), None)
     # Equal-value rule: a weak store of the bytes that are there already changes nothing that any order could show.
     # Kernels rely on it, for example to set a flag from many threads.
     weak_store = b.icmp_unsigned("==", b.and_(flags, i32(RaceFlag.STORE | RaceFlag.ATOMIC)), i32(RaceFlag.STORE))
@@ -81,6 +85,11 @@ def add_conflict(module: ir.Module) -> Value:
     _record_event(b, launch, ctx, function.args[1:6], (other_site, full, epoch, wrote))
     b.ret_void()
     return function
+
+
+def _threads_of_program(b: ir.IRBuilder, launch: Value) -> Value:
+    sizes = [load_field(b, launch, field) for field in (LaunchRecord.NTID_X, LaunchRecord.NTID_Y, LaunchRecord.NTID_Z)]
+    return b.mul(b.mul(sizes[0], sizes[1]), sizes[2])
 
 
 def _reads_back(

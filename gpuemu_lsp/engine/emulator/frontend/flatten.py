@@ -78,4 +78,4 @@ def _entry_registers(function: Function) -> int:
     blocks = function.directives.get("minnctapersm")
     if not dims or not blocks or not all((*dims, *blocks)):
         return 0
-    return min(_REGISTERS_OF_SM // (math.prod(dims) * blocks[0]) // 8 * 8, 255)
+    return min(_REGISTERS_OF_SM // (math.prod(dims) * blocks[0]) // 8 * 8, 256)

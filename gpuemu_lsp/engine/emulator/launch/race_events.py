@@ -77,6 +77,8 @@ def race_event(
     # A scope that is too narrow makes the race, whatever the value is used for.
     scope = _scope_text(first, second, facts)
     is_pre_check = not scope and _is_pre_check(first, second, facts)
+    # Whatever makes the program, the order of the proxy's operations is its own.
+    within_program = within_program and not (first.operation or second.operation)
     if within_program:
         message += "; Triton does not order a load after a store by another warp of its program: "
         message += "call tl.debug_barrier() between them"

@@ -239,7 +239,8 @@ class CompiledKernel:
                 self.program,
                 dimensions,
                 aliased=mode in (CheckerMode.RACES_ALIASED, CheckerMode.GLOBAL_RACES_ALIASED),
-                shared=mode in (CheckerMode.RACES, CheckerMode.RACES_ALIASED),
+                # What a program gives to the asynchronous proxy it orders itself, whatever compiles it.
+                shared=mode in (CheckerMode.RACES, CheckerMode.RACES_ALIASED) or self.program.has_async_proxy,
                 assume_full_barriers=self._assume_full_barriers,
             )
         return self._race_candidates[mode, dimensions]

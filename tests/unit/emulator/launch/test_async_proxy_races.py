@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.emulator_launch import launch, out, result, rules
+from support.emulator_launch import Checks, launch, out, result, rules
 from support.hopper_kernels import compiled
 
 HELPERS = r"""
@@ -153,6 +153,16 @@ def test_a_race_names_the_threads_access_and_the_copy():
     assert event.location.line == read and event.data["other_instruction"].startswith("cp.async.bulk.shared::cluster")
     assert f"the bulk copy in line {event.other.line} writes it without" in event.message
     assert event.data["other_thread"] is None
+
+
+def test_programs_of_several_warps_are_judged_too():
+    # Triton orders the accesses of its threads; what a program gives to the proxy it orders itself (Gluon).
+    checks = Checks(block_races=False)
+    assert not _run(FLAGGED, 96, 96, checks=checks)[1].events
+    assert not _run(SPECIALISED, 64, 96, checks=checks)[1].events
+    _, outcome = _run(BUGS["waited for by one warp"][0], 96, 96, checks=checks)
+    assert rules(outcome) == ["memory/shared-race"] and outcome.events[0].severity is None
+    assert "only a wait for the mbarrier" in outcome.events[0].message
 
 
 def test_a_block_too_large_for_the_proxy_is_not_judged():

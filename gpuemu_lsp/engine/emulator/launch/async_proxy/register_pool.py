@@ -42,7 +42,8 @@ class RegisterPool:
         if not program.entry_registers:
             return 0
         resources = artifact.resources.get(program.name)
-        return resources.registers if resources is not None else program.entry_registers
+        # They are allocated in eights: 256 of a thread of which code uses 255.
+        return -(-resources.registers // 8) * 8 if resources is not None else program.entry_registers
 
     def faults(self) -> list[Incident]:
         """Return what would wait forever, and warp groups of which not all warps change their registers alike."""
