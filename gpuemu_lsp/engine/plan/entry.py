@@ -79,7 +79,8 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
         for launch in source.launches
         if launch.kernel == declaration.name and launch.template_args
     ]
-    if not context.registered and not any(all(map(_is_concrete, arguments)) for arguments in launched):
+    complete = (one for one in launched if all(map(_is_concrete, one)) and _fill(declaration, one, {}) is not None)
+    if not context.registered and not any(complete):
         launched += [tuple(map(_normal, arguments)) for arguments in host_templates(context)]
     view = "\n".join((source.device_view, *source.headers.values()))
     launched, guessed = _with_pytorch_types(launched, view)

@@ -120,3 +120,16 @@ void run(at::Tensor out, at::Tensor weight) {
 }
 """).plans[0]
     assert {str(arg.shape[0]) for arg in plan.args if isinstance(arg, TensorArg)} == {"out_size_0"}
+
+
+def test_a_function_with_many_callers(bare: Callable[[str], PlanResult]) -> None:
+    """Callers may show no pointers. The function with the launch is read too, and says which types it launches with."""
+    callers = "\n".join(
+        f"void middle{i}(int n) {{ scale(member(), n); }}\nvoid outer{i}(int n) {{ middle{i}(n); }}" for i in range(16)
+    )
+    plans = bare(f"""
+template <int BY, typename T> __global__ void scaled(T* out, int n) {{ if (threadIdx.x < n) out[threadIdx.x] *= BY; }}
+void scale(int* out, int n) {{ scaled<2><<<1, n>>>(out, n); }}
+{callers}
+""").plans
+    assert [plan.entry for plan in plans] == ["scaled<2, int>"]

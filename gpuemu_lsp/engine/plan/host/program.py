@@ -19,6 +19,7 @@ _LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch", b"cudaGraphAdd", b"ModuleGetFun
 """Parts of launches, and of functions that return the kernel of a name."""
 _MAX_ROOTS = 12
 _MAX_TOPS = 8
+_MAX_DIRECT = 2
 _MAX_SELECTIONS = 3
 """Functions between a table of kernels and the function that launches one of them."""
 _REGISTRATION = ("PYBIND11_MODULE", "TORCH_LIBRARY", "NB_MODULE")
@@ -140,7 +141,9 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     tops.sort(key=lambda one: one.name != "main")
     # Functions nearer to the launch follow: a caller may not reach it in a way that is understood.
     between = [one for one in reversed(reached.values()) if one not in tops]
-    return [*tops[:_MAX_TOPS], *between][:_MAX_ROOTS]
+    found = [*tops[:_MAX_TOPS], *between][:_MAX_ROOTS]
+    # Of many callers none may show the arguments: the function with the launch stands for all of them.
+    return found + [one for one in direct if one not in found][:_MAX_DIRECT]
 
 
 def selectors(program: HostProgram, kernels: Iterable[bytes]) -> frozenset[bytes]:
