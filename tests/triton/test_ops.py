@@ -188,7 +188,11 @@ def test_other_dtypes_have_no_finding(tmp_path, name, dtype):
     op = OPS[name]
     status, findings = checked(tmp_path, op, op.body)
     config = tmp_path / "gpuemu.toml"
-    config.write_text(config.read_text().replace("[ops.dims]", f'dtypes = ["{dtype}"]\n[ops.dims]'))
+    text = config.read_text().replace("[ops.dims]", f'dtypes = ["{dtype}"]\n[ops.dims]')
+    if name == "attention":
+        # 33 products of larger numbers overflow fp16, which is a finding.
+        text = text.replace('"d"] }', '"d"], range = [-30.0, 30.0] }')
+    config.write_text(text)
     (spec,) = load(config).kernels
     *events, report = check_kernel(CheckRequest(spec))
     found = [event for event in events if isinstance(event, Finding)]
