@@ -46,7 +46,7 @@ class Emulator:
     Raises
     ------
     ArenaFullError
-        If there is lasting memory, and the system refuses memory beside it.
+        If there is lasting memory, and the system refuses further memory.
     """
 
     name = "emulator"

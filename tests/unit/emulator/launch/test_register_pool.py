@@ -34,7 +34,7 @@ def _run(bound="384, 1", value=232, asked=384, change=("", "")):
         ({"value": 240, "change": (".maxntid", ".reqntid")}, False),
         ({"value": 128, "change": (".minnctapersm 1", ".maxnreg 100")}, True),
         ({"value": 136, "change": (".minnctapersm 1", ".maxnreg 100")}, False),
-        # 256 threads that ask leave room, whatever the 128 that do not hold.
+        # 256 threads that ask leave enough, whatever the 128 that do not hold.
         ({"value": 248, "asked": 256}, True),
     ],
 )

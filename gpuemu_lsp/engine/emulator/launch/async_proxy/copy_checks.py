@@ -90,7 +90,7 @@ class CopyChecks:
         block.tiles.add(tile, near)
 
     def _read(self, issuer: CopyIssuer, chunks: Indices) -> int:
-        """Tell the race detector what a store reads; return the epoch."""
+        """Record what a store reads in the race detector; return the epoch."""
         order = issuer.order
         if order is None:
             return 0

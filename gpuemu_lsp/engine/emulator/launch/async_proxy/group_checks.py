@@ -74,7 +74,7 @@ class GroupChecks:
             races.learn(caller.context, caller.lanes, number, until)
 
     def _record(self, caller: EventCaller, product: Product, *, first: bool) -> None:
-        """Tell the race detector what a warp's share of a product reads; ``first`` if no other has been told of."""
+        """Record what a warp's share of a product reads; ``first`` if it is the first of its warp group."""
         order = self._shared.races.order(caller.context, caller.lanes[0])
         a, b = product.operands
         if order is None:

@@ -98,7 +98,7 @@ class BulkCopies:
             self._pending.deliver(barrier, block, operand, arrived, by_parity=by_parity)
 
     def _arrived(self, barrier: int, context: int, copy: PendingCopy) -> None:
-        """Tell the race detector of a copy that arrives, in the test of a warp."""
+        """Record a copy that arrives, in the test of a warp, in the race detector."""
         issuer = copy.issuer
         if issuer.order is None:
             return

@@ -83,7 +83,7 @@ class Order:
 
 
 class AsyncRaces:
-    """Tells the race detector of one launch what the asynchronous proxy accesses."""
+    """Records the accesses of the asynchronous proxy in the race detector of one launch."""
 
     def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks) -> None:
         self._clocks = clocks

@@ -64,7 +64,7 @@ def reserve_two(size: int, distance: int) -> int:
     OSError
         If the system refuses.
     """
-    # The system places mappings from high addresses down: there is room below.
+    # The system places mappings from high addresses down: the memory below is free.
     second = reserve(size)
     try:
         return reserve(size, second - distance)
