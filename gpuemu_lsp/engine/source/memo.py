@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class Memo(Generic[_T]):
-    """Results of a function by its arguments; at most ``limit``, the oldest are forgotten.
+    """Results of a function by its arguments; at most ``limit``, the least recently used are forgotten.
 
     The results are shared and must not be modified. Concurrent calls may compute a result twice.
     """
@@ -30,10 +30,12 @@ class Memo(Generic[_T]):
     def get(self, key: Hashable, compute: Callable[[], _T]) -> _T:
         """Return the result for a key; ``compute`` is called if it is not known."""
         try:
-            return self._known[key]
+            # To the end of the order. Another thread may remove it in between.
+            result = self._known[key] = self._known.pop(key)
         except KeyError:
-            pass
-        result = compute()
+            result = compute()
+        else:
+            return result
         while len(self._known) >= self._limit:
             self._known.pop(next(iter(self._known)), None)
         self._known[key] = result

@@ -70,7 +70,7 @@ def device_views(
 
 
 # A check reads a file once for each of its kernels, and for each stage of the check, with the files that launch them.
-_known_views: Memo[DeviceViews] = Memo(8)
+_known_views: Memo[DeviceViews] = Memo(16)
 
 
 def _device_views(
