@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 PRODUCT = Path(__file__).resolve().parents[2] / "gpuemu_lsp"
+TESTS = Path(__file__).resolve().parents[1]
 MODULES_PER_FOLDER = 20
 LINES_PER_FILE = 400
 
@@ -33,3 +34,11 @@ def test_a_public_class_name_has_one_meaning():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 defined.setdefault(node.name, []).append(str(path.relative_to(PRODUCT)))
     assert not {name: paths for name, paths in defined.items() if len(paths) > 1}
+
+
+def test_no_two_test_modules_that_run_together_share_a_name():
+    # pytest imports modules of folders that are no packages by their name alone. Some folders run on their own.
+    alone = {"triton", "numba", "frameworks", "editors"}
+    together = [path for path in TESTS.rglob("test_*.py") if path.relative_to(TESTS).parts[0] not in alone]
+    counts = Counter(path.name for path in together)
+    assert not {name: count for name, count in counts.items() if count > 1}

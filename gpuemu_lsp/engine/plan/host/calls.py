@@ -385,7 +385,7 @@ def _method(machine: Machine, callee: Node, arguments: list[Node]) -> Value:
         result = handler(machine, owner, values, place_of(machine, owner_node), template_arguments(machine, template))
         if result is not None:
             return result
-    functions = [one for one in machine.program.find(name) if _accepts(one, len(arguments))]
+    functions = [one for one in machine.program.find(name, method=True) if _accepts(one, len(arguments))]
     mine = [one for one in functions if isinstance(owner, RecordValue) and one.owner == owner.type]
     functions = mine[:1] or functions
     if len(functions) == 1 and not isinstance(owner, Tensor):

@@ -48,6 +48,13 @@ class HostFunction:
         return frozenset(declared_name(one.child_by_field_name("declarator")) for one in nodes)
 
     @property
+    def may_be_member(self) -> bool:
+        """Whether it is defined in a class, or by a qualified name: that of a class, or of a namespace."""
+        declarator = _function_declarator(self.node)
+        named = declarator.child_by_field_name("declarator") if declarator is not None else None
+        return self.owner is not None or "::" in text(named)
+
+    @property
     def body(self) -> Node | None:
         """The statements."""
         return self.node.child_by_field_name("body")
@@ -76,6 +83,8 @@ class HostProgram:
     kernels: frozenset[str] = frozenset()
     prototypes: set[str] = field(default_factory=set)
     """Names of functions that are declared, without a body."""
+    methods: set[str] = field(default_factory=set)
+    """Names of member functions that a class declares, without a body."""
     assigned: frozenset[bytes] | None = None
     """Names that its functions assign, or of which they take the address."""
     linked: tuple[HostProgram, ...] = ()
@@ -88,12 +97,18 @@ class HostProgram:
             self.assigned = frozenset(word for text in texts for found in _CHANGE.findall(text) for word in found)
         return name.encode() in self.assigned
 
-    def find(self, name: str) -> list[HostFunction]:
-        """Return the functions of a name: this unit's, or those that other units of the program define."""
+    def find(self, name: str, *, method: bool = False) -> list[HostFunction]:
+        """Return the functions of a name: this unit's, or those that other units of the program define.
+
+        With ``method`` also the member functions that other units define.
+        """
         found = self.functions.get(name)
-        if found or name not in self.prototypes:
-            return found or []
-        return [one for unit in self.linked for one in unit.functions.get(name, ())]
+        if found:
+            return found
+        there = [one for unit in self.linked for one in unit.functions.get(name, ())]
+        if name in self.prototypes:
+            return there
+        return [one for one in there if one.may_be_member] if method and name in self.methods else []
 
     def variable(self, name: str) -> tuple[HostProgram, Node] | None:
         """Return the declaration of a variable at namespace scope, with its unit; a definition if there is one."""
@@ -162,8 +177,8 @@ def _declare(
     elif node.type in ("declaration", "field_declaration"):
         for one in node.children_by_field_name("declarator"):
             name = declared_name(one)
-            if _declares_function(one) and owner is None:
-                program.prototypes.add(name)
+            if _declares_function(one):
+                (program.prototypes if owner is None else program.methods).add(name)
             kinds = ("init_declarator", "array_declarator", "pointer_declarator", "identifier")
             if name and owner is None and one.type in kinds and not _DEVICE.search(text(node)):
                 program.variables.setdefault(name, node)

@@ -13,7 +13,7 @@ from copy import copy
 from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.program import roots
-from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostProgram, link, program_of
+from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostFunction, HostProgram, link, program_of
 from gpuemu_lsp.engine.plan.host.units.launch_macros import with_launch_macros
 from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_dirs
 from gpuemu_lsp.engine.source.headers.includes import load
@@ -84,15 +84,17 @@ def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) 
     return tuple(found)
 
 
-def _tops(program: HostProgram, kernel: str) -> frozenset[str]:
+def _tops(program: HostProgram, kernel: str) -> tuple[HostFunction, ...]:
     """Return the functions that lead to a launch and that nothing calls; none if ``main`` does."""
-    names = [one.name for one in roots(program, [kernel])]
-    return frozenset() if "main" in names else frozenset(names)
+    found = roots(program, [kernel])
+    return () if any(one.name == "main" for one in found) else tuple(found)
 
 
 def _callers(
-    names: frozenset[str], candidates: Iterable[str], include_dirs: Sequence[str]
+    tops: Sequence[HostFunction], candidates: Iterable[str], include_dirs: Sequence[str]
 ) -> Iterator[tuple[DeviceViews, HostProgram]]:
+    names = frozenset(one.name for one in tops)
+    methods = frozenset(one.name for one in tops if one.may_be_member)
     wanted = {name.encode() for name in names}
     read = found = 0
     for candidate in candidates:
@@ -107,7 +109,7 @@ def _callers(
         text = decode(content.raw)
         others = device_views(candidate, text, (*include_dirs, *usual_include_dirs(candidate, text)))
         unit = unit_of(others)
-        declared = names if candidate.endswith(".c") else names & unit.prototypes
+        declared = names if candidate.endswith(".c") else (names & unit.prototypes) | (methods & unit.methods)
         if declared - unit.functions.keys():
             found += 1
             yield others, unit
