@@ -147,7 +147,7 @@ def _cold(name: str) -> dict[str, float]:
 def _many_products() -> dict[str, float]:
     """Return the processor time of a launch of 32 programs, in the emulator or Triton's interpreter.
 
-    The environment variable ``TRITON_INTERPRET`` decides which. Both use one core; the best launch of two seconds of
+    The environment variable ``TRITON_INTERPRET`` decides which. Both use one core; the best launch of six seconds of
     processor time counts.
     """
     import torch
@@ -167,7 +167,7 @@ def _many_products() -> dict[str, float]:
 
     def best() -> float:
         times: list[float] = []
-        end = time.process_time() + 2
+        end = time.process_time() + 6
         while time.process_time() < end:
             started = time.process_time()
             products[(_PROGRAMS,)](x, y, out, _M, _N, _K)
