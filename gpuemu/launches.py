@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.emulator.launch.scheduler import STILL_RUNNING
 from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -122,11 +123,11 @@ def findings_of(
 
 
 def _without_time(event: Event, request: Request) -> Event:
-    """Return the event, a loop in which the time of the launch ran out as a timeout and not as a hang.
+    """Return the event, a loop that was stopped while its registers changed as a timeout and not as a hang.
 
     A test suite's launches have the sizes of a GPU: that one takes long is no sign of a loop without end.
     """
-    if event.rule != "sync/hang" or not event.message.endswith("the time limit was reached"):
+    if event.rule != "sync/hang" or event.message != STILL_RUNNING:
         return event
     message = (
         f"the launch of {math.prod(request.grid):,} blocks did not finish within {request.max_seconds:g} s, and its "

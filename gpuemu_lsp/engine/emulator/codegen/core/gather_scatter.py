@@ -16,8 +16,9 @@ from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
     window_bounds,
 )
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
+from gpuemu_lsp.engine.emulator.llvm import gathers
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, Value, i64
 from gpuemu_lsp.engine.ptx.model import Address
 
 
@@ -35,15 +36,13 @@ class GatherScatter(AccessForm):
             mask = e.active(part)
             if not e.unit.checked:
                 # Without checks all active lanes are trusted; inactive ones may hold any address even then.
-                inside = t.splat(b, ir.Constant(I1, 1), e.lanes) if mask is None else mask
+                inside = gathers.all_lanes(b, e.lanes) if mask is None else mask
             self.reachable.append(inside if mask is None else b.and_(inside, mask))
             if e.unit.wide and space == "global":
                 self.index.append(offset)
                 continue
-            # This arena is smaller than 2 GiB. From a sign extension LLVM learns that 32 bits of index suffice, and
-            # selects one gather of 16 lanes where 64-bit indices would take two of 8.
-            index = b.trunc(offset, ir.VectorType(I32, e.lanes))
-            self.index.append(b.sext(index, ir.VectorType(I64, e.lanes)))
+            # This arena is smaller than 2 GiB.
+            self.index.append(gathers.index_vector(b, b.trunc(offset, ir.VectorType(I32, e.lanes))))
 
     def _near_window(self, part: int, space: str) -> tuple[Value, Value]:
         """Return whether lanes are near their window and aligned, and offsets from ``MAX_DISPLACEMENT`` below it.
@@ -116,27 +115,20 @@ class GatherScatter(AccessForm):
             result = one if result is None else b.and_(result, one)
         return result
 
-    def _pointers(self, part: int, displacement: int) -> Value:
-        return t.pointers(self.e.builder, t.at(self.e.builder, self.base, displacement), self.index[part])
-
     def _gather(self, part: int, displacement: int, type_: ir.IntType) -> Value:
         """Gather one integer per reachable lane; the others hold zero."""
         e, b = self.e, self.e.builder
         vector = ir.VectorType(type_, e.lanes)
         mask = self.reachable[part]
         if type_.width >= 32:
-            pointers = self._pointers(part, displacement)
-            name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
-            return t.intrinsic(b, name, vector, [pointers, i32(1), mask, ir.Constant(vector, None)])
+            return gathers.gather(b, vector, t.at(b, self.base, displacement), self.index[part], mask)
         # x86 gathers 32 or 64 bits: load the aligned word around the element, which lies in the arena too, and shift.
         words = ir.VectorType(I32, e.lanes)
         wide = ir.VectorType(I64, e.lanes)
-        index, unaligned = self.index[part], displacement % 4
+        index, unaligned = gathers.wide_index(b, self.index[part]), displacement % 4
         position = b.add(index, t.splat(b, i64(displacement), e.lanes)) if unaligned else index
         aligned = b.and_(position, t.splat(b, i64(-4), e.lanes))
-        pointers = t.pointers(b, t.at(b, self.base, 0 if unaligned else displacement), aligned)
-        name = f"llvm.masked.gather.{t.mangled(words)}.v{e.lanes}p0"
-        word = t.intrinsic(b, name, words, [pointers, i32(1), mask, ir.Constant(words, None)])
+        word = gathers.gather(b, words, t.at(b, self.base, 0 if unaligned else displacement), aligned, mask)
         shift = b.shl(b.and_(position, t.splat(b, i64(3), e.lanes)), t.splat(b, i64(3), e.lanes))
         return b.trunc(b.lshr(b.zext(word, wide), shift), vector)
 
@@ -191,16 +183,15 @@ class GatherScatter(AccessForm):
         # By the active mask: a lane that is not reachable has failed the check, and this code does not run.
         mask = e.active(part)
         if mask is None:
-            mask = t.splat(b, ir.Constant(I1, 1), e.lanes)
+            mask = gathers.all_lanes(b, e.lanes)
         mark = t.splat(b, ir.Constant(self.element_type, self.repeated(STORED, access.size)), e.lanes)
         for index, item in enumerate(access.items):
             value = e.vector_operand(item, f"b{access.size * 8}", part)
-            # LLVM scatters in lane order: of lanes with equal addresses the highest wins, as in a uniform store.
-            name = f"llvm.masked.scatter.{t.mangled(value.type)}.v{e.lanes}p0"
+            # In lane order: of lanes with equal addresses the highest wins, as in a uniform store.
             offset = index * access.size
-            t.intrinsic(b, name, t.VOID, [value, self._pointers(part, offset), i32(1), mask])
+            gathers.scatter(b, value, t.at(b, self.base, offset), self.index[part], mask)
             if self.updates_shadow:
-                t.intrinsic(b, name, t.VOID, [mark, self._pointers(part, offset + SHADOW_OFFSET), i32(1), mask])
+                gathers.scatter(b, mark, t.at(b, self.base, offset + SHADOW_OFFSET), self.index[part], mask)
 
 
 def _in_local_frame(e: Emitter, window: Value, size: int) -> Value:

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import LoadStore
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.gather_scatter import GatherScatter
+from gpuemu_lsp.engine.emulator.llvm import gathers
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I32, I64, Value, i64
 
@@ -94,7 +95,8 @@ class LaneVectors(GatherScatter):
             t.store(b, mark, address, 0, align=1)
 
     def _host(self, part: int) -> Value:
-        return self.e.builder.add(t.splat(self.e.builder, self.base, self.e.lanes), self.index[part])
+        b = self.e.builder
+        return b.add(t.splat(b, self.base, self.e.lanes), gathers.wide_index(b, self.index[part]))
 
     def _data(self, part: int) -> list[Value]:
         """Return the address of each lane; inactive lanes have that of spare bytes."""

@@ -13,8 +13,9 @@ from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
 from gpuemu_lsp.engine.emulator.ir.opcodes import POP, PUSH
 from gpuemu_lsp.engine.emulator.ir.program import RecursiveCall
+from gpuemu_lsp.engine.emulator.llvm import gathers
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i64
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, Value, i64
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 
@@ -46,12 +47,13 @@ def _set_depth(e: Emitter, part: int, value: Value) -> None:
     store_lanes(e.builder, value, e.context, Warp.STACK_DEPTH.element(part * e.lanes))
 
 
-def _pointers(e: Emitter, part: int, depth: Value, offset: int) -> Value:
+def _stack_words(e: Emitter, part: int, depth: Value, offset: int) -> tuple[Value, Value]:
+    """Return the base, and for each lane the index in bytes, of the words at ``depth + offset`` of the stacks."""
     b = e.builder
     base = e.record_field("stack", "context", Warp.STACK_BASE)
-    # Stacks of the lanes are adjacent, and lanes may be at different depths: a vector of pointers.
+    # Stacks of the lanes are adjacent, and lanes may be at different depths.
     index = b.add(depth, t.iota(I64, e.lanes, STACK_BYTES))
-    return t.pointers(b, t.at(b, base, part * e.lanes * STACK_BYTES + offset), index)
+    return t.at(b, base, part * e.lanes * STACK_BYTES + offset), index
 
 
 def _push(e: Emitter, control: ControlFlow) -> None:
@@ -74,9 +76,9 @@ def _push(e: Emitter, control: ControlFlow) -> None:
     b.position_at_end(go_on)
     for part, depth in enumerate(depths):
         for index, name in enumerate(names):
-            _scatter(e, part, _as_word(e, e.vector(name, part)), _pointers(e, part, depth, 8 * index))
+            _scatter(e, part, _as_word(e, e.vector(name, part)), _stack_words(e, part, depth, 8 * index))
         target = t.splat(b, i64(call.target), e.lanes)
-        _scatter(e, part, target, _pointers(e, part, depth, frame - 8))
+        _scatter(e, part, target, _stack_words(e, part, depth, frame - 8))
         grown = b.add(depth, t.splat(b, i64(frame), e.lanes))
         active = e.active(part)
         _set_depth(e, part, grown if active is None else b.select(active, grown, depth))
@@ -93,7 +95,7 @@ def _pop(e: Emitter) -> None:
         depth = _depth(e, part)
         shrunk = b.sub(depth, t.splat(b, i64(frame), e.lanes))
         for index, name in enumerate(names):
-            word = _gather(e, part, _pointers(e, part, shrunk, 8 * index))
+            word = _gather(e, part, _stack_words(e, part, shrunk, 8 * index))
             type_ = e.register_type(name)
             integer = ir.IntType(_width(type_))
             value = b.trunc(word, ir.VectorType(integer, e.lanes)) if integer.width < 64 else word
@@ -108,24 +110,21 @@ def return_targets(e: Emitter, part: int) -> Value:
     """Return the block that each lane returns to, as i32; the frame is removed by the pop there."""
     b = e.builder
     # The top word of the frame below the depth.
-    word = _gather(e, part, _pointers(e, part, _depth(e, part), -8))
+    word = _gather(e, part, _stack_words(e, part, _depth(e, part), -8))
     return b.trunc(word, ir.VectorType(I32, e.lanes))
 
 
 def _mask(e: Emitter, part: int) -> Value:
     active = e.active(part)
-    return t.splat(e.builder, ir.Constant(I1, 1), e.lanes) if active is None else active
+    return gathers.all_lanes(e.builder, e.lanes) if active is None else active
 
 
-def _scatter(e: Emitter, part: int, value: Value, pointers: Value) -> None:
-    name = f"llvm.masked.scatter.v{e.lanes}i64.v{e.lanes}p0"
-    t.intrinsic(e.builder, name, t.VOID, [value, pointers, t.i32(8), _mask(e, part)])
+def _scatter(e: Emitter, part: int, value: Value, words: tuple[Value, Value]) -> None:
+    gathers.scatter(e.builder, value, *words, _mask(e, part), align=8)
 
 
-def _gather(e: Emitter, part: int, pointers: Value) -> Value:
-    vector = ir.VectorType(I64, e.lanes)
-    name = f"llvm.masked.gather.v{e.lanes}i64.v{e.lanes}p0"
-    return t.intrinsic(e.builder, name, vector, [pointers, t.i32(8), _mask(e, part), ir.Constant(vector, None)])
+def _gather(e: Emitter, part: int, words: tuple[Value, Value]) -> Value:
+    return gathers.gather(e.builder, ir.VectorType(I64, e.lanes), *words, _mask(e, part), align=8)
 
 
 def _as_word(e: Emitter, value: Value) -> Value:

@@ -12,8 +12,9 @@ from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.member_mask import MaskMisuse, lane_numbers, mask_operand, report_first
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import register_name
+from gpuemu_lsp.engine.emulator.llvm import gathers
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, Value, i32
 from gpuemu_lsp.engine.emulator.llvm.text_builder import constant_vector
 from gpuemu_lsp.engine.ptx.model import Instruction, Operand, Pair
 
@@ -144,11 +145,9 @@ def _indexed_shuffle(e: Emitter, values: list[Value], mode: str, lane: Operand, 
         inside = b.icmp_signed(test, source, highest)
         # Outside the segment a lane reads itself. The mask keeps the gather inside the row for any operands.
         source = b.and_(b.select(inside, source, me), constant(31))
-        index = b.zext(source, ir.VectorType(I64, e.lanes))
-        pointers = t.pointers(b, t.at(b, e.context, Warp.VALUES), index, I32)
-        name = f"llvm.masked.gather.{t.mangled(vector)}.v{e.lanes}p0"
-        all_lanes = t.splat(b, ir.Constant(I1, 1), e.lanes)
-        results.append(t.intrinsic(b, name, vector, [pointers, i32(4), all_lanes, ir.Constant(vector, None)]))
+        index = gathers.index_vector(b, b.shl(source, constant(2)))
+        values = t.at(b, e.context, Warp.VALUES)
+        results.append(gathers.gather(b, vector, values, index, gathers.all_lanes(b, e.lanes), align=4))
         insides.append(inside)
         sources.append(source)
     return results, insides, sources
