@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
 from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
@@ -44,10 +45,16 @@ class LoadedKernel:
         last = self.parameters[-1] if self.parameters else None
         return last.offset + last.size if last else 0
 
+    @property
+    def cluster(self) -> Dim3:
+        """The blocks of the clusters that it requires, by dimension; zeros if it requires none."""
+        required = self.function.directives.get("reqnctapercluster")
+        return cluster_dims(required) if required else (0, 0, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramLaunch:
-    """One launch, as the program made it. ``parameters`` is the parameter block."""
+    """One launch, as the program made it. ``parameters`` is the parameter block, ``cluster`` a cluster's blocks."""
 
     kernel: LoadedKernel
     grid: Dim3
@@ -55,6 +62,7 @@ class ProgramLaunch:
     shared_bytes: int
     parameters: bytes
     site: CallSite | None
+    cluster: Dim3 | None = None
 
 
 def loaded_kernel(module: Module, name: str) -> LoadedKernel | None:
@@ -153,6 +161,7 @@ def request_of(
         grid=launch.grid,
         block=launch.block,
         shared_bytes=launch.shared_bytes,
+        cluster=launch.cluster,
         arguments=arguments,
         max_steps=1 << 40,
         max_seconds=seconds,

@@ -93,7 +93,7 @@ class LaunchRecorder:
     ) -> PendingLaunch:
         """Note a launch that is about to run. ``key`` identifies it among those that may be repeats of it."""
         kernel = self._number(launch.kernel)
-        place = kernel, launch.site, launch.grid, launch.block, launch.shared_bytes
+        place = kernel, launch.site, launch.grid, launch.block, launch.shared_bytes, launch.cluster
         group = self._groups.setdefault(place, _Group(kernel, launch))
         self._by_key[key] = group
         group.count += 1
@@ -175,13 +175,15 @@ class LaunchRecorder:
         for pointer in pointers:
             block[pointer.offset : pointer.offset + 8] = bytes(8)
         sizes = tuple(one.size for one in allocations)
-        shape = launch.grid, launch.block, launch.shared_bytes, bytes(block), pointers, sizes
+        shape = launch.grid, launch.block, launch.shared_bytes, launch.cluster, bytes(block), pointers, sizes
         if shape in shapes:
             return None
         shapes.add(shape)
         none: list[bytes | None] = [None] * len(allocations)
         kept = _Kept(allocations, list(none), none, [bool(memory.addresses_in(one)) for one in allocations], pointers)
-        if sum(sizes) > MAX_LAUNCH_BYTES:
+        if any(launch.cluster or ()) and launch.cluster != launch.kernel.cluster:
+            kept.left_out = "launches in clusters that the kernel does not require itself are not in the recording"
+        elif sum(sizes) > MAX_LAUNCH_BYTES:
             limit = f"its limit is {MAX_LAUNCH_BYTES >> 20} MiB"
             kept.left_out = f"{sum(sizes):,} bytes of a launch are not in the recording: {limit}"
         elif self._full or self.writer.stored_bytes > MAX_STORED_BYTES:

@@ -118,14 +118,14 @@ class RuntimeService:
         module, variables = self._modules[message.word()]
         kernel = loaded_kernel(module, message.text())
         if kernel is None:
-            return [0, 0, 0, 0, 0]
+            return [0] * 8
         self._kernels.append((kernel, variables))
         shared = sum(one.size for one in kernel.function.variables if one.space == "shared")
         local = sum(one.size for one in kernel.function.variables if one.space == "local")
         bound = kernel.function.directives.get("maxntid") or kernel.function.directives.get("reqntid") or (1024,)
         most = min(int(np.prod(bound)), 1024)
         layout = [number for one in kernel.parameters for number in (one.offset, one.size)]
-        return [len(self._kernels), kernel.parameter_bytes, shared, local, most, *layout]
+        return [len(self._kernels), kernel.parameter_bytes, shared, local, most, *kernel.cluster, *layout]
 
     def _variable(self, message: Message) -> list[int]:
         _, variables = self._modules[message.word()]
@@ -192,11 +192,12 @@ class RuntimeService:
         kernel, variables = self._kernels[message.word() - 1]
         grid = (message.word(), message.word(), message.word())
         block = (message.word(), message.word(), message.word())
-        shared, stream, _cooperative, parameters = message.word(), message.word(), message.word(), message.data()
-        frames = message.frames()
+        shared, stream, _cooperative = message.word(), message.word(), message.word()
+        cluster = (message.word(), message.word(), message.word())
+        parameters, frames = message.data(), message.frames()
         self.launches += 1
         operation = self._order.begin(stream)
-        key = (id(kernel), grid, block, shared, parameters)
+        key = (id(kernel), grid, block, shared, cluster, parameters)
         if self._order.single and self._without_effect.get(key) == self.memory.generation:
             self.completed += 1
             self.repeated += 1
@@ -204,7 +205,7 @@ class RuntimeService:
                 self._recorder.repeat(key)
             return [0, *self._host.ranges()]
         site = call_site(frames, kernel.function.name)
-        launch = ProgramLaunch(kernel, grid, block, shared, parameters, site)
+        launch = ProgramLaunch(kernel, grid, block, shared, parameters, site, cluster if any(cluster) else None)
         before = self.memory.generation
         unordered = [] if self._order.single else self._transfers.all_unordered(operation)
         seconds = min(self._launch_seconds, max(self.remaining_seconds, 0.0))

@@ -13,8 +13,12 @@ using namespace gpuemu;
 namespace {
 
 // Properties of an A100 (compute capability 8.0). Programs that are compiled for a later architecture see that one.
-constexpr int MULTIPROCESSORS = 108, THREADS_PER_MULTIPROCESSOR = 2048, BLOCKS_PER_MULTIPROCESSOR = 32;
-constexpr size_t SHARED_PER_MULTIPROCESSOR = 164 << 10;
+constexpr int THREADS_PER_MULTIPROCESSOR = 2048, BLOCKS_PER_MULTIPROCESSOR = 32;
+
+// Hopper, and the first Blackwell devices after it.
+bool large() { return architecture() >= 90 && architecture() < 120; }
+int multiprocessors() { return large() ? 132 : 108; }
+size_t shared_per_multiprocessor() { return size_t(large() ? 228 : 164) << 10; }
 
 std::atomic<uint64_t> next_number{1};
 std::mutex all_streams;
@@ -211,9 +215,8 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     size_t free_bytes;
     cudaMemGetInfo(&free_bytes, &p->totalGlobalMem);
     p->sharedMemPerBlock = 48 << 10;
-    bool hopper = architecture() >= 90 && architecture() < 120;
-    p->sharedMemPerBlockOptin = size_t(hopper ? 227 : 163) << 10;
-    p->sharedMemPerMultiprocessor = hopper ? 228 << 10 : SHARED_PER_MULTIPROCESSOR;
+    p->sharedMemPerMultiprocessor = shared_per_multiprocessor();
+    p->sharedMemPerBlockOptin = p->sharedMemPerMultiprocessor - (1 << 10);
     p->reservedSharedMemPerBlock = 1 << 10;
     p->regsPerBlock = p->regsPerMultiprocessor = 64 << 10;
     p->warpSize = 32;
@@ -225,7 +228,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     p->totalConstMem = 64 << 10;
     p->major = architecture() / 10;
     p->minor = architecture() % 10;
-    p->multiProcessorCount = MULTIPROCESSORS;
+    p->multiProcessorCount = multiprocessors();
     p->maxThreadsPerMultiProcessor = THREADS_PER_MULTIPROCESSOR;
     p->maxBlocksPerMultiProcessor = BLOCKS_PER_MULTIPROCESSOR;
     p->l2CacheSize = 40 << 20;
@@ -234,6 +237,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     p->textureAlignment = 512;
     p->concurrentKernels = p->asyncEngineCount = 1;
     p->canMapHostMemory = p->unifiedAddressing = p->managedMemory = p->concurrentManagedAccess = 1;
+    p->clusterLaunch = architecture() >= 90;
     p->cooperativeLaunch = p->streamPrioritiesSupported = p->memoryPoolsSupported = 1;
     return cudaSuccess;
 }
@@ -265,6 +269,7 @@ API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int
         case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
         case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
         case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
+        case cudaDevAttrClusterLaunch: *value = p.clusterLaunch; break;
         case cudaDevAttrTextureAlignment: *value = int(p.textureAlignment); break;
         case cudaDevAttrConcurrentKernels:
         case cudaDevAttrAsyncEngineCount:
@@ -301,7 +306,8 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* bloc
     if (threads <= 0) return result(cudaErrorInvalidValue);
     int fit = size_t(threads) > most ? 0 : THREADS_PER_MULTIPROCESSOR / ((threads + 31) / 32 * 32);
     size_t used = shared + dynamic + (1 << 10);
-    if (size_t(fit) > SHARED_PER_MULTIPROCESSOR / used) fit = int(SHARED_PER_MULTIPROCESSOR / used);
+    size_t shared_fit = shared_per_multiprocessor() / used;
+    if (size_t(fit) > shared_fit) fit = int(shared_fit);
     *blocks = fit > BLOCKS_PER_MULTIPROCESSOR ? BLOCKS_PER_MULTIPROCESSOR : fit;
     return cudaSuccess;
 }
@@ -310,7 +316,7 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, host, threads, dynamic, 0);
 }
 API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*, int blocks, int) {
-    *bytes = blocks > 0 ? SHARED_PER_MULTIPROCESSOR / blocks - (1 << 10) : 0;
+    *bytes = blocks > 0 ? shared_per_multiprocessor() / blocks - (1 << 10) : 0;
     return cudaSuccess;
 }
 

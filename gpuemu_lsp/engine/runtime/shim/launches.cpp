@@ -12,6 +12,9 @@ using namespace gpuemu;
 
 namespace {
 
+const dim3 NO_CLUSTER(0, 0, 0);
+constexpr unsigned MOST_BLOCKS = 16;  // of a cluster, on a GPU whose limit is not that of all GPUs
+
 struct Module {
     std::string ptx;
     bool loaded = false;
@@ -21,8 +24,10 @@ struct Function {
     std::string name;
     bool known = false;
     uint64_t id = 0, bytes = 0, shared = 0, local = 0, most_threads = 0;
+    dim3 cluster = NO_CLUSTER;  // what the kernel requires
     std::vector<std::pair<uint64_t, uint64_t>> parameters;  // offset, size
     int most_shared = 48 << 10;                             // bytes of dynamic shared memory
+    unsigned most_blocks = 8;                               // of a cluster
 };
 struct Variable {
     uint64_t module;
@@ -78,7 +83,8 @@ Function* function_of(const void* host) {
         function.shared = words[2];
         function.local = words[3];
         function.most_threads = words[4];
-        for (size_t i = 5; i + 1 < words.size(); i += 2) function.parameters.push_back({words[i], words[i + 1]});
+        function.cluster = dim3(unsigned(words[5]), unsigned(words[6]), unsigned(words[7]));
+        for (size_t i = 8; i + 1 < words.size(); i += 2) function.parameters.push_back({words[i], words[i + 1]});
     }
     return function.id ? &function : nullptr;
 }
@@ -91,6 +97,24 @@ char* address_of(Variable& variable) {
         variable.address = reinterpret_cast<char*>(words[0]);
     }
     return variable.address;
+}
+
+bool is_cluster(dim3 size) { return size.x || size.y || size.z; }
+
+// The reason for which a GPU rejects the clusters of a launch, null if it does not.
+const char* cluster_rejection(const Function& function, dim3 grid, dim3 size) {
+    if (!is_cluster(size)) return nullptr;
+    dim3 own = function.cluster;
+    if (is_cluster(own) && (own.x != size.x || own.y != size.y || own.z != size.z))
+        return "the kernel requires clusters of another size";
+    if (!size.x || !size.y || !size.z) return "the cluster is empty";
+    if (architecture() < 90) return "a device of this compute capability has no clusters: compile for sm_90 or later";
+    if (size.x > MOST_BLOCKS || size.y > MOST_BLOCKS || size.z > MOST_BLOCKS || size.x * size.y * size.z > MOST_BLOCKS)
+        return "the cluster has more blocks than a GPU allows";
+    if (size.x * size.y * size.z > function.most_blocks)
+        return "a cluster of more than 8 blocks needs cudaFuncAttributeNonPortableClusterSizeAllowed";
+    if (grid.x % size.x || grid.y % size.y || grid.z % size.z) return "the grid does not consist of whole clusters";
+    return nullptr;
 }
 
 // The reason for which a GPU rejects a launch, null if it does not.
@@ -111,13 +135,15 @@ struct Launch {
     dim3 grid, block;
     size_t shared;
     bool cooperative;
+    dim3 cluster;
     std::vector<char> parameters;
 
     cudaError_t operator()(cudaStream_t stream) const {
         Message message(LAUNCH);
         for (uint64_t value : {function->id, uint64_t(grid.x), uint64_t(grid.y), uint64_t(grid.z), uint64_t(block.x),
                                uint64_t(block.y), uint64_t(block.z), uint64_t(shared), stream_number(stream),
-                               uint64_t(cooperative)})
+                               uint64_t(cooperative), uint64_t(cluster.x), uint64_t(cluster.y),
+                               uint64_t(cluster.z)})
             message.word(value);
         // A launch returns before the kernel has run: its failure is that of a later call.
         auto words = message.data(parameters.data(), function->bytes).call_stack().call();
@@ -129,11 +155,16 @@ struct Launch {
 };
 
 cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, bool cooperative,
-                    Launch* launch) {
+                    dim3 cluster, Launch* launch) {
     Function* function = function_of(host);
+    cudaError_t error = function ? cudaErrorInvalidConfiguration : cudaErrorInvalidDeviceFunction;
     const char* reason = function ? rejection(*function, grid, block, shared) : "the kernel is in no loaded module";
+    if (!reason) {
+        if (!is_cluster(cluster)) cluster = function->cluster;
+        reason = cluster_rejection(*function, grid, cluster);
+        error = cudaErrorInvalidClusterSize;
+    }
     if (reason) {
-        cudaError_t error = function ? cudaErrorInvalidConfiguration : cudaErrorInvalidDeviceFunction;
         Message message(FAILED_LAUNCH);
         message.word(function ? function->id : 0).word(uint64_t(grid.x)).word(uint64_t(grid.y)).word(uint64_t(grid.z));
         message.word(uint64_t(block.x)).word(uint64_t(block.y)).word(uint64_t(block.z));
@@ -141,16 +172,25 @@ cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, s
         launch_failed(error);
         return error;
     }
-    *launch = Launch{function, grid, block, shared, cooperative, std::vector<char>(function->bytes + 1)};
+    *launch = Launch{function, grid, block, shared, cooperative, cluster, std::vector<char>(function->bytes + 1)};
     for (size_t i = 0; i < function->parameters.size(); i++)
         memcpy(&launch->parameters[function->parameters[i].first], arguments[i], function->parameters[i].second);
     return cudaSuccess;
 }
 
+dim3 cluster_of(const cudaLaunchConfig_t& config) {
+    for (unsigned i = 0; i < config.numAttrs; i++)
+        if (config.attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            auto size = config.attrs[i].val.clusterDim;
+            return dim3(size.x, size.y, size.z);
+        }
+    return NO_CLUSTER;
+}
+
 cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream,
-                   bool cooperative) {
+                   bool cooperative, dim3 cluster = NO_CLUSTER) {
     Launch launch;
-    cudaError_t error = prepare(host, grid, block, arguments, shared, cooperative, &launch);
+    cudaError_t error = prepare(host, grid, block, arguments, shared, cooperative, cluster, &launch);
     if (error != cudaSuccess || captured(stream, cudaGraphNodeTypeKernel, launch)) return error;
     return launch(stream);
 }
@@ -161,7 +201,7 @@ namespace gpuemu {
 
 cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, Work* work) {
     Launch launch;
-    cudaError_t error = prepare(host, grid, block, arguments, shared, false, &launch);
+    cudaError_t error = prepare(host, grid, block, arguments, shared, false, NO_CLUSTER, &launch);
     if (error == cudaSuccess) *work = launch;
     return error;
 }
@@ -287,15 +327,11 @@ API cudaError_t cudaLaunchCooperativeKernel(const void* host, dim3 grid, dim3 bl
 }
 API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* host, void** arguments) {
     bool cooperative = false;
-    for (unsigned i = 0; i < config->numAttrs; i++) {
-        const cudaLaunchAttribute& attribute = config->attrs[i];
-        if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative != 0;
-        auto size = attribute.val.clusterDim;
-        if (attribute.id == cudaLaunchAttributeClusterDimension && size.x * size.y * size.z > 1)
-            return unsupported("launches in clusters");
-    }
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == cudaLaunchAttributeCooperative)
+            cooperative = config->attrs[i].val.cooperative != 0;
     return launch(host, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream,
-                  cooperative);
+                  cooperative, cluster_of(*config));
 }
 API cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
     Function* function = function_of(host);
@@ -305,5 +341,27 @@ API cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribu
         function->most_shared = value + int(function->shared);
         if (function->most_shared < (48 << 10)) function->most_shared = 48 << 10;
     }
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) function->most_blocks = value ? MOST_BLOCKS : 8;
+    return cudaSuccess;
+}
+
+API cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, const void* host, const cudaLaunchConfig_t*) {
+    Function* function = function_of(host);
+    if (!function) return result(cudaErrorInvalidDeviceFunction);
+    *blocks = architecture() < 90 ? 1 : int(function->most_blocks);
+    return cudaSuccess;
+}
+API cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* host, const cudaLaunchConfig_t* config) {
+    Function* function = function_of(host);
+    if (!function) return result(cudaErrorInvalidDeviceFunction);
+    dim3 size = cluster_of(*config), block = config->blockDim;
+    if (!is_cluster(size)) size = is_cluster(function->cluster) ? function->cluster : dim3(1, 1, 1);
+    if (cluster_rejection(*function, size, size)) return result(cudaErrorInvalidClusterSize);
+    int each, multiprocessors;
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, host, int(block.x * block.y * block.z),
+                                                                      config->dynamicSmemBytes);
+    if (error != cudaSuccess) return error;
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    *clusters = each * multiprocessors / int(size.x * size.y * size.z);
     return cudaSuccess;
 }
