@@ -27,9 +27,10 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
 from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import JudgingPolicy
+from gpuemu_lsp.engine.plan.candidates import regular_sizes
 from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.probe import ProbeResult, probe
-from gpuemu_lsp.engine.project.expressions import constant
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, constant, evaluate
 from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.rules import make
@@ -232,13 +233,29 @@ def settle_shapes(
 
 
 def _contradicts(settled: Plan, launched: Plan) -> bool:
-    """Return whether the program allocates a number of elements of a buffer that differs from the inferred one."""
-    known = {arg.param: constant(arg.shape[0]) for arg in launched.args if isinstance(arg, TensorArg) and arg.shape}
-    return any(
-        known.get(arg.param) is not None and constant(arg.shape[0]) != known[arg.param]
-        for arg in settled.args
-        if isinstance(arg, TensorArg) and arg.shape
-    )
+    """Return whether the program allocates a number of elements of a buffer that differs from the inferred one.
+
+    They are compared on sizes of the program: scalar arguments of its launch are the sizes of the inferred plan.
+    """
+    known = {arg.param: arg.shape[0] for arg in launched.args if isinstance(arg, TensorArg) and arg.shape}
+    inferred = [arg for arg in settled.args if isinstance(arg, TensorArg) and arg.shape and arg.param in known]
+    for sizes in regular_sizes(launched):
+        passed = {arg.param: _evaluated(arg.value, sizes) for arg in launched.args if isinstance(arg, ScalarArg)}
+        env = {name: value for name, value in passed.items() if value is not None}
+        for arg in inferred:
+            own, other = _evaluated(known[arg.param], sizes), _evaluated(arg.shape[0], env)
+            if own is not None and own != other and (other is not None or constant(known[arg.param]) is not None):
+                return True
+    return False
+
+
+def _evaluated(value: Expression | float | bool, env: Mapping[str, int]) -> int | None:
+    if not isinstance(value, Expression):
+        return value if isinstance(value, int) else None
+    try:
+        return evaluate(value, env)
+    except ExpressionError:
+        return None
 
 
 _OVERSIZED = 1 << 16

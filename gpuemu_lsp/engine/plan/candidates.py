@@ -29,7 +29,7 @@ _MAX_CONSTANTS = 8
 _FACTORS = (1, 2, 3, 4)
 _MAX_TILE = 2048
 _MAX_WORK = 300_000
-"""Limit of the product of all sizes, which is often the number of threads or of multiplications."""
+"""Limit of the threads of a launch, and of the product of all sizes, which is often the number of multiplications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,24 @@ class LengthCandidate:
 def regular_sizes(plan: Plan) -> tuple[dict[str, int], dict[str, int]]:
     """Return two assignments of distinct multiples of the launch's tiles to the dims, in opposite orders."""
     base = 64
-    while base > 2 and math.prod(_assignments(plan, base)[0].values()) > _MAX_WORK:
+    while base > 2 and _work(plan, base) > _MAX_WORK:
         base //= 2
     # With a single block, one element per block could not be distinguished from one element.
     while base < _MAX_TILE and one_block(plan, _assignments(plan, base)[0]):
-        if math.prod(_assignments(plan, 2 * base)[0].values()) > _MAX_WORK:
+        if _work(plan, 2 * base) > _MAX_WORK:
             break
         base *= 2
     return _assignments(plan, base)
+
+
+def _work(plan: Plan, base: int) -> int:
+    """Return the product of the first sizes for ``base``, or the threads of the launch, whichever is larger."""
+    sizes = _assignments(plan, base)[0]
+    try:
+        threads = math.prod(evaluate(expression, sizes) for expression in (*plan.grid, *plan.block))
+    except ExpressionError:
+        threads = 0
+    return max(threads, math.prod(sizes.values()))
 
 
 def one_block(plan: Plan, sizes: Mapping[str, int]) -> bool:
@@ -79,7 +89,8 @@ def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]
     for index, (dim, step) in enumerate(zip(dims, steps, strict=True)):
         # With a single block, the number of blocks could not be distinguished from the constant 1.
         least = 2 if step == tiles.get(dim.name) else 1
-        for sizes, times in ((first, index + least), (second, len(dims) - 1 - index + least + (len(dims) == 1))):
+        # The largest one is larger than the largest of the first sizes: no product of them all has the same value.
+        for sizes, times in ((first, index + least), (second, len(dims) - 1 - index + least + (index == 0))):
             while times * step in sizes.values():
                 times += 1
             sizes[dim.name] = times * step

@@ -237,11 +237,20 @@ __global__ void k(const float* x, float* sums, int n) {
 }
 void f(float* x, int n) { u32 t = MIN(700, n); u32 blocks = (n + t - 1) / t; k<<<blocks, t>>>(x, x, n); }
 """
+_GROUPS = """constexpr int THREADS = 128;
+__global__ void k(const float* w, const float* scale, float* y, int n, int k) {
+  float sum = 0;
+  for (int i = threadIdx.x; i < k; i += THREADS) sum += w[blockIdx.x * k + i] * scale[blockIdx.x * (k / 64) + i / 64];
+  atomicAdd(y + blockIdx.x, sum);
+}
+void f(float* w, int n, int k) { k<<<n, THREADS>>>(w, w, w, n, k); }
+"""
 
 
 @pytest.mark.parametrize(
     "code",
     [
+        _GROUPS,
         _LATE,
         _SHARED,
         _SHARED.replace("s[512]", "s[128]").replace("< 512", "< 128"),
@@ -253,7 +262,7 @@ void f(float* x, int n) { u32 t = MIN(700, n); u32 blocks = (n + t - 1) / t; k<<
     ],
 )
 def test_a_fault_of_an_unlikely_launch_is_not_an_error(reader: Callable[[str], SourceFile], code: str) -> None:
-    """Loops that start beyond regular sizes, arrays for another block size, whole tiles, one element per block."""
+    """Scales of groups, loops that start beyond regular sizes, arrays for another block size, whole tiles, one element per block."""
     findings, _ = _check(reader(code))
     assert not [finding for finding in findings if finding.severity in ("error", "warning")], findings
 
