@@ -91,6 +91,18 @@ RULES = (
         ),
     ),
     Rule(
+        "api/unsynchronized-write",
+        Severity.ERROR,
+        "a write of the host before the copy that reads has ended",
+        "The host overwrites managed or pinned memory that an asynchronous copy reads, and no call has waited for it. "
+        "On a GPU the copy may find the new values.",
+        Example(
+            bad="cudaMemcpyAsync(x, pinned, bytes, cudaMemcpyHostToDevice, stream);\npinned[0] = 1;\n",
+            good="cudaMemcpyAsync(x, pinned, bytes, cudaMemcpyHostToDevice, stream);\n"
+            "cudaStreamSynchronize(stream);\npinned[0] = 1;\n",
+        ),
+    ),
+    Rule(
         "api/leak",
         Severity.ERROR,
         "memory that is never freed",

@@ -60,17 +60,18 @@ class MemoryKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PendingWrite:
-    """Bytes that an operation wrote, for which the host has not waited; ``text`` describes it.
+class PendingAccess:
+    """Bytes that an operation writes or reads, for which the host has not waited; ``text`` describes the operation.
 
     ``signals`` says that a kernel may tell the host by other means that it has written them.
     """
 
     operation: StreamOperation
-    written: ByteSet = field(repr=False)
+    accessed: ByteSet = field(repr=False)
     text: str
     site: CallSite | None
     signals: bool = False
+    reads: bool = False
 
 
 @dataclass(slots=True)
@@ -79,8 +80,8 @@ class DeviceAllocation:
 
     ``name`` is unique in the run. ``missing`` counts the bytes that are not initialised. ``freed`` is the call that
     freed it, None while it is live. ``variable`` is the mangled name of a module variable. ``pending`` has the writes
-    for which the host has not waited, if the program has streams. ``direct`` are its pages that launches write without
-    a copy of each.
+    for which the host has not waited, if the program has streams, and ``reads`` the reads of calls. ``direct`` are its
+    pages that launches write without a copy of each.
     """
 
     name: str
@@ -93,20 +94,27 @@ class DeviceAllocation:
     kind: MemoryKind = MemoryKind.DEVICE
     variable: str | None = None
     direct: Range | None = None
-    pending: list[PendingWrite] = field(default_factory=list, repr=False)
+    pending: list[PendingAccess] = field(default_factory=list, repr=False)
+    reads: list[PendingAccess] = field(default_factory=list, repr=False)
 
-    def add_write(self, write: PendingWrite, order: StreamOrder) -> None:
-        """Add a write in place of those that it hides.
+    def add(self, access: PendingAccess, order: StreamOrder) -> None:
+        """Add an access in place of those that it hides.
 
-        What is not ordered after an earlier write is not ordered after a later one of the same bytes either: the later
+        What is not ordered after an earlier access is not ordered after a later one of the same bytes either: the later
         one alone shows the race, and a loop of launches keeps one mask instead of one for each.
         """
-        kept = [
+        accesses = self.reads if access.reads else self.pending
+        accesses[:] = [
             one
-            for one in self.pending
-            if not order.precedes(one.operation, write.operation) or not write.written.includes(one.written)
+            for one in accesses
+            if not order.precedes(one.operation, access.operation) or not access.accessed.includes(one.accessed)
         ]
-        self.pending = [*kept, write]
+        accesses.append(access)
+
+    def drop_known(self, order: StreamOrder) -> None:
+        """Drop the accesses for which the host has waited."""
+        for accesses in (self.pending, self.reads):
+            accesses[:] = [one for one in accesses if not order.known(one.operation)]
 
     @property
     def of_host(self) -> bool:
@@ -200,6 +208,7 @@ class DeviceMemory:
         self._end_direct(allocation)
         allocation.live, allocation.freed = False, site
         allocation.pending.clear()
+        allocation.reads.clear()
         self.used -= allocation.size
         self.generation += 1
         self.lasting.clear(*self._range(allocation))
@@ -279,12 +288,12 @@ class DeviceMemory:
                 self._direct[allocation.direct] = allocation
         return stored
 
-    def hide(self, pending: list[tuple[DeviceAllocation, list[PendingWrite]]]) -> None:
+    def hide(self, pending: list[tuple[DeviceAllocation, list[PendingAccess]]]) -> None:
         """Let bytes of pending writes not be initialised for the next launch."""
         if pending:
             self.end_direct()
         self.lasting.hidden = [
-            (allocation.address - BASE + write.written.low, write.written.mask)
+            (allocation.address - BASE + write.accessed.low, write.accessed.mask)
             for allocation, writes in pending
             for write in writes
         ]

@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
 _VENDOR = "/nvidia/cu13/"
@@ -84,13 +84,20 @@ class RunFindings:
             self._add(make("engine/not-executed", message, self.place(launch.site), kernel=_kernel_name(launch)))
 
     def host(
-        self, rule: str, message: str, site: CallSite | None, allocation: DeviceAllocation | None, *others: PendingWrite
+        self,
+        rule: str,
+        message: str,
+        site: CallSite | None,
+        allocation: DeviceAllocation | None,
+        *others: PendingAccess,
     ) -> None:
-        """Add what a call of the host does wrong; ``others`` are the writes that it conflicts with."""
+        """Add what a call of the host does wrong; ``others`` are the accesses that it conflicts with."""
         related: list[Related] = []
         if allocation is not None:
             related.append(Related(self.place(allocation.site), allocation.description))
-        related += [Related(self.place(write.site), f"the write: {write.text}") for write in others]
+        related += [
+            Related(self.place(one.site), f"the {'read' if one.reads else 'write'}: {one.text}") for one in others
+        ]
         self._add(make(rule, message, self.place(site), related=tuple(related)))
 
     def place(self, site: CallSite | None) -> Place:
@@ -140,12 +147,12 @@ def _dim3(size: tuple[int, int, int]) -> str:
     return str(x) if y == z == 1 else f"({x}, {y}, {z})"
 
 
-def _writer(pending: Iterable[PendingWrite], event: Event) -> PendingWrite | None:
+def _writer(pending: Iterable[PendingAccess], event: Event) -> PendingAccess | None:
     """Return the write that the bytes of a read may belong to."""
     if event.offset is None or event.size is None:
         return None
     read = ByteSet.of(slice(event.offset, event.offset + event.size))
-    return next((write for write in pending if write.written.overlaps(read)), None)
+    return next((write for write in pending if write.accessed.overlaps(read)), None)
 
 
 def _read_of(event: Event, name: str) -> str:

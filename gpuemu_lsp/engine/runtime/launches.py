@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.runtime.device_memory import (
     DeviceAllocation,
     DeviceMemory,
     MemoryKind,
-    PendingWrite,
+    PendingAccess,
 )
 from gpuemu_lsp.engine.runtime.messages import MessageError
 
@@ -123,7 +123,7 @@ class BuiltRequest:
 
     request: Request
     allocations: tuple[DeviceAllocation, ...]
-    unordered: dict[str, list[PendingWrite]]
+    unordered: dict[str, list[PendingAccess]]
 
     def reachable(self, memory: DeviceMemory, variables: ModuleVariables) -> tuple[DeviceAllocation, ...]:
         """Return the live allocations that the launch can reach through addresses in memory, its arguments first."""
@@ -142,7 +142,7 @@ def request_of(
     memory: DeviceMemory,
     seconds: float,
     variables: ModuleVariables,
-    unordered: list[tuple[DeviceAllocation, list[PendingWrite]]],
+    unordered: list[tuple[DeviceAllocation, list[PendingAccess]]],
 ) -> BuiltRequest:
     """Return the request for a launch.
 
@@ -174,7 +174,7 @@ def request_of(
 class _Buffers:
     """The buffers of one launch: one per allocation, and aliases of it for further pointers to the same."""
 
-    def __init__(self, memory: DeviceMemory, pending: dict[str, list[PendingWrite]]) -> None:
+    def __init__(self, memory: DeviceMemory, pending: dict[str, list[PendingAccess]]) -> None:
         self._memory = memory
         self._pending = pending
         self.allocations: dict[int, DeviceAllocation] = {}

@@ -119,7 +119,7 @@ class _Call:
         part = self._part(operand, index, rows, columns, "reads")
         if part is None or operand.dtype is None:
             return None
-        self._transfers.read(self._operation, part, self._site, _UNINITIALISED)
+        self._transfers.read(self._operation, part, self._site, _UNINITIALISED, pending=True)
         content = self._memory.view(part.allocation)[part.span]
         return np.ascontiguousarray(content).view(operand.dtype).reshape(columns, rows).T
 
@@ -142,7 +142,8 @@ class _Call:
             entry = self._transfers.bytes_at(operand.address + 8 * index, 8, 8, 1, "reads", self._site)
             if entry is None:
                 return None
-            self._transfers.read(self._operation, entry, self._site, "the call reads addresses that were never written")
+            text = "the call reads addresses that were never written"
+            self._transfers.read(self._operation, entry, self._site, text, pending=True)
             address = int(self._memory.view(entry.allocation)[entry.span].view(np.uint64)[0])
         return self._transfers.bytes_at(address, rows * item, operand.ld * item, columns, verb, self._site)
 

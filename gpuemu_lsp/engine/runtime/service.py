@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, MemoryKind, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.discarded_reads import discards_its_reads
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses, may_signal
@@ -28,7 +28,7 @@ from gpuemu_lsp.engine.runtime.linking import linked_text
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
 from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
-from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, StreamOrder, WaitScope
+from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, HostWait, StreamOrder, WaitScope
 from gpuemu_lsp.engine.runtime.tensor_maps import EncodedMaps
 from gpuemu_lsp.engine.runtime.transfers import Transfers
 
@@ -167,7 +167,7 @@ class RuntimeService:
 
     def _transfer(self, message: Message) -> list[int]:
         target, target_pitch, source, source_pitch = (message.word() for _ in range(4))
-        width, rows, stream, asynchronous = (message.word() for _ in range(4))
+        width, rows, stream, waits = (message.word() for _ in range(4))
         site = call_site(message.frames())
         operation = self._order.begin(stream)
         to = origin = None
@@ -177,14 +177,18 @@ class RuntimeService:
             origin = self._transfers.bytes_at(source, width, source_pitch, rows, "reads", site)
         if (target and to is None) or (source and origin is None):
             return [_INVALID_VALUE]
+        of_host = any(one is not None and one.allocation.of_host for one in (to, origin))
+        ended = waits == HostWait.ALWAYS or (waits == HostWait.FOR_HOST_MEMORY and of_host)
         if origin is not None:
             text = "the call copies bytes of which none was ever written to the host"
-            self._transfers.read(operation, origin, site, text if to is None else None)
+            self._transfers.read(
+                operation, origin, site, text if to is None else None, pending=to is not None and not ended
+            )
         if to is not None:
             partly = origin is not None and origin.allocation.missing > 0
             known = self.memory.initialised(origin.allocation, origin.span) if origin is not None and partly else None
             self._transfers.write(operation, to, site, known)
-        if not asynchronous:
+        if ended:
             self._order.synchronize(WaitScope.STREAM, DEFAULT_STREAM)
         return [0, *self._host.ranges()]
 
@@ -219,14 +223,11 @@ class RuntimeService:
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
         for allocation, written in stored:
-            for write in built.unordered.get(allocation.name, ()):
-                if write.written.overlaps(written):
-                    text = f"{launch_text(launch)} overwrites bytes that {write.text} writes on another stream"
-                    self.findings.host("api/stream-race", f"{text}: no event orders them", site, allocation, write)
+            self._transfers.overwrites(operation, allocation, written, launch_text(launch), site)
             if not self._order.single or allocation.of_host:
                 text = f"{launch_text(launch)} at {site}"
-                write = PendingWrite(operation, written, text, site, may_signal(kernel.module))
-                allocation.add_write(write, self._order)
+                write = PendingAccess(operation, written, text, site, may_signal(kernel.module))
+                allocation.add(write, self._order)
                 self._host.add(allocation, write)
         if outcome.printed:
             sys.stdout.write(outcome.printed)

@@ -24,6 +24,17 @@ class WaitScope(IntEnum):
     EVENT = 2
 
 
+class HostWait(IntEnum):
+    """Whether the host waits for the end of a copy or fill, as in the library's source.
+
+    Calls without a stream wait, but not for what they do within device memory.
+    """
+
+    ALWAYS = 0
+    NEVER = 1
+    FOR_HOST_MEMORY = 2
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOperation:
     """A copy, fill or launch: its stream, and its number there."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingAccess
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
@@ -50,15 +50,26 @@ class Transfers:
         return TransferredBytes(allocation, places.reshape(-1))
 
     def read(
-        self, operation: StreamOperation, part: TransferredBytes, site: CallSite | None, uninitialised: str | None
+        self,
+        operation: StreamOperation,
+        part: TransferredBytes,
+        site: CallSite | None,
+        uninitialised: str | None,
+        *,
+        pending: bool,
     ) -> None:
-        """Report what is wrong with a read; ``uninitialised`` is the text for bytes of which none was ever written."""
+        """Report what is wrong with a read; ``uninitialised`` is the text for bytes of which none was ever written.
+
+        It is noted if it is ``pending``: the call may return before it has read.
+        """
         allocation = part.allocation
         for write in self.unordered(operation, allocation):
-            if write.written.overlaps(ByteSet.of(part.span)):
+            if write.accessed.overlaps(ByteSet.of(part.span)):
                 message = f"the call reads bytes that {write.text} writes on another stream: no event orders them"
                 self._findings.host("api/stream-race", message, site, allocation, write)
                 return
+        if pending:
+            self.note(allocation, operation, part.span, site, reads=True)
         if uninitialised is not None and not self._memory.any_initialised(allocation, part.span):
             self._findings.host("api/uninitialized-copy", uninitialised, site, allocation)
 
@@ -74,26 +85,54 @@ class Transfers:
         All of them are if ``known`` is None.
         """
         allocation = part.allocation
-        for write in self.unordered(operation, allocation):
-            if write.written.overlaps(ByteSet.of(part.span)):
-                message = f"the call overwrites bytes that {write.text} writes on another stream: no event orders them"
-                self._findings.host("api/stream-race", message, site, allocation, write)
-                break
-        else:
-            if not self._order.single or allocation.of_host:
-                written = PendingWrite(operation, ByteSet.of(part.span), f"the call at {site}", site)
-                allocation.add_write(written, self._order)
-                self._host.add(allocation, written)
+        if not self.overwrites(operation, allocation, ByteSet.of(part.span), "the call", site):
+            self.note(allocation, operation, part.span, site, reads=False)
         self._memory.initialise(allocation, part.span, known)
 
-    def all_unordered(self, operation: StreamOperation) -> list[tuple[DeviceAllocation, list[PendingWrite]]]:
+    def note(
+        self,
+        allocation: DeviceAllocation,
+        operation: StreamOperation,
+        span: Span,
+        site: CallSite | None,
+        *,
+        reads: bool,
+    ) -> None:
+        """Note an access of a call, if later work may conflict with it."""
+        if not self._order.single or allocation.of_host:
+            access = PendingAccess(operation, ByteSet.of(span), f"the call at {site}", site, reads=reads)
+            allocation.add(access, self._order)
+            self._host.add(allocation, access)
+
+    def overwrites(
+        self,
+        operation: StreamOperation,
+        allocation: DeviceAllocation,
+        written: ByteSet,
+        text: str,
+        site: CallSite | None,
+    ) -> bool:
+        """Report the first access on another stream that a write conflicts with; return whether one does.
+
+        ``text`` describes what writes.
+        """
+        allocation.drop_known(self._order)
+        for access in (*allocation.pending, *allocation.reads):
+            if not self._order.precedes(access.operation, operation) and access.accessed.overlaps(written):
+                verb = "reads" if access.reads else "writes"
+                message = f"{text} overwrites bytes that {access.text} {verb} on another stream: no event orders them"
+                self._findings.host("api/stream-race", message, site, allocation, access)
+                return True
+        return False
+
+    def all_unordered(self, operation: StreamOperation) -> list[tuple[DeviceAllocation, list[PendingAccess]]]:
         """Return the allocations with writes that may not have ended when an operation begins, and these writes."""
         found = [(one, self.unordered(operation, one)) for one in self._memory.live if one.pending]
         return [(allocation, writes) for allocation, writes in found if writes]
 
-    def unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingWrite]:
+    def unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingAccess]:
         """Return the writes to an allocation that may not have ended when an operation begins."""
-        allocation.pending = [one for one in allocation.pending if not self._order.known(one.operation)]
+        allocation.drop_known(self._order)
         return [one for one in allocation.pending if not self._order.precedes(one.operation, operation)]
 
 

@@ -33,8 +33,11 @@ enum Operation : uint32_t {
     TENSOR_MAP,
 };
 
-// Kinds of memory, as in the Python part.
-enum Kind : uint64_t { DEVICE, MANAGED, PINNED };
+// Kinds of memory, as in the Python part; texture and surface objects are variables of the run.
+enum Kind : uint64_t { DEVICE, MANAGED, PINNED, OBJECT };
+
+// Whether the host waits for the end of a copy or fill: in calls without a stream, but those within device memory.
+enum Waits : uint64_t { ALWAYS, NEVER, FOR_HOST_MEMORY };
 
 // What has ended when a call of SYNCHRONIZE returns.
 enum Scope : uint64_t { WHOLE_DEVICE, ONE_STREAM, ONE_EVENT };
@@ -87,7 +90,7 @@ uint64_t stream_number(cudaStream_t stream);
 // Whether this process is the one that may call gpuemu: a forked one is not.
 bool has_connection();
 // Pages of memory that the host shares with the device, and that work writes for which it has not waited: its accesses
-// to them are reported. `ranges` are addresses and sizes, from `first` on.
+// to them are reported. `ranges` are addresses and sizes, from `first` on; of odd addresses only writes are reported.
 void watch(const std::vector<uint64_t>& ranges, size_t first);
 void end_watch();
 

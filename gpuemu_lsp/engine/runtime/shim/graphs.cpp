@@ -17,7 +17,6 @@ struct Node {
     Graph* graph = nullptr;
     Graph* child = nullptr;
     bool enabled = true;
-    cudaKernelNodeParams kernel{};
     size_t place = 0;  // in its graph; the same in copies of it
 };
 
@@ -124,7 +123,6 @@ cudaError_t add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*
 
 cudaError_t set_kernel(Node* node, const cudaKernelNodeParams* p) {
     if (p->extra) return unsupported("graph kernel nodes with `extra`");
-    node->kernel = *p;
     return result(prepared_launch(p->func, p->gridDim, p->blockDim, p->kernelParams, p->sharedMemBytes, &node->work));
 }
 
@@ -233,8 +231,7 @@ API cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKer
     return set_kernel(node_of(node), p);
 }
 API cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* p) {
-    *p = node_of(node)->kernel;
-    return cudaSuccess;
+    return launch_of(node_of(node)->work, p) ? cudaSuccess : result(cudaErrorInvalidValue);
 }
 API cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
                                        size_t count, const cudaMemcpy3DParms* p) {

@@ -1,4 +1,4 @@
-// Accesses of the host to memory that it shares with the device, before it has waited for the work that writes it.
+// Accesses of the host to memory that it shares with the device, before it has waited for the work that uses it.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -82,8 +82,9 @@ void watch(const std::vector<uint64_t>& ranges, size_t first) {
     std::lock_guard<std::mutex> lock(guard);
     install();
     for (size_t i = first; i + 1 < ranges.size(); i += 2) {
-        Range range{ranges[i] / PAGE * PAGE, (ranges[i] + ranges[i + 1] + PAGE - 1) / PAGE * PAGE};
-        if (!mprotect(reinterpret_cast<void*>(range.low), range.high - range.low, PROT_NONE)) watched.push_back(range);
+        int allowed = ranges[i] & 1 ? PROT_READ : PROT_NONE;
+        Range range{ranges[i] / PAGE * PAGE, ((ranges[i] & ~uint64_t(1)) + ranges[i + 1] + PAGE - 1) / PAGE * PAGE};
+        if (!mprotect(reinterpret_cast<void*>(range.low), range.high - range.low, allowed)) watched.push_back(range);
     }
 }
 

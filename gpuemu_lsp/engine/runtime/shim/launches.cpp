@@ -131,12 +131,14 @@ const char* rejection(const Function& function, dim3 grid, dim3 block, size_t sh
 
 // A launch with the block of its parameters.
 struct Launch {
+    const void* host;
     Function* function;
     dim3 grid, block;
     size_t shared;
     bool cooperative;
     dim3 cluster;
     std::vector<char> parameters;
+    mutable std::vector<void*> arguments{};  // what `kernelParams` of a node points to
 
     cudaError_t operator()(cudaStream_t stream) const {
         Message message(LAUNCH);
@@ -172,7 +174,8 @@ cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, s
         launch_failed(error);
         return error;
     }
-    *launch = Launch{function, grid, block, shared, cooperative, cluster, std::vector<char>(function->bytes + 1)};
+    *launch = Launch{host, function, grid, block, shared, cooperative, cluster,
+                     std::vector<char>(function->bytes + 1)};
     for (size_t i = 0; i < function->parameters.size(); i++)
         memcpy(&launch->parameters[function->parameters[i].first], arguments[i], function->parameters[i].second);
     return cudaSuccess;
@@ -204,6 +207,21 @@ cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** argu
     cudaError_t error = prepare(host, grid, block, arguments, shared, false, NO_CLUSTER, &launch);
     if (error == cudaSuccess) *work = launch;
     return error;
+}
+
+bool launch_of(const Work& work, cudaKernelNodeParams* p) {
+    const Launch* launch = work.target<Launch>();
+    if (!launch) return false;
+    launch->arguments.clear();
+    for (const auto& parameter : launch->function->parameters)
+        launch->arguments.push_back(const_cast<char*>(&launch->parameters[parameter.first]));
+    *p = {};
+    p->func = const_cast<void*>(launch->host);
+    p->gridDim = launch->grid;
+    p->blockDim = launch->block;
+    p->sharedMemBytes = unsigned(launch->shared);
+    p->kernelParams = launch->arguments.data();
+    return true;
 }
 
 int architecture() {

@@ -39,26 +39,11 @@ cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pi
     Message message(TRANSFER);
     message.word(target ? to : nullptr).word(uint64_t(to_pitch)).word(source ? from : nullptr);
     message.word(uint64_t(from_pitch)).word(uint64_t(width)).word(uint64_t(rows));
-    message.word(stream_number(stream)).word(uint64_t(asynchronous));
+    bool within = target && (source || !from);
+    message.word(stream_number(stream)).word(uint64_t(asynchronous ? NEVER : within ? FOR_HOST_MEMORY : ALWAYS));
     auto words = message.call_stack().call();
     pending.assign(words.begin() + 1, words.end());
     return result(words[0]);
-}
-
-cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
-                      cudaStream_t stream, bool asynchronous) {
-    if (!width || !rows) return cudaSuccess;
-    if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidPitchValue);
-    if (asynchronous && captured(stream, cudaGraphNodeTypeMemcpy, [=](cudaStream_t s) {
-            return copy_rows(to, to_pitch, from, from_pitch, width, rows, s, true);
-        }))
-        return cudaSuccess;
-    cudaError_t error = transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous);
-    if (error != cudaSuccess) return error;
-    for (size_t row = 0; row < rows; row++)
-        memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
-    watch(pending, 0);
-    return cudaSuccess;
 }
 
 cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows, cudaStream_t stream,
@@ -81,20 +66,6 @@ cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t ro
     return cudaSuccess;
 }
 
-cudaError_t copy_volume(const cudaMemcpy3DParms* p, cudaStream_t stream, bool asynchronous) {
-    if (p->srcArray || p->dstArray) return unsupported("cudaMemcpy3D with an array");
-    for (size_t z = 0; z < p->extent.depth; z++) {
-        char* to = static_cast<char*>(p->dstPtr.ptr) + p->dstPos.x + p->dstPtr.pitch * p->dstPos.y;
-        const char* from = static_cast<const char*>(p->srcPtr.ptr) + p->srcPos.x + p->srcPtr.pitch * p->srcPos.y;
-        to += (p->dstPos.z + z) * p->dstPtr.pitch * p->dstPtr.ysize;
-        from += (p->srcPos.z + z) * p->srcPtr.pitch * p->srcPtr.ysize;
-        cudaError_t error = copy_rows(to, p->dstPtr.pitch, from, p->srcPtr.pitch, p->extent.width, p->extent.height,
-                                      stream, asynchronous);
-        if (error != cudaSuccess) return error;
-    }
-    return cudaSuccess;
-}
-
 // A part of a module variable, null if there is no such variable or it is smaller.
 char* part_of(const void* symbol, size_t offset, size_t size) {
     char* address;
@@ -107,12 +78,24 @@ char* part_of(const void* symbol, size_t offset, size_t size) {
 
 namespace gpuemu {
 
-cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous) {
-    return copy_rows(to, size, from, size, size, 1, stream, asynchronous);
+cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
+                      cudaStream_t stream, bool asynchronous) {
+    if (!width || !rows) return cudaSuccess;
+    if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidPitchValue);
+    if (asynchronous && captured(stream, cudaGraphNodeTypeMemcpy, [=](cudaStream_t s) {
+            return copy_rows(to, to_pitch, from, from_pitch, width, rows, s, true);
+        }))
+        return cudaSuccess;
+    cudaError_t error = transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous);
+    if (error != cudaSuccess) return error;
+    for (size_t row = 0; row < rows; row++)
+        memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
+    watch(pending, 0);
+    return cudaSuccess;
 }
 
-Work volume_copy(const cudaMemcpy3DParms& parameters) {
-    return [parameters](cudaStream_t stream) { return copy_volume(&parameters, stream, true); };
+cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous) {
+    return copy_rows(to, size, from, size, size, 1, stream, asynchronous);
 }
 
 Work fill(const cudaMemsetParams& p) {
@@ -230,10 +213,6 @@ API cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t
 API cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                   size_t height, cudaMemcpyKind, cudaStream_t stream) {
     return copy_rows(to, to_pitch, from, from_pitch, width, height, stream, true);
-}
-API cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) { return copy_volume(p, nullptr, false); }
-API cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
-    return copy_volume(p, stream, true);
 }
 API cudaError_t cudaMemset(void* to, int value, size_t size) {
     return fill_rows(to, size, value, size, 1, nullptr, false);
