@@ -40,7 +40,7 @@ def doctor_target(path: Path, form: str) -> int:
     if form == "json":
         print_out(json.dumps(_document(run, groups, context), indent=2, ensure_ascii=False) + "\n")
     else:
-        lines = [*(_context_lines(context) if context is not None else ()), *_summary(run, groups)]
+        lines = [*(_context_lines(context) if context is not None else ()), *_summary(run, groups, path.is_file())]
         print_out("\n".join(lines) + "\n")
     return EXIT_CLEAN if run.kernels and not groups else EXIT_USAGE
 
@@ -80,8 +80,11 @@ def _context_lines(context: BuildContext) -> Iterator[str]:
     yield ""
 
 
-def _summary(run: Run, groups: Sequence[ReasonGroup]) -> Iterator[str]:
-    """Yield the number of kernels that ran, and the reasons for the others, the most frequent first."""
+def _summary(run: Run, groups: Sequence[ReasonGroup], each: bool) -> Iterator[str]:
+    """Yield the number of kernels that ran, and the reasons for the others, the most frequent first.
+
+    ``each`` gives every kernel its own reason.
+    """
     files = len({kernel.source for kernel in run.kernels})
     left = sum(len(group.kernels) for group in groups)
     yield (
@@ -92,6 +95,9 @@ def _summary(run: Run, groups: Sequence[ReasonGroup]) -> Iterator[str]:
         yield ""
         yield f"{len(group.kernels):>4}  {group.title}"
         yield f"      -> {group.remedy}"
+        if each:
+            yield from (f"      {kernel.name}: {kernel.cause}" for kernel in group.kernels)
+            continue
         ordered = sorted(group.kernels, key=lambda kernel: kernel.source)
         for source, kernels in groupby(ordered, key=lambda kernel: kernel.source):
             names = [kernel.name for kernel in kernels]

@@ -27,6 +27,11 @@ class UnexecutedKernel:
     source: str
     reason: str
 
+    @property
+    def cause(self) -> str:
+        """The reason without the kernel's name and the advice."""
+        return _ADVICE.sub("", _PREFIX.sub("", self.reason))
+
 
 @dataclass(frozen=True, slots=True)
 class ReasonGroup:
@@ -142,6 +147,6 @@ def _classified(message: str) -> tuple[str, str]:
         match = re.search(pattern, message)
         if match is not None:
             return result if isinstance(result, tuple) else result(match)
-    reason = _ADVICE.sub("", _PREFIX.sub("", _one_line(message)))
+    reason = UnexecutedKernel("", "", _one_line(message)).cause
     general = re.sub(r"'[^']*'|`[^`]*`|\"[^\"]*\"", "...", reason)
     return re.sub(r"\b\d+\b", "N", general)[:_MOST_CHARACTERS].rstrip(". "), _REGISTER

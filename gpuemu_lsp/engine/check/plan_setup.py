@@ -150,6 +150,8 @@ _PROBE_SECONDS = 5.0
 """Time limit of a probing launch. The steps end it first except on a very busy machine."""
 _PROBE_TOTAL_SECONDS = 10.0
 """Limit of all probing launches of a plan in processor time: a busy machine makes the same plan."""
+_PROBE_SHARE = 0.5
+"""Share of a check's seconds that they may take, where it has a limit: its cases have the rest."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
@@ -167,13 +169,14 @@ def settle_shapes(
     """
     assert prepared.artifact is not None
     artifact = prepared.artifact
-    ends = time.process_time() + _PROBE_TOTAL_SECONDS
+    seconds = _PROBE_TOTAL_SECONDS
+    if request.options.seconds is not None:
+        seconds = min(seconds, _PROBE_SHARE * request.options.seconds / len(prepared.plans))
+    ends = time.process_time() + seconds
 
     def run(candidate: Plan, dims: Mapping[str, int]) -> Outcome:
         if time.process_time() >= ends:
-            raise PlanError(
-                f"the launches that find the lengths of its buffers took longer than {_PROBE_TOTAL_SECONDS:g} s"
-            )
+            raise PlanError(f"the launches that find the lengths of its buffers took longer than {seconds:.2g} s")
         case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
         outcome = executor.run(
             Request(

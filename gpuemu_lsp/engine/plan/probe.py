@@ -55,6 +55,11 @@ class _Search:
     steps: int = 0
     counters: set[str] = field(default_factory=set)
     """Tensors that an atomic accesses out of bounds: the element after the data may be a flag or a counter."""
+    short: dict[str, int] = field(default_factory=dict)
+    """The last candidate of a tensor that is known to be too short."""
+    enough: dict[str, int] = field(default_factory=dict)
+    """The first candidate of a tensor that is known to be long enough."""
+    stride: dict[str, int] = field(default_factory=dict)
     array_fault: bool = False
     """The last launch accessed a shared or local array out of bounds, which may have ended it."""
 
@@ -85,12 +90,30 @@ class _Search:
         return self.candidates[self.chosen[param]]
 
     def enlarge(self, param: str, elements: int) -> bool:
-        """Advance to the next candidate of at least ``elements``; return False if there is none."""
-        index = self.chosen[param] + 1
-        while index < len(self.candidates) and self.candidates[index].length < elements:
-            index += 1
-        self.chosen[param] = index
-        return index < len(self.candidates)
+        """Advance to a candidate of at least ``elements``; return False if there is none.
+
+        The strides double, as a launch may access one element after the other until it is out of bounds; :meth:`halve`
+        then finds the first candidate that is long enough.
+        """
+        least = self.chosen[param] + 1
+        while least < len(self.candidates) and self.candidates[least].length < elements:
+            least += 1
+        self.short[param] = least - 1
+        if param in self.enough:
+            self.chosen[param] = min(self.enough[param], max(least, (least + self.enough[param]) // 2))
+            return True
+        stride = self.stride[param] = 2 * self.stride.get(param, 1)
+        self.chosen[param] = max(least, min(least + stride // 4 - 1, len(self.candidates) - 1))
+        return least < len(self.candidates)
+
+    def halve(self) -> bool:
+        """Choose candidates between those too short and those that the last launch shows to be long enough, if any."""
+        self.enough.update(self.chosen)
+        between = {param: index + self.short.get(param, -1) for param, index in self.chosen.items()}
+        halved = {param: both // 2 for param, both in between.items() if self.chosen[param] - both // 2 > 0}
+        halved = {param: index for param, index in halved.items() if index > self.short.get(param, -1)}
+        self.chosen.update(halved)
+        return bool(halved)
 
     def next_tie(self, param: str) -> bool:
         """Advance to the next candidate of the same length on the first sizes; return False if there is none."""
@@ -174,8 +197,10 @@ def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
         wanted = _needed(outcome, widths)
         if wanted is None:
             return "its accesses are out of bounds for every length"
-        if not wanted:
-            return None if outcome.status == "completed" else "it trapped on regular sizes"
+        if not wanted and outcome.status != "completed":
+            return "it trapped on regular sizes"
+        if not wanted and not search.halve():
+            return None
         for param, elements in wanted.items():
             if not search.enlarge(param, elements):
                 return f"no product of its sizes contains the elements that it accesses in '{param}'"

@@ -141,7 +141,7 @@ def _result_text(summary: ResultSummary) -> str:
     parts = [summary.text]
     if any("numeric/nan" in (finding.rule, *(one.rule for one in finding.consequences)) for finding in found):
         parts.append("result NaN")
-    elif report.worst is not None:
+    elif report.worst is not None and any(one.errors for one in report.measured):
         cases = " of the cases that passed" if report.status == "failed" else ""
         parts.append(f"largest error{cases} {100 * report.worst:.3g} % of the tolerance")
     if report.reused:

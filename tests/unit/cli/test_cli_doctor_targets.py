@@ -56,6 +56,12 @@ def test_a_file_with_the_origin_of_every_setting(tmp_path, capsys):
     assert "1 kernel in 1 file: 1 ran, 0 did not run." in text
 
 
+def test_a_file_with_the_reason_of_each_kernel(tmp_path, capsys):
+    _project(tmp_path)
+    assert gpuemu(["doctor", str(tmp_path / "table.cu")]) == 2
+    assert "\n      sampled: no values can be generated for the type of " in capsys.readouterr().out
+
+
 def test_a_file_with_a_missing_header(tmp_path, capsys):
     _project(tmp_path)
     assert gpuemu(["doctor", str(tmp_path / "a.cu"), "--format", "json"]) == 2

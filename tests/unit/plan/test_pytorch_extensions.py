@@ -146,6 +146,32 @@ void shares(torch::Tensor out, torch::Tensor x, torch::Tensor lens, torch::Tenso
                               table.size(1), x.size(1));
 }
 """
+CONVOLUTION = """
+#include <torch/extension.h>
+__global__ void convolved(const float* x, const float* w, const float* bias, float* y, int dim, int len) {
+  __shared__ float s[131];
+  const float* in = x + (size_t)blockIdx.y * len;
+  int first = blockIdx.x * 128, t = first + threadIdx.x;
+  s[threadIdx.x + 3] = t < len ? in[t] : 0.f;
+  int before = first + (int)threadIdx.x - 3;
+  if (threadIdx.x < 3) s[threadIdx.x] = before >= 0 ? in[before] : 0.f;
+  __syncthreads();
+  if (t >= len) return;
+  float sum = bias ? bias[blockIdx.y % dim] : 0.f;
+  for (int k = 0; k < 4; ++k) sum += w[blockIdx.y % dim * 4 + k] * s[threadIdx.x + k];
+  y[(size_t)blockIdx.y * len + t] = sum;
+}
+torch::Tensor convolve(torch::Tensor x, torch::Tensor w, c10::optional<torch::Tensor> bias) {
+  TORCH_CHECK(x.dim() == 3);
+  int batch = x.size(0), dim = x.size(1), len = x.size(2);
+  TORCH_CHECK(w.size(0) == dim && w.size(1) == 4);
+  auto y = torch::empty_like(x);
+  convolved<<<dim3((len + 127) / 128, batch * dim), 128>>>(
+      x.data_ptr<float>(), w.data_ptr<float>(), bias.has_value() ? bias->data_ptr<float>() : nullptr,
+      y.data_ptr<float>(), dim, len);
+  return y;
+}
+"""
 
 
 def findings(tmp_path: Path, text: str) -> list[Finding]:
@@ -164,7 +190,7 @@ def findings(tmp_path: Path, text: str) -> list[Finding]:
     return [one for one in found if one.rule.startswith(("memory/", "sync/", "numeric/"))]
 
 
-@pytest.mark.parametrize("text", [NORM, SCAN, SELECTED, GROUPS, SEGMENTS, LARGEST, LENGTHS])
+@pytest.mark.parametrize("text", [NORM, SCAN, SELECTED, GROUPS, SEGMENTS, LARGEST, LENGTHS, CONVOLUTION])
 def test_correct_kernels_are_silent(tmp_path: Path, text: str) -> None:
     """Sizes that the host's checks exclude are not claimed anything about."""
     assert findings(tmp_path, text) == []
@@ -179,6 +205,7 @@ def test_correct_kernels_are_silent(tmp_path: Path, text: str) -> None:
          "const float* zero, int k) {\n  int groups = k / 64 + 1;", "memory/out-of-bounds"),
         (SEGMENTS, "s >= segments", "s > segments", "memory/out-of-bounds"),
         (LENGTHS, "warps[w]);\n  __syncthreads();\n", "warps[w]);\n", "memory/shared-race"),
+        (CONVOLUTION, "before >= 0 ? in[before] : 0.f", "in[before]", "memory/out-of-bounds"),
         (LARGEST, "y[blockIdx.x * k + j]", "y[blockIdx.x * k + j + 1]", "memory/out-of-bounds"),
     ],
 )  # fmt: skip

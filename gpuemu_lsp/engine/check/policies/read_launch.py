@@ -96,7 +96,11 @@ def claim_on_read_launch(
     if event is not None and event.buffer in launch.ranks and event.rule in _EXTENT_RULES:
         message = f"{finding.message}; the program does not say how many dimensions '{event.buffer}' has"
         return replace(finding, severity=Severity.INFORMATION, message=message)
-    several = len(case.dims) > 1 and not _is_within_block(event, plan, case, independent, frozenset(case.dims))
+    several = (
+        len(case.dims) > 1
+        and not _is_within_block(event, plan, case, independent, frozenset(case.dims))
+        and not _is_in_buffer_of_all_sizes(event, plan, case, launch)
+    )
     if launch.open_lengths and several and finding.severity is Severity.ERROR and not _is_given(case, plan, launch):
         # Sizes that depend on each other in a way that the lengths would show are drawn independently here.
         message = f"{finding.message}; the program does not show how large its buffers are"
@@ -232,6 +236,17 @@ def _is_within_block(
     deciding = frozenset[str]().union(*map(names, plan.block))
     open_block = {name for name in deciding & sizes if not _is_allowed(name, case.dims[name], plan, plan.read_launch)}
     return not open_block and not _needs_values(event, plan, independent, sizes)
+
+
+def _is_in_buffer_of_all_sizes(event: Event | None, plan: Plan, case: Case, launch: ReadLaunch) -> bool:
+    """Return whether an event is about a buffer whose length the program shows, and every size is a factor of it.
+
+    Such sizes are independent: a length that the program does not show could not relate them to each other.
+    """
+    if event is None or event.buffer in launch.unjudged:
+        return False
+    mine = (arg.shape for arg in plan.args if isinstance(arg, TensorArg) and arg.param == event.buffer)
+    return any(frozenset[str]().union(*map(names, shape)) >= case.dims.keys() for shape in mine)
 
 
 def _needs_values(event: Event, plan: Plan, independent: Independent, sizes: frozenset[str] = frozenset()) -> bool:
