@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 
 from gpuemu_lsp.engine.emulator.analysis.dominators import dominates, dominators
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
@@ -99,30 +100,51 @@ def plain_reads(program: Program, accesses: Sequence[MemoryAccess]) -> Mapping[i
     return found
 
 
-def guards_equal_writes(program: Program, accesses: Sequence[MemoryAccess], read_site: int) -> bool:
-    """Whether a plain read only decides if writes are needed, by which all threads write one value.
+class EqualWrites:
+    """Plain reads that only decide if writes are needed, by which all threads write one value.
 
     ``if (level[v] == -1) level[v] = depth;`` in a breadth-first search: a thread that reads too early writes once more
     what is there already. ``depth`` must be a constant or an argument, nothing else is written to the buffer, and a
     write follows the read: a thread that polls a flag which another one sets needs more than a plain read.
+
+    Each fact of the program is computed once: a launch may have races at hundreds of reads.
     """
-    by_site = {one.site: one for one in accesses if not one.is_write}
-    read = by_site.get(read_site)
-    if read is None or read.instruction.opcode != "ld" or program.recursive:
-        return False
-    flow = ValueFlow([instruction for block in program.blocks for instruction in block.code])
-    known = origins(program)
-    buffers = roots(read.address, known)
-    writes = [one for one in accesses if one.is_write and (buffers | {UNKNOWN}) & roots(one.address, known)]
-    values = _ReadValues(program, flow)
-    if UNKNOWN in buffers or any(one.instruction.opcode != "st" for one in writes):
-        return False
-    # Values of several stores must agree as well: the detector does not report equal writes, but different ones.
-    written = {values.argument(operand) for one in writes for operand in elements(one.instruction.operands[1])}
-    # Dominance distinguishes the search from a poll: the write that a poll waits for is on a path of its own.
-    dominator = dominators([[to for to in block.targets if to != EXIT] for block in program.blocks])
-    guarded = any(dominates(dominator, read.block, one.block) and read.site < one.site for one in writes)
-    return guarded and len(written) == 1 and None not in written and not values.uses(read).reaches_memory
+
+    def __init__(self, program: Program, accesses: Sequence[MemoryAccess]) -> None:
+        self._program = program
+        self._reads = {one.site: one for one in accesses if one.instruction.opcode == "ld" and not one.is_write}
+        self._writes = [one for one in accesses if one.is_write]
+
+    @cached_property
+    def _origins(self) -> Mapping[str, frozenset[str]]:
+        return origins(self._program)
+
+    @cached_property
+    def _values(self) -> _ReadValues:
+        code = [instruction for block in self._program.blocks for instruction in block.code]
+        return _ReadValues(self._program, ValueFlow(code))
+
+    @cached_property
+    def _dominators(self) -> Sequence[int]:
+        return dominators([[to for to in block.targets if to != EXIT] for block in self._program.blocks])
+
+    def are_guarded_by(self, read_site: int) -> bool:
+        """Whether the read at a site is one of them."""
+        read = self._reads.get(read_site)
+        if read is None or self._program.recursive:
+            return False
+        buffers = roots(read.address, self._origins)
+        writes = [one for one in self._writes if (buffers | {UNKNOWN}) & roots(one.address, self._origins)]
+        if UNKNOWN in buffers or any(one.instruction.opcode != "st" for one in writes):
+            return False
+        # Dominance distinguishes the search from a poll: the write that a poll waits for is on a path of its own.
+        if not any(dominates(self._dominators, read.block, one.block) and read.site < one.site for one in writes):
+            return False
+        # Values of several stores must agree as well: the detector does not report equal writes, but different ones.
+        written = {
+            self._values.argument(operand) for one in writes for operand in elements(one.instruction.operands[1])
+        }
+        return len(written) == 1 and None not in written and not self._values.uses(read).reaches_memory
 
 
 def _kind(

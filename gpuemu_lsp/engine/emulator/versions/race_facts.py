@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from gpuemu_lsp.engine.emulator.analysis.atomic_reads import PlainRead, guards_equal_writes, plain_reads
+from gpuemu_lsp.engine.emulator.analysis.atomic_reads import EqualWrites, PlainRead, plain_reads
 from gpuemu_lsp.engine.emulator.analysis.volatile_locks import volatile_locks
 from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess, has_block_scope, memory_accesses
 from gpuemu_lsp.engine.emulator.ir.program import Program
@@ -16,7 +16,7 @@ class RaceFacts:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._equal_writes: dict[int, bool] = {}
+        self._by_read: dict[int, bool] = {}
 
     @cached_property
     def _accesses(self) -> list[MemoryAccess]:
@@ -25,6 +25,10 @@ class RaceFacts:
     @cached_property
     def _plain_reads(self) -> Mapping[int, PlainRead]:
         return plain_reads(self._program, self._accesses)
+
+    @cached_property
+    def _equal_writes(self) -> EqualWrites:
+        return EqualWrites(self._program, self._accesses)
 
     @cached_property
     def volatile_locks(self) -> frozenset[int]:
@@ -46,6 +50,6 @@ class RaceFacts:
 
     def is_pre_check_of_equal_writes(self, read_site: int) -> bool:
         """Whether a plain read only decides if writes of one value are needed."""
-        if read_site not in self._equal_writes:
-            self._equal_writes[read_site] = guards_equal_writes(self._program, self._accesses, read_site)
-        return self._equal_writes[read_site]
+        if read_site not in self._by_read:
+            self._by_read[read_site] = self._equal_writes.are_guarded_by(read_site)
+        return self._by_read[read_site]

@@ -6,7 +6,7 @@ import pytest
 from support.emulator_launch import compile_ptx
 from support.ptx_programs import program
 
-from gpuemu_lsp.engine.emulator.analysis.atomic_reads import PlainRead, guards_equal_writes, plain_reads
+from gpuemu_lsp.engine.emulator.analysis.atomic_reads import EqualWrites, PlainRead, plain_reads
 from gpuemu_lsp.engine.emulator.analysis.provenance import origins, roots
 from gpuemu_lsp.engine.emulator.ir.accesses import memory_accesses
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
@@ -105,4 +105,4 @@ def test_reads_that_guard_equal_writes(name: str) -> None:
     known = origins(compiled)
     reads = [one for one in accesses if not one.is_write and roots(one.address, known) == {"k_param_2+0"}]
     assert reads
-    assert {guards_equal_writes(compiled, accesses, read.site) for read in reads} == {expected}
+    assert {EqualWrites(compiled, accesses).are_guarded_by(read.site) for read in reads} == {expected}
