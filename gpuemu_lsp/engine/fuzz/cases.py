@@ -213,6 +213,10 @@ def _shrunk_to_fit(
 
 def _evaluate(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> CaseGeometry:
     """Evaluate the plan with its scalars and ranges, which may have no value for some sizes."""
+    launch = plan.read_launch
+    # Sizes of host code may stand for larger constants, for which a condition holds.
+    if launch is not None and not launch.host and not launch.is_reached(chosen):
+        raise ImpossibleError("the program does not launch it with these sizes")
     geometry = evaluate_plan(plan, chosen, Rng(seed).derive("layout"), how.varied, how.tight)
     for arg in plan.args:
         if isinstance(arg, ScalarArg):

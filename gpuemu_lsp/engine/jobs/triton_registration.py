@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.triton import Tuning, choose_triton_kernel, resolve_triton
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
-from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, MissingLaunch
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec, KernelSpec, PointerSpec, PythonValue, ScalarSpec

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
-from gpuemu_lsp.engine.project.expressions import Expression
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec, KeywordValue
 from gpuemu_lsp.engine.recordings.cases import RecordedLaunches
+
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +208,16 @@ class ReadLaunch:
     """The sizes are those for which the program selects this kernel, where it selects one of several."""
     refuted: bool = False
     """An assertion of the program does not hold where it reaches the launch."""
+
+    def is_reached(self, dims: Mapping[str, int]) -> bool:
+        """Return whether the program reaches the launch with these sizes, as far as its conditions say."""
+        for compared, left, right in self.conditions:
+            try:
+                if not COMPARISONS[compared](evaluate(left, dims), evaluate(right, dims)):
+                    return False
+            except ExpressionError:
+                continue
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.plan.triton import Tuning, resolve_triton
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
-from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project

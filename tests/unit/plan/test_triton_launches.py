@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
-from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, MissingLaunch
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec, ScalarSpec
 
 HEAD = """\
@@ -424,3 +424,27 @@ def f(x, w):
         "rows",
     )
     assert str(found.spec.args["pitch"].value) == "w" and found.free == {"w"}
+
+
+def test_numbers_of_the_function_are_extents_and_their_comparisons_hold():
+    found = infer("""
+def f(x, k_largest):
+    m, n = x.shape
+    assert k_largest <= n
+    y = torch.empty((m, k_largest), dtype=x.dtype)
+    rows[(m,)](x, y, k_largest, n, BLOCK=triton.next_power_of_2(n))
+    """, "rows")  # fmt: skip
+    assert "y out mxk_largest" in shown(found)
+    assert [(sign, str(left), str(right)) for sign, left, right in found.conditions] == [("<=", "k_largest", "n")]
+    assert not found.free
+    assert "k_largest" in found.ragged
+
+
+def test_elements_of_an_index_are_below_an_extent_that_is_a_number():
+    found = infer("""
+def f(index, size):
+    table = torch.zeros((size, 4))
+    y = torch.empty(index.shape[0])
+    gather[(triton.cdiv(index.shape[0], 64),)](table, index, y, index.shape[0], BLOCK=64)
+    """, "gather")  # fmt: skip
+    assert str(found.spec.args["index"].range[1]) == "size"

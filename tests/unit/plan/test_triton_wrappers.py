@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
-from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel
 from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec, ScalarSpec
 
 HEAD = """\

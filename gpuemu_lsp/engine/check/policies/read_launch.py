@@ -7,7 +7,6 @@ size is an error only if the launch allows every size: it rounds the size up, or
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,8 +18,8 @@ from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Mismatch
-from gpuemu_lsp.engine.plan.model import Plan, ReadLaunch, ScalarArg, TensorArg, parameters
-from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, names
+from gpuemu_lsp.engine.plan.model import COMPARISONS, Plan, ReadLaunch, ScalarArg, TensorArg, parameters
+from gpuemu_lsp.engine.project.expressions import Expression, evaluate, names
 from gpuemu_lsp.engine.ptx.model import Location
 
 Independent: TypeAlias = Callable[[frozenset[str]], Mapping[tuple[Location, int], bool]]
@@ -37,14 +36,6 @@ _NO_PARAMETER = -1
 _WARP = 32
 _MOST_NAMED = 3
 """Parameters that a message names: a struct may have hundreds of members."""
-_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _EXTENT_RULES = frozenset({"memory/out-of-bounds", "memory/texture-bounds"})
 _ACCESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 
@@ -66,7 +57,7 @@ def claim_on_read_launch(
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if event is not None and event.buffer in launch.uncertain:
         return None
-    if not _is_reached(case, launch):
+    if not launch.is_reached(case.dims):
         message = f"{finding.message}; the program does not launch it with these sizes"
         return replace(finding, severity=Severity.INFORMATION, message=message) if event is None else None
     if event is not None and event.rule in _EXTENT_RULES and _is_texture(event, plan):
@@ -135,17 +126,6 @@ def claim_on_read_launch(
     return replace(finding, severity=Severity.INFORMATION, message=message)
 
 
-def _is_reached(case: Case, launch: ReadLaunch) -> bool:
-    """Return whether the program reaches the launch with the sizes of a case."""
-    for compared, left, right in launch.conditions:
-        try:
-            if not _COMPARISONS[compared](evaluate(left, case.dims), evaluate(right, case.dims)):
-                return False
-        except ExpressionError:
-            continue
-    return True
-
-
 def _is_vector(event: Event | None, plan: Plan) -> bool:
     """Return whether an event is about an access to several elements, which may expect a multiple of them."""
     tensors = [one for one in plan.args if isinstance(one, TensorArg) and event is not None]
@@ -182,7 +162,7 @@ def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: Rea
         return "the program selects this kernel among others for some sizes only, which are not known"
     for branch in launch.branches:
         sides = [branch.holds, branch.fails]
-        compare = _COMPARISONS.get(branch.operator)
+        compare = COMPARISONS.get(branch.operator)
         if compare is not None and branch.left is not None and branch.right is not None:
             holds = compare(evaluate(branch.left, case.dims), evaluate(branch.right, case.dims))
             sides = [branch.holds if holds else branch.fails]

@@ -17,7 +17,7 @@ parameters. Nothing of the module is imported.
     Ranks, equal sizes and bounds that the text of a function states.
 ``kernel_accesses``
     The parameters of a kernel that it loads, stores, and takes addresses from.
-``launch_entry``, ``launch_sizes``
+``launch_entry``, ``launch_sizes``, ``inferred_kernel``
     The entry of a kernel that follows from a launch, as gpuemu.toml would have it, or what is missing.
 ``inference``, ``launching_files``
     The launches of a kernel, in its file and in those that import it.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.plan.model import COMPARISONS
 from gpuemu_lsp.engine.plan.wrappers.values import (
     Parameter,
     Storage,
@@ -79,8 +80,18 @@ class SizeLimits:
     choices: tuple[int, ...] = ()
 
 
-Relations: TypeAlias = "tuple[dict[str, Expression], dict[str, SizeLimits], bool]"
-"""Equal sizes, limits of sizes, and whether a condition is not understood."""
+Condition: TypeAlias = "tuple[str, Expression, Expression]"
+"""A comparison of two sizes that holds: operator, left and right side."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRelations:
+    """Equal sizes, limits of sizes, other comparisons that hold, and whether a condition is not understood."""
+
+    equal: Mapping[str, Expression]
+    limits: Mapping[str, SizeLimits]
+    conditions: tuple[Condition, ...]
+    partial: bool
 
 
 @dataclass(slots=True)
@@ -100,6 +111,8 @@ class Assumptions:
     preferred: dict[str, str] = field(default_factory=dict)
     tensors: dict[str, SymbolicTensor] = field(default_factory=dict)
     numbers: set[str] = field(default_factory=set)
+    conditions: tuple[Condition, ...] = ()
+    """Comparisons between sizes that are neither equalities nor limits of one size."""
     partial: bool = False
     """A condition on sizes is not understood, so that fewer sizes may be possible than are known."""
 
@@ -133,14 +146,15 @@ class Assumptions:
         self.numbers.add(name)
         return named(name)
 
-    def copy(self) -> Relations:
+    def copy(self) -> SizeRelations:
         """Return the relations that hold now."""
-        return dict(self.equal), {name: replace(one) for name, one in self.limits.items()}, self.partial
+        limits = {name: replace(one) for name, one in self.limits.items()}
+        return SizeRelations(dict(self.equal), limits, self.conditions, self.partial)
 
-    def restore(self, before: Relations) -> None:
+    def restore(self, before: SizeRelations) -> None:
         """Replace the relations by those that held at a copy."""
-        equal, limits, self.partial = before
-        self.equal, self.limits = dict(equal), {name: replace(one) for name, one in limits.items()}
+        self.equal, self.conditions, self.partial = dict(before.equal), before.conditions, before.partial
+        self.limits = {name: replace(one) for name, one in before.limits.items()}
 
     def prefer(self, extent: Expression, name: str) -> None:
         """Name a dim like the variable to which it is assigned."""
@@ -195,6 +209,8 @@ class Assumptions:
         elif isinstance(right.root, Name) and (first := constant(left)) is not None:
             flipped = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
             self._bound(self._limits(right.root.name), flipped.get(sign, sign), first)
+        elif sign in COMPARISONS:
+            self.conditions = (*self.conditions, (sign, left, right))
         else:
             self.partial = True
 

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.plan.wrappers.device_values import device_value
 from gpuemu_lsp.engine.plan.wrappers.expression_values import MAX_CALLS, EvaluatedLaunch, ExpressionEvaluator, Names
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
 from gpuemu_lsp.engine.plan.wrappers.objects import attribute_of, call_method, classes_of, functions_of
-from gpuemu_lsp.engine.plan.wrappers.tensor_functions import created, method
+from gpuemu_lsp.engine.plan.wrappers.tensor_functions import CREATORS, created, method
 from gpuemu_lsp.engine.plan.wrappers.values import (
     BoundKernel,
     DottedName,
@@ -70,7 +70,7 @@ class CallEvaluator(ExpressionEvaluator):
             if isinstance(owner, Parameter) and name not in ("append", "apply"):
                 owner = self.tensor(owner)
             if isinstance(owner, SymbolicTensor):
-                given = tuple(map(self.number, positional)) if name not in _OF_TENSORS else positional
+                given = tuple(map(self.shape, positional)) if name not in _OF_TENSORS else positional
                 found = method(owner, name, given, keywords)
                 if name == "chunk" and isinstance(found, ValueSequence):
                     self._assume_equal_parts(owner, found)
@@ -331,6 +331,9 @@ class CallEvaluator(ExpressionEvaluator):
         given = positional
         if name.endswith("_like") and given:
             given = (self.tensor(given[0]), *given[1:])
+        elif name in CREATORS:
+            given = tuple(map(self.shape, given))
+            keywords = keywords | {key: self.shape(one) for key, one in keywords.items() if key == "size"}
         else:
             given = tuple(map(self.number, given))
         # The tensor is named like the variable that it is assigned to.

@@ -210,7 +210,8 @@ class Evaluator(CallEvaluator):
             return None
         self.assumptions.assume(relation)
         after = self.assumptions.copy()
-        if after[2] != before[2] or before[:2] == after[:2]:
+        unclear = after.partial != before.partial or after.conditions != before.conditions
+        if unclear or (after.equal, after.limits) == (before.equal, before.limits):
             self.assumptions.restore(before)
             return None
         return self.decision

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, Relations
+from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, SizeRelations
 from gpuemu_lsp.engine.plan.wrappers.comparisons import compared
 from gpuemu_lsp.engine.plan.wrappers.device_values import compiled_value
 from gpuemu_lsp.engine.plan.wrappers.objects import Methods, attribute_of, dictionary
@@ -78,7 +78,7 @@ class EvaluatedLaunch:
     arguments: tuple[Value, ...]
     keywords: Mapping[str, Value]
     starred: bool
-    relations: Relations
+    relations: SizeRelations
     """What holds where the launch is made."""
 
 
@@ -292,6 +292,12 @@ class ExpressionEvaluator:
         if isinstance(value, LiteralValue) and isinstance(value.value, bool):
             return size(int(value.value))
         return value
+
+    def shape(self, value: Value) -> Value:
+        """Return an argument that is a shape or an extent, with parameters as numbers."""
+        if isinstance(value, ValueSequence):
+            return ValueSequence(tuple(map(self.number, value.items)))
+        return self.number(value)
 
     def _subscript(self, node: Node, names: Names) -> Value:
         owner = self.value(node.child_by_field_name("value"), names)

@@ -19,8 +19,9 @@ from gpuemu_lsp.engine.plan.wrappers.expression_values import (
     OnCall,
     UnexpectedRankError,
 )
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, kernel_accesses, parameter_names
-from gpuemu_lsp.engine.plan.wrappers.launch_entry import InferredKernel, LaunchEntry, MissingLaunch
+from gpuemu_lsp.engine.plan.wrappers.launch_entry import LaunchEntry
 from gpuemu_lsp.engine.plan.wrappers.launching_files import ImportedKernel, launching_files
 from gpuemu_lsp.engine.plan.wrappers.objects import (
     CONTEXT,

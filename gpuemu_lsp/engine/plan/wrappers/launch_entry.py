@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.findings import Range
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, SizeLimits
+from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, Condition, SizeLimits
 from gpuemu_lsp.engine.plan.wrappers.expression_values import EvaluatedLaunch
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, parameter_names
 from gpuemu_lsp.engine.plan.wrappers.launch_sizes import divisor, exact, language_type, notes_of, renamed, rounded_up
 from gpuemu_lsp.engine.plan.wrappers.values import (
@@ -48,39 +48,6 @@ _UNKNOWN_TILE = 128
 _TOO_MANY = "independent sizes"
 _MOST_SHOWN = 3
 """Missing values that a message names."""
-
-
-@dataclass(frozen=True, slots=True)
-class InferredKernel:
-    """The entry of a kernel as a launch determines it.
-
-    ``notes`` state it, for the hint on the kernel. ``uncertain`` are parameters whose extents are assumed. ``ragged``
-    are the dims that may have any value: the launch rounds them up, or has a program for each. ``function`` is the
-    function that launches, ``range`` the launch.
-    """
-
-    spec: KernelSpec
-    notes: tuple[str, ...]
-    uncertain: frozenset[str]
-    ragged: frozenset[str]
-    function: str
-    range: Range
-    file: str = ""
-    """The file with the launch, where that is another one than the kernel's."""
-    values: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    tile: int = 128
-    free: frozenset[str] = frozenset()
-    origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By dim, its names in the evaluation of the function: extents of parameters, and numbers."""
-    indices_assumed: bool = False
-    """The elements of a tensor are part of addresses, and the program does not bound them."""
-
-
-@dataclass(frozen=True, slots=True)
-class MissingLaunch:
-    """Why a kernel has no entry; ``reason`` says what is missing."""
-
-    reason: str
 
 
 @dataclass(slots=True)
@@ -260,7 +227,9 @@ class LaunchEntry:
             name: tuple(substituted(one, rename) if isinstance(one, Expression) else one for one in values)
             for name, values in self.constexprs.items()
         }
-        free = dims_used if self.assumptions.partial else self._free() & dims_used
+        conditions = self._conditions()
+        understood = not self.assumptions.partial and all(_dims_of(one) <= dims_used for one in conditions)
+        free = self._free() & dims_used if understood else dims_used
         free = frozenset(str(rename.get(name, name)) for name in free)
         limits = {str(rename.get(name, name)): one for name, one in self.assumptions.limits.items()}
         # A bound in the kernel, as in ``offsets < n``, is for sizes that the tile does not divide.
@@ -278,6 +247,7 @@ class LaunchEntry:
         )
         everything = [one for values in constexprs.values() for one in values if isinstance(one, Expression)]
         any_value = rounded_up((*grid, *everything)) | exact(grid) | bounds
+        any_value |= {str(rename.get(name, name)) for name in self._compared()}
         notes = notes_of(spec, uncertain)
         place = range_of(self.launch.node)
         whole = [number for one in everything if (number := constant(one)) is not None]
@@ -291,6 +261,9 @@ class LaunchEntry:
             place,
             tile=max(tile, 1),
             free=free,
+            conditions=tuple(
+                (sign, substituted(left, rename), substituted(right, rename)) for sign, left, right in conditions
+            ),
             origins=self._origins(dims_used, rename),
             indices_assumed=bool(self.assumed),
         )
@@ -302,13 +275,24 @@ class LaunchEntry:
             for dim in dims
         }
 
+    def _conditions(self) -> tuple[Condition, ...]:
+        resolved = self.assumptions.resolved
+        return tuple((sign, resolved(left), resolved(right)) for sign, left, right in self.assumptions.conditions)
+
     def _free(self) -> frozenset[str]:
-        """Return the numbers of the caller that no extent of its tensors is equal to, and that accesses depend on."""
+        """Return the numbers of the caller that nothing in the function relates to the extents of its tensors.
+
+        A comparison that the function asserts says which numbers it expects.
+        """
         given = [one for one in self.storages.values() if one.state == "given" or one.name in self.assumptions.tensors]
         extents = frozenset().union(
             *(names(self.assumptions.resolved(extent)) for one in given for extent in one.shape)
         )
-        return frozenset(self.assumptions.numbers) - extents
+        return frozenset(self.assumptions.numbers) - extents - self._compared()
+
+    def _compared(self) -> frozenset[str]:
+        """Return the numbers of the caller that the function compares with sizes."""
+        return frozenset(self.assumptions.numbers).intersection(frozenset().union(*map(_dims_of, self._conditions())))
 
     def _tuned(self) -> frozenset[str]:
         """Return the parameters that the launch does not set: an autotuner or heuristics do."""
@@ -395,3 +379,8 @@ class LaunchEntry:
         value = self.launch.keywords.get(name)
         number = constant(value) if isinstance(value, Expression) else None
         return (number,) if number is not None else ()
+
+
+def _dims_of(condition: Condition) -> frozenset[str]:
+    _, left, right = condition
+    return names(left) | names(right)

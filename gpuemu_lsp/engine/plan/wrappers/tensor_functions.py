@@ -34,6 +34,8 @@ DTYPES = {
 """dtypes of ``torch`` by name."""
 _CREATED = {"empty": "empty", "zeros": "filled", "ones": "filled", "full": "filled", "rand": "filled"}
 _CREATED |= {"randn": "filled"}
+CREATORS = frozenset({*_CREATED, "randint"})
+"""Functions whose sequences are shapes, and not tensors as in ``torch.cat``."""
 _SAME = frozenset({"contiguous", "cuda", "cpu", "detach", "requires_grad_", "requires_grad", "clone", "npu", "data"})
 _CASTS = {"float": "float32", "half": "float16", "double": "float64", "bfloat16": "bfloat16", "long": "int64"}
 _CASTS |= {"int": "int32", "bool": "bool"}
