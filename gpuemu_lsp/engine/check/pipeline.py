@@ -62,11 +62,15 @@ class _Totals:
     cut_short: bool = False
     """A time limit ended the check before all cases had run."""
     registered: bool = True
+    unlaunched: bool = False
+    """The current plan is of an instance that the program does not launch, and another one is one that it does."""
 
     def add(self, finding: Finding) -> Finding:
         """Count a finding and return it, as a hint if it is about a configuration that the kernel does not have."""
         if not self.registered and finding.rule == "config/bad-value":
             finding = softened(finding)
+        if self.unlaunched and finding.rule == "engine/not-executed":
+            finding = replace(finding, rule="config/launch-inferred", severity=Severity.HINT)
         collect(self.found, finding)
         if finding.severity is Severity.ERROR:
             self.errors += 1
@@ -195,7 +199,9 @@ def _check_plans(
     if not plans:
         yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
     for plan in [plan for plan in plans if plan.dtype in request.options.dtypes] or plans:
+        totals.unlaunched = plan.guessed and any(other.launched for other in plans)
         yield from _check_plan(request, prepared, plan, executor, totals)
+    totals.unlaunched = False
     if request.options.unoptimized and executor.name == "emulator" and totals.runs:
         yield from _check_unoptimized(request, prepared, totals)
 

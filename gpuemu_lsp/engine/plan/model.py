@@ -208,6 +208,8 @@ class ReadLaunch:
     """The sizes are those for which the program selects this kernel, where it selects one of several."""
     refuted: bool = False
     """An assertion of the program does not hold where it reaches the launch."""
+    variant: str = ""
+    """The kernel with the same parameters that the program launches this way, where it never launches this one."""
 
     def is_reached(self, dims: Mapping[str, int]) -> bool:
         """Return whether the program reaches the launch with these sizes, as far as its conditions say."""
@@ -258,6 +260,16 @@ class Plan:
     """For an op: keyword arguments of it and of its reference."""
     recorded: RecordedLaunches | None = None
     """For an unregistered kernel that a recorded run has launched."""
+
+    @property
+    def launched(self) -> bool:
+        """Whether a launch in the program determines it."""
+        return self.read_launch is not None and self.read_launch.host and not self.inferred
+
+    @property
+    def guessed(self) -> bool:
+        """Whether it follows from the signature alone: no launch that the program reaches is known."""
+        return self.inferred and self.read_launch is None and self.alternative is None
 
 
 @dataclass(frozen=True, slots=True)

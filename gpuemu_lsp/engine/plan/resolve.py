@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.plan.candidates import grid_tiles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.divisors import power_of_two_sizes, size_divisors
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
-from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan
+from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl, Param, SourceFile
 
 _NO_DTYPE = "float32"
 """The dtype under which a kernel without parameters is checked: the default of ``[validation]``."""
+_LAUNCH_HINT = "config/launch-inferred"
 _POWERS_OF_TWO = tuple(1 << power for power in range(1, 11))
 
 
@@ -52,6 +53,9 @@ def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | N
     has_buffers = any(isinstance(arg, TensorArg) for plan in plans for arg in plan.args)
     if spec.dtypes and has_buffers and not declaration.template:
         collected.extend(_unsupported_dtypes(context, plans))
+    if any(plan.launched for plan in plans):
+        # An instance that the program does not launch may lack a launch.
+        collected = [replace(one, rule=_LAUNCH_HINT) if one.rule == "engine/not-executed" else one for one in collected]
     guessed = any(instance.guessed for instance in chosen)
     return PlanResult(tuple(plans), tuple(instance.expression for instance in chosen), tuple(collected), guessed)
 
@@ -76,6 +80,12 @@ def unregistered(source: SourceFile, decl: KernelDecl, include_dirs: tuple[str, 
 
 
 def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None, tuple[Finding, ...]]:
+    plan, findings = _own_plan(context, instance)
+    variant = variant_plan(context) if plan is None and not context.registered else None
+    return (plan, findings) if variant is None else _plan_of_launch(context, instance, variant)
+
+
+def _own_plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None, tuple[Finding, ...]]:
     texture = next((param for param in context.declaration.params if is_object(param)), None)
     if texture is not None and context.registered:
         return None, (_texture_parameter(context, texture),)
@@ -145,7 +155,9 @@ def _plan_of_launch(
     )
     if host.open:
         return plan, ()
-    message = f"'{plan.kernel}' is checked as the program launches it: {'; '.join(plan.notes)}."
+    name = host.read.variant
+    how = f"as the program launches '{name}', which has the same parameters" if name else "as the program launches it"
+    message = f"'{plan.kernel}' is checked {how}: {'; '.join(plan.notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return plan, (hint,)
 

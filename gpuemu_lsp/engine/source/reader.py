@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.source.device_view.view import DeviceViews, device_views
-from gpuemu_lsp.engine.source.headers.includes import includes
+from gpuemu_lsp.engine.source.headers.includers import includers
+from gpuemu_lsp.engine.source.headers.includes import includes, load
 from gpuemu_lsp.engine.source.host.constants import file_constants
 from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
 from gpuemu_lsp.engine.source.host.launches import launches
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile, StructDecl
+from gpuemu_lsp.engine.source.preprocessor.lexer import decode
 from gpuemu_lsp.engine.source.syntax.kernels import dynamic_shared, instances, kernels
-from gpuemu_lsp.engine.source.syntax.structs import structs, takes_structs, type_names
+from gpuemu_lsp.engine.source.syntax.structs import missing_types, structs, takes_structs, type_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class _Contents:
     type_names: Mapping[str, str]
 
 
+_MAX_INCLUDERS = 4
 _known_contents: Memo[_Contents] = Memo(2)
 
 
@@ -61,6 +65,8 @@ def read(
     if not launched:
         # A header of kernel templates: its instances and launch configuration are in the files that include it.
         launched = launches_in_includers(path, (kernel.name for kernel in found), include_dirs)
+    if missing := missing_types(views.files, found):
+        contents = _with_types_of_includer(contents, missing, path, include_dirs)
     return SourceFile(
         path=path,
         text=text,
@@ -76,6 +82,27 @@ def read(
         structs=contents.structs,
         type_names=contents.type_names,
     )
+
+
+def _with_types_of_includer(
+    contents: _Contents, wanted: frozenset[str], path: str, include_dirs: Sequence[str]
+) -> _Contents:
+    """Return the contents with what the file that includes this one has declared before it."""
+    for user in itertools.islice(includers(path, include_dirs), _MAX_INCLUDERS):
+        text = load(user)
+        if text is None:
+            continue
+        views = device_views(user, decode(text.raw), include_dirs)
+        known, names = structs(views.files, views.macros), type_names(views.files)
+        constants = file_constants(views.files, views.macros)
+        if wanted <= known.keys() | names.keys() | constants.keys():
+            return replace(
+                contents,
+                constants={**constants, **contents.constants},
+                structs={**known, **contents.structs},
+                type_names={**names, **contents.type_names},
+            )
+    return contents
 
 
 def _contents(views: DeviceViews) -> _Contents:

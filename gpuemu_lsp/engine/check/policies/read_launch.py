@@ -62,6 +62,10 @@ def claim_on_read_launch(
         return replace(finding, severity=Severity.INFORMATION, message=message) if event is None else None
     if event is not None and event.rule in _EXTENT_RULES and _is_texture(event, plan):
         return None
+    if launch.variant and (event is None or _is_of_block(event, plan)):
+        # Arrays, barriers and outputs of a kernel are for its own number of threads, which may be another one.
+        incomplete = event is not None and event.rule in (*_INCOMPLETE_RULES, "memory/out-of-bounds")
+        return not_checked(finding) if incomplete else None
     if launch.uncertain and event is not None and event.rule == "memory/out-of-bounds":
         buffers = {arg.param for arg in plan.args if isinstance(arg, TensorArg)}
         # Far outside a buffer of assumed length, an access is in memory that is not a buffer's.
@@ -138,6 +142,11 @@ def _is_texture(event: Event, plan: Plan) -> bool:
     return any(event.buffer == arg.param for arg in tensors)
 
 
+def _is_of_block(event: Event, plan: Plan) -> bool:
+    """Return whether an event is not about memory that a parameter points to."""
+    return all(event.buffer != arg.param for arg in plan.args if isinstance(arg, TensorArg))
+
+
 def _is_partial(event: Event, plan: Plan, case: Case, launch: ReadLaunch) -> bool:
     """Return whether an access of several elements is wrong where a size has another remainder than in the program."""
     arg = next((one for one in plan.args if isinstance(one, TensorArg) and one.param == event.buffer), None)
@@ -156,6 +165,8 @@ def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: Rea
 
     Smaller sizes than the program's constants stand for them only if they are ordered and divide each other alike.
     """
+    if launch.variant:
+        return f"the program launches '{launch.variant}' in this way, and never this kernel"
     if launch.refuted:
         return "an assertion of the program does not hold where it reaches this launch"
     if not launch.selected and (event is None or event.rule in _ACCESS_RULES):

@@ -184,6 +184,8 @@ def _subscript(machine: Machine, node: Node) -> Value:
     if isinstance(place, Lvalue):
         return machine.get(place)
     if isinstance(place, Pointer) and place.allocation is not None:
+        if machine.heap[place.allocation].name == "argv":
+            return StringValue("")  # an argument of the program
         cell = machine.struct_cells.get(place.allocation)
         index = divide(place.offset, number(place.element or 1)).constant
         if cell is not None and index is not None:
@@ -215,10 +217,13 @@ def _assignment(machine: Machine, node: Node) -> Value:
     left, operator = node.child_by_field_name("left"), text(node.child_by_field_name("operator"))
     outer = machine.hint
     machine.hint = text(left) if left is not None and left.type == "identifier" else outer
-    value = machine.evaluate(machine, node.child_by_field_name("right"))
+    right = node.child_by_field_name("right")
+    value = machine.evaluate(machine, right)
     place = place_of(machine, left)
     if operator != "=":
         value = operate(operator[:-1], machine.evaluate(machine, left), value)
+    elif isinstance(place, Lvalue):
+        value = machine.scaled(text(left), value, text(right))
     if isinstance(place, Lvalue):
         before = machine.get(place)
         if isinstance(before, Polynomial) or (isinstance(before, Unknown) and is_integer_type(before.type)):

@@ -292,7 +292,7 @@ def _pointers(value: Value) -> list[Pointer]:
 
 
 def _extents(machine: Machine, value: Value) -> tuple[Polynomial | None, ...]:
-    if isinstance(value, RecordValue) and value.type in ("", "dim3", "list"):
+    if isinstance(value, RecordValue) and value.type in ("", "dim3", "uint3", "int3", "list"):
         # A `dim3` in a struct may be known by its assigned members alone.
         by_name = [value.fields.get(axis, ONE) for axis in "xyz"]
         fields = by_name if "x" in value.fields else list(value.fields.values())

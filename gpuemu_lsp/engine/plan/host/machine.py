@@ -44,7 +44,7 @@ MAX_STEPS = 30_000
 _MAX_ALIASES = 8
 _SCALED, _SCALED_LAST = 1025, 257
 """Smallest constants that may be scaled down: at first, and if that is not enough."""
-_LITERAL = re.compile(r"[\s\d()*/+<xXuUlL'-]+")
+_LITERAL = re.compile(r"(?:[\s\d()*/+<xXuUlL'-]|sizeof\s*\([\w\s]+\))+")
 
 
 class LimitError(Exception):

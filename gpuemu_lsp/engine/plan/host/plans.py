@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.plan.host.reading import (
     dynamic_shared_memory,
     host_launches,
     is_complete,
+    with_open_grid,
 )
 from gpuemu_lsp.engine.plan.host.symbolic import (
     TooComplexError,
@@ -41,6 +42,7 @@ from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, Scal
 from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.source.model import KernelDecl
 
 _MAX_DIMS = 8
 _MULTIPLE = 128
@@ -64,14 +66,43 @@ class HostPlan:
 def host_plan(context: KernelContext) -> HostPlan | None:
     """Return the plan of the first launch in the program that determines one; None if there is none."""
     found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
-    complete = [one for one in found if is_complete(one.launch)]
-    suited = [one for one in complete if is_instance(context, template_of(context, one.launch))]
+    suited = _suited(context, found)
     scalar = next((known for known in context.bindings.values() if element_type(known) is not None), None)
     if not suited and found and scalar is not None:
         # A template function of the host code is instantiated for several types.
         typed = host_launches(context.source, context.declaration.name, context.spec.include_dirs, scalar)
-        complete = [one for one in typed if is_complete(one.launch)]
-        suited = [one for one in complete if is_instance(context, template_of(context, one.launch))]
+        suited = _suited(context, typed)
+    made = _first(context, suited)
+    if made is None and not any(is_complete(one.launch) for one in found):
+        made = _first(context, _suited(context, map(with_open_grid, found)))
+        return replace(made, open=True) if made is not None else None
+    return made
+
+
+def variant_plan(context: KernelContext) -> HostPlan | None:
+    """Return the plan of a launch of another kernel with the same parameters: versions of one kernel are in a file."""
+    own = _types(context.declaration)
+    for other in context.source.kernels:
+        alike = not other.template and not context.declaration.template and _types(other) == own
+        if not alike or other.name == context.declaration.name:
+            continue
+        made = _first(context, _suited(context, host_launches(context.source, other.name, context.spec.include_dirs)))
+        if made is not None:
+            return replace(made, read=replace(made.read, variant=other.name))
+    return None
+
+
+def _types(declaration: KernelDecl) -> list[tuple[str, int]]:
+    return [(param.type, param.pointer_depth) for param in declaration.params]
+
+
+def _suited(context: KernelContext, found: Iterable[ReadHostLaunch]) -> list[ReadHostLaunch]:
+    complete = (one for one in found if is_complete(one.launch))
+    return [one for one in complete if is_instance(context, template_of(context, one.launch))]
+
+
+def _first(context: KernelContext, suited: Iterable[ReadHostLaunch]) -> HostPlan | None:
+    """Return the plan of the first launch that determines one, of one that leaves lengths open if there is no other."""
     opened: HostPlan | None = None
     for one in sorted(suited, key=preference):
         try:

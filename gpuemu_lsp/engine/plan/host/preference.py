@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, RecordValue,
 from gpuemu_lsp.engine.plan.types import element_type
 
 _USUAL = 1024
+_NO_CLASSES = CONSTANTS | {"", "list", "array", "vector"}
 _TRUTH = {"true": "1", "false": "0"}
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
@@ -28,6 +29,8 @@ def template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
         for param, value in zip(context.declaration.params, launch.arguments, strict=False):
             if param.pointer and param.type == parameter.name and isinstance(value, Pointer):
                 found = value.type
+            elif param.type == parameter.name and isinstance(value, RecordValue) and value.type not in _NO_CLASSES:
+                found = f"{value.type}<{', '.join(value.template)}>" if value.template else value.type
             elif isinstance(value, RecordValue) and value.type in CONSTANTS:
                 given_ = value.fields["value"]
                 last = param.type.rstrip("> ").rpartition("<")[2].rpartition(",")[2].strip()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.plan.host.machine import HostSymbol
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots, selectors
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbols
+from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbol, symbols
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
 from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
@@ -165,6 +166,17 @@ def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _H
 def is_complete(launch: HostLaunch) -> bool:
     """Return whether grid, block and shared memory of a launch are known."""
     return launch.shared is not None and None not in (*launch.grid, *launch.block)
+
+
+def with_open_grid(found: ReadHostLaunch) -> ReadHostLaunch:
+    """Return a launch whose number of blocks, where it is not known, is a size that may depend on the others."""
+    grid: list[Polynomial] = []
+    for axis, extent in zip("xyz", found.launch.grid, strict=False):
+        name = f"blocks_{axis}"
+        if extent is None:
+            found.run.symbols.setdefault(name, HostSymbol(name, "computed"))
+        grid.append(symbol(name) if extent is None else extent)
+    return replace(found, launch=replace(found.launch, grid=tuple(grid)))
 
 
 def _shows_pointers(found: ReadHostLaunch) -> bool:

@@ -107,7 +107,7 @@ def divide(left: Polynomial, right: Polynomial) -> Polynomial:
         return Polynomial(tuple((factors, coefficient // divisor) for factors, coefficient in left.terms))
     if divisor is None and len(right.terms) == 1 and (exact := _by_term(left, right)) is not None:
         return exact
-    return _atom(SizeOperation("//", left, right))
+    return _atom(_nested("//", left, right))
 
 
 def remainder(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -130,7 +130,17 @@ def ceil_div(left: Polynomial, right: Polynomial) -> Polynomial:
     known, divisor = left.constant, right.constant
     if known is not None and divisor is not None:
         return number(-(-known // divisor))
-    return _atom(SizeOperation("ceil_div", left, right))
+    return _atom(_nested("ceil_div", left, right))
+
+
+def _nested(operator: str, left: Polynomial, right: Polynomial) -> SizeOperation:
+    """Return a quotient of sizes; that of a quotient, ``n / 256 / 4``, is one by the product of the divisors."""
+    if len(left.terms) == 1 and left.terms[0][1] == 1 and len(left.terms[0][0]) == 1:
+        atom = left.terms[0][0][0]
+        known = isinstance(atom, SizeOperation) and atom.operator == operator and (atom.right.constant or 0) > 0
+        if isinstance(atom, SizeOperation) and known and (right.constant or 0) > 0:
+            return SizeOperation(operator, atom.left, multiply(atom.right, right))
+    return SizeOperation(operator, left, right)
 
 
 def extreme(name: str, left: Polynomial, right: Polynomial) -> Polynomial:

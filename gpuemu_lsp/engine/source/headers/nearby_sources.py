@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.source.headers.search_folders import TOP
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp"})
 _REPOSITORY = frozenset({".git", ".hg"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
-_LAUNCHES = re.compile(b"<<<|cudaLaunch")
+_LAUNCHES = re.compile(rb"<<\s?<|cudaLaunch")
 _LOOKUPS = re.compile(b"ModuleGetFunction|LibraryGetKernel|nvrtc(?:AddNameExpression|GetLoweredName)")
 _NAMED = re.compile(rb"\"(?:[\w.-]+/)*([A-Za-z_]\w*)")
 _LAUNCHED = re.compile(rb"(?<![\w\x80-\xff])([\w\x80-\xff]+)\s*[<,\[]")

@@ -63,6 +63,30 @@ def inactive_regions(
     return {name: _common(runs) for name, runs in walk.found.items()}
 
 
+_CUDA_VERSIONS: dict[str, str | None] = {"CUDART_VERSION": "12000", "CUDA_VERSION": "12000"}
+"""Versions in CUDA's host headers, at least; NVRTC defines neither, so that device code is read without them."""
+
+
+class _VersionEnvironment(MacroEnvironment):
+    """Nothing but the version of CUDA is known."""
+
+    def is_defined(self, name: str) -> bool | None:
+        """Return whether a macro is defined; None where that is unknown."""
+        return True if name in _CUDA_VERSIONS else None
+
+    def change(self, directive: Directive, certain: bool) -> None:
+        """Ignore other macros."""
+
+
+def without_older_cuda(path: str, text: SourceText) -> SourceText:
+    """Return host code without the regions for versions of CUDA older than 12: ``#if CUDART_VERSION < 4000``."""
+    if not any(name in directive.body for directive in text.directives for name in _CUDA_VERSIONS):
+        return text
+    walk = _PreprocessorWalk({}, _VersionEnvironment(_CUDA_VERSIONS), lambda *_: None)
+    walk.file(path, text, 0)
+    return text.without(_common(walk.found[path]))
+
+
 class _PreprocessorWalk:
     """Walk over the directives of all files in the order of preprocessing."""
 

@@ -28,6 +28,7 @@ _BUILTIN: Mapping[str, str | None] = {
 }
 _ABSENT = re.compile(
     r"_WIN32|_WIN64|_MSC_VER|__MINGW\w*|__APPLE__|__HIP\w*__|__SYCL\w*|_OPENMP|_OPENACC|__ANDROID__|__EMSCRIPTEN__"
+    r"|__DEVICE_EMULATION__"
     r"|__arm\w*|__aarch64__"
 )
 _RESERVED = re.compile(

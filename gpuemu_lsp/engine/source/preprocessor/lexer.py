@@ -36,6 +36,8 @@ _BLOCK_BYTES = 1500
 """Least size of a block. An edit costs one block, and every reading a lookup of each."""
 _SEARCHED_BYTES = 16_000
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
+_SPACED_LAUNCH = re.compile(r"<<(\s*)<([^;{}]*?)>>(\s*)>(?=\s*\()")
+"""A launch of which a formatter has split the brackets, as nvcc accepts it: ``scale << <grid, block>> >(x)``."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
 
@@ -211,6 +213,8 @@ def _lex(raw: str, has_mark: bool, last: bool) -> _Block | None:
         Directive(match[1], match[2].strip(), match.start(), match.end()) for match in _DIRECTIVE.finditer(clean)
     )
     code = blank(clean, ((directive.start, directive.end) for directive in directives))
+    if "<< <" in code or ">> >" in code:
+        code = _SPACED_LAUNCH.sub(r"<<<\1\2>>>\3", code)
     return _Block(clean, code, directives)
 
 

@@ -29,15 +29,34 @@ _USING = re.compile(r"using\s+\w+\s*=\s*(?P<type>[^;]+);?$", re.DOTALL)
 _TYPEDEF = re.compile(r"typedef\s+(?P<type>[^;()\[\]]+?)\s+\w+\s*;?$", re.DOTALL)
 _FUNCTION_POINTER = re.compile(r"[^(]*\(\s*[\w:]*\*")
 _MAX_DEPTH = 4
+_TYPES = (DeclarationKind.TYPE, DeclarationKind.ALIAS)
+_CUDA_TYPE = re.compile(
+    r"(?:u|un)?(?:signed|char|short|int|long|longlong|float|double)[1-4]?|u?int(?:8|16|32|64)?_t|size_t|void|bool|dim3"
+    r"|_*(?:nv_)?(?:b?float16|half)2?|cuda\w+|curand\w+|cu\w*Complex"
+)
+"""Types of C, and of CUDA's headers."""
 
 
 def takes_structs(files: Sequence[ParsedSource], kernels: Iterable[KernelDecl]) -> bool:
-    """Return whether a kernel takes a type by value that one of the files declares."""
-    types = (param.type for kernel in kernels for param in kernel.params if not param.pointer)
+    """Return whether a kernel takes a type by value that one of the files declares, or may be instantiated for one."""
+    kernels = tuple(kernels)
+    types = [param.type for kernel in kernels for param in kernel.params if not param.pointer]
+    if any(param.name in types for kernel in kernels for param in kernel.template):
+        return any(item.kind is DeclarationKind.TYPE for file in files for item in file.declarations)
     words = {word for text in types for word in WORD.findall(text)}
-    kinds = (DeclarationKind.TYPE, DeclarationKind.ALIAS)
-    declared = (item.names for file in files for item in file.declarations if item.kind in kinds)
+    declared = (item.names for file in files for item in file.declarations if item.kind in _TYPES)
     return any(names & words for names in declared)
+
+
+def missing_types(files: Sequence[ParsedSource], kernels: Iterable[KernelDecl]) -> frozenset[str]:
+    """Return the types of parameters that a file without user headers lacks: a file that includes it has them."""
+    kernels = tuple(kernels)
+    if len(files) > 1:
+        return frozenset()
+    types = {param.type for kernel in kernels for param in kernel.params}
+    types -= {param.name for kernel in kernels for param in kernel.template}
+    types -= {name for item in files[0].declarations if item.kind in _TYPES for name in item.names}
+    return frozenset(text for text in types if text.isidentifier() and not _CUDA_TYPE.fullmatch(text))
 
 
 def structs(files: Iterable[ParsedSource], macros: MacroTable) -> dict[str, StructDecl]:

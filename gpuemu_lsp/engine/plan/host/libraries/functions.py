@@ -35,6 +35,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     Ranged,
     RecordValue,
+    StringValue,
     Tensor,
     Truth,
     Unknown,
@@ -65,8 +66,7 @@ def _allocate(space: str) -> Handler:
 
 
 def _store_allocation(machine: Machine, place: Lvalue, size: Polynomial | None, space: str) -> None:
-    names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
-    made = machine.allocate(names.get(place.cell, place.path[-1] if place.path else "memory"), size, space)
+    made = machine.allocate(_name_of(machine, place, "memory"), size, space)
     before = machine.get(place)
     machine.assign(place, machine.typed(made, pointee(before)))
 
@@ -208,12 +208,20 @@ def _input(machine: Machine, values: list[Value], template: tuple[str, ...], nam
 
 
 def _scanf(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    # What a user passes to the program may be any number; those of a file may depend on each other.
+    origin = "input" if isinstance(values[0] if values else None, StringValue) and "sscanf" in name else "computed"
     for value in values:
         if isinstance(value, Lvalue) and not isinstance(machine.get(value), Pointer):
-            machine.assign(value, machine.unknown(machine.hint or "input", "computed"))
+            machine.assign(value, machine.unknown(_name_of(machine, value, "input"), origin))
         elif isinstance(value, Pointer):
             machine.set_contents(value, Contents("any"))
     return Unknown()
+
+
+def _name_of(machine: Machine, place: Lvalue, default: str) -> str:
+    """Return the name of a variable, or of a member of one."""
+    names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
+    return names.get(place.cell, place.path[-1] if place.path else default)
 
 
 def _extreme_of(kind: str) -> Handler:

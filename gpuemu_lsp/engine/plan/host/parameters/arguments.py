@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.parameters.pointers import tensor
 from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, divide
 from gpuemu_lsp.engine.plan.host.values import FloatValue, RecordValue, Truth, Unknown, Value
-from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember
+from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
 from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
@@ -29,9 +29,10 @@ def arguments(building: Building, param: Param, value: Value) -> Iterator[PlanAr
         building.unjudged.add(param.name)
         yield object_argument(context, param, _threads(building))
         return
+    if param.pointer_depth > 1:
+        yield from _pointers(building, param, value)
+        return
     if param.pointer:
-        if param.pointer_depth > 1:
-            return
         yield from tensor(building, param.name, known or ElementType("uint8"), known is None, param.const, value)
         return
     enum = context.source.structs.get(param.type.split("::")[-1])
@@ -43,7 +44,9 @@ def arguments(building: Building, param: Param, value: Value) -> Iterator[PlanAr
         return
     struct = StructParam.of(context, param)
     if struct is not None:
-        if struct.layout is not None:
+        if struct.layout is not None and not struct.layout.leaves:
+            yield ScalarArg(param.name, param.name, "uint8", parse(0))  # an object without members
+        elif struct.layout is not None:
             for leaf in struct.layout.leaves:
                 made = list(_member(building, param.name, leaf, value))
                 if not made:
@@ -55,6 +58,13 @@ def arguments(building: Building, param: Param, value: Value) -> Iterator[PlanAr
     if known is None or known.lanes != 1:
         return
     yield _scalar(building, param.name, known.dtype, value)
+
+
+def _pointers(building: Building, param: Param, value: Value) -> Iterator[PlanArg]:
+    """Yield memory with null pointers: those that the program stores are not known. A kernel may only write them."""
+    building.unseen.add(param.name)
+    for arg in tensor(building, param.name, ElementType("uint64"), False, param.const, value):
+        yield replace(arg, range=(parse(0), parse(1))) if isinstance(arg, TensorArg) else arg
 
 
 def _enumerator(building: Building, param: Param, known: ElementType | None, value: Value) -> ScalarArg:

@@ -30,6 +30,8 @@ def tensor(
     elements = _elements(memory, value, known, whole) if memory is not None and isinstance(value, Pointer) else None
     if elements is None and isinstance(value, Pointer) and value.offset.constant == 0:
         elements = _tensor_elements(building, name, allocation)
+    if elements is not None and building.few and building.is_unknown(elements):
+        elements = None
     if opaque and memory and memory.size is None:
         elements = None  # Those of a tensor passed as `void*` may have any size.
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):

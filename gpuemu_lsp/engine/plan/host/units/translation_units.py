@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_di
 from gpuemu_lsp.engine.source.headers.includes import load
 from gpuemu_lsp.engine.source.headers.nearby_sources import called_names, sources_near
 from gpuemu_lsp.engine.source.host.constants import file_constants
+from gpuemu_lsp.engine.source.preprocessor.conditions import without_older_cuda
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, decode
 
 _SOURCES = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
@@ -33,7 +34,8 @@ _MAX_READ = 8
 
 def unit_of(views: DeviceViews) -> HostProgram:
     """Return the host code of a file with its headers."""
-    files = [HostFile(file.path, with_launch_macros(_with_names(file.text), views.macros)) for file in views.files]
+    texts = [(file.path, without_older_cuda(file.path, file.text)) for file in views.files]
+    files = [HostFile(path, with_launch_macros(_with_names(text), views.macros)) for path, text in texts]
     return program_of(files, views.macros, file_constants(views.files, views.macros))
 
 
