@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +17,9 @@ from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES
 from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory, Range
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.execution import Bytes
-from gpuemu_lsp.engine.ptx.demangle import demangled_name
+from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, Fill, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
 BASE = 0x5E3D_0000_0000
 """Address of device memory in the program. As a pair of 32-bit numbers its upper half is unlikely: an integer of
@@ -47,87 +44,6 @@ _MIN_DIRECT = 4 << 20
 _FIRST = 16 << 20
 _REFUSED = 4
 """Place of a word in the library's header, which is in front of the first allocation."""
-
-
-class MemoryKind(IntEnum):
-    """Kinds of memory, as in the library's source; variables and the heap of device ``malloc`` are allocated by us."""
-
-    DEVICE = 0
-    MANAGED = 1
-    PINNED = 2
-    VARIABLE = 3
-    HEAP = 4
-
-
-@dataclass(frozen=True, slots=True)
-class PendingAccess:
-    """Bytes that an operation writes or reads, for which the host has not waited; ``text`` describes the operation.
-
-    ``signals`` says that a kernel may tell the host by other means that it has written them.
-    """
-
-    operation: StreamOperation
-    accessed: ByteSet = field(repr=False)
-    text: str
-    site: CallSite | None
-    signals: bool = False
-    reads: bool = False
-
-
-@dataclass(slots=True)
-class DeviceAllocation:
-    """Memory of one allocation: its address in the program, size in bytes, and the call.
-
-    ``name`` is unique in the run. ``missing`` counts the bytes that are not initialised. ``freed`` is the call that
-    freed it, None while it is live. ``variable`` is the mangled name of a module variable. ``pending`` has the writes
-    for which the host has not waited, if the program has streams, and ``reads`` the reads of calls. ``direct`` are its
-    pages that launches write without a copy of each.
-    """
-
-    name: str
-    address: int
-    size: int
-    site: CallSite | None
-    missing: int = 0
-    freed: CallSite | None = None
-    live: bool = True
-    kind: MemoryKind = MemoryKind.DEVICE
-    variable: str | None = None
-    direct: Range | None = None
-    pending: list[PendingAccess] = field(default_factory=list, repr=False)
-    reads: list[PendingAccess] = field(default_factory=list, repr=False)
-
-    def add(self, access: PendingAccess, order: StreamOrder) -> None:
-        """Add an access in place of those that it hides.
-
-        What is not ordered after an earlier access is not ordered after a later one of the same bytes either: the later
-        one alone shows the race, and a loop of launches keeps one mask instead of one for each.
-        """
-        accesses = self.reads if access.reads else self.pending
-        accesses[:] = [
-            one
-            for one in accesses
-            if not order.precedes(one.operation, access.operation) or not access.accessed.includes(one.accessed)
-        ]
-        accesses.append(access)
-
-    def drop_known(self, order: StreamOrder) -> None:
-        """Drop the accesses for which the host has waited."""
-        for accesses in (self.pending, self.reads):
-            accesses[:] = [one for one in accesses if not order.known(one.operation)]
-
-    @property
-    def of_host(self) -> bool:
-        """Whether the host can access it without a call."""
-        return self.kind in (MemoryKind.MANAGED, MemoryKind.PINNED)
-
-    @property
-    def description(self) -> str:
-        """Size and place, for messages."""
-        if self.variable is not None:
-            return f"{self.size} bytes, the variable `{demangled_name(self.variable)}`"
-        place = f", allocated at {self.site}" if self.site else ""
-        return f"{self.size} bytes{place}"
 
 
 class DeviceMemory:
@@ -240,6 +156,22 @@ class DeviceMemory:
         """Return, for each byte of an allocation or of a part of it, whether it is initialised."""
         found: npt.NDArray[np.bool_] = (self._shadow(allocation)[span] & np.uint8(Shadow.INITIALISED)) != 0
         return found
+
+    def holds(self, allocation: DeviceAllocation, span: Span, value: bytes) -> bool:
+        """Return whether a part of an allocation has repeated ``value`` already: to fill it with that changes nothing.
+
+        Benchmarks fill a scratch buffer between two launches. It is read once if nothing changes in between.
+        """
+        if allocation.kind is not MemoryKind.DEVICE or allocation.missing or not isinstance(span, slice):
+            return False
+        if allocation.filled == Fill(span, value, self.generation):
+            return True
+        content = self.view(allocation)[span]
+        repeated = np.frombuffer(value * (_CHUNK // len(value)), np.uint8)
+        return all(
+            np.array_equal(part, repeated[: len(part)])
+            for part in (content[low : low + len(repeated)] for low in range(0, len(content), len(repeated)))
+        )
 
     def any_initialised(self, allocation: DeviceAllocation, span: Span) -> bool:
         """Return whether any byte of a part of an allocation is initialised."""

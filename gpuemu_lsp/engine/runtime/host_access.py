@@ -14,9 +14,10 @@ from functools import lru_cache
 import numpy as np
 
 from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingAccess
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.stream_order import StreamOrder
 

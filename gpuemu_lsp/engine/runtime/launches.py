@@ -10,15 +10,9 @@ from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
 from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
+from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import (
-    BASE,
-    SIZE,
-    DeviceAllocation,
-    DeviceMemory,
-    MemoryKind,
-    PendingAccess,
-)
+from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
 from gpuemu_lsp.engine.runtime.messages import MessageError
 
 

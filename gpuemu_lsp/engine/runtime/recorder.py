@@ -25,8 +25,9 @@ from gpuemu_lsp.engine.recordings.model import (
 )
 from gpuemu_lsp.engine.recordings.reading import contents_digest
 from gpuemu_lsp.engine.recordings.writing import RecordingWriter
+from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, MemoryKind
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, LoadedKernel, ModuleVariables, ProgramLaunch
 
 MAX_LAUNCH_BYTES = 32 << 20
@@ -183,6 +184,8 @@ class LaunchRecorder:
         kept = _Kept(allocations, list(none), none, [bool(memory.addresses_in(one)) for one in allocations], pointers)
         if any(launch.cluster or ()) and launch.cluster != launch.kernel.cluster:
             kept.left_out = "launches in clusters that the kernel does not require itself are not in the recording"
+        elif any(one.kind is MemoryKind.VARIABLE and one.variable is None for one in allocations):
+            kept.left_out = "launches with texture or surface objects are not in the recording"
         elif sum(sizes) > MAX_LAUNCH_BYTES:
             limit = f"its limit is {MAX_LAUNCH_BYTES >> 20} MiB"
             kept.left_out = f"{sum(sizes):,} bytes of a launch are not in the recording: {limit}"

@@ -11,8 +11,9 @@ import numpy as np
 from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
+from gpuemu_lsp.engine.runtime.allocations import Fill, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, MemoryKind, PendingAccess
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.discarded_reads import discards_its_reads
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses, may_signal
@@ -168,6 +169,7 @@ class RuntimeService:
     def _transfer(self, message: Message) -> list[int]:
         target, target_pitch, source, source_pitch = (message.word() for _ in range(4))
         width, rows, stream, waits = (message.word() for _ in range(4))
+        value = message.data()
         site = call_site(message.frames())
         operation = self._order.begin(stream)
         to = origin = None
@@ -184,13 +186,17 @@ class RuntimeService:
             self._transfers.read(
                 operation, origin, site, text if to is None else None, pending=to is not None and not ended
             )
+        done = False
         if to is not None:
+            done = bool(value) and self.memory.holds(to.allocation, to.span, value)
             partly = origin is not None and origin.allocation.missing > 0
             known = self.memory.initialised(origin.allocation, origin.span) if origin is not None and partly else None
-            self._transfers.write(operation, to, site, known)
+            self._transfers.write(operation, to, site, known, changes=not done)
+            if value and isinstance(to.span, slice):
+                to.allocation.filled = Fill(to.span, value, self.memory.generation)
         if ended:
             self._order.synchronize(WaitScope.STREAM, DEFAULT_STREAM)
-        return [0, *self._host.ranges()]
+        return [0, int(done), *self._host.ranges()]
 
     def _launch(self, message: Message) -> list[int]:
         kernel, variables = self._kernels[message.word() - 1]

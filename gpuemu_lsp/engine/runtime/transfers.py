@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceAllocation, DeviceMemory, PendingAccess
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
@@ -79,15 +80,18 @@ class Transfers:
         part: TransferredBytes,
         site: CallSite | None,
         known: npt.NDArray[np.bool_] | None = None,
+        *,
+        changes: bool = True,
     ) -> None:
         """Note a write, after which the bytes are initialised where ``known``, and report what is wrong with it.
 
-        All of them are if ``known`` is None.
+        All of them are if ``known`` is None. Without ``changes`` memory holds what is written already.
         """
         allocation = part.allocation
         if not self.overwrites(operation, allocation, ByteSet.of(part.span), "the call", site):
             self.note(allocation, operation, part.span, site, reads=False)
-        self._memory.initialise(allocation, part.span, known)
+        if changes:
+            self._memory.initialise(allocation, part.span, known)
 
     def note(
         self,

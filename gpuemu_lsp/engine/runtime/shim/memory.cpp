@@ -28,9 +28,10 @@ cudaError_t release(void* pointer, bool of_host) {
     return result(Message(FREE).word(pointer).word(uint64_t(of_host)).call_stack().call()[0]);
 }
 
-// One message for rows of bytes, which gpuemu tests and marks.
+// One message for rows of bytes, which gpuemu tests and marks. `value` has the `element` bytes of a fill, and `done` says
+// that memory holds them already.
 cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
-                     cudaStream_t stream, bool asynchronous) {
+                     cudaStream_t stream, bool asynchronous, const void* value, size_t element, bool* done) {
     connect_once();
     end_watch();  // the copy itself is no access of the host
     pending.clear();
@@ -41,9 +42,11 @@ cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pi
     message.word(uint64_t(from_pitch)).word(uint64_t(width)).word(uint64_t(rows));
     bool within = target && (source || !from);
     message.word(stream_number(stream)).word(uint64_t(asynchronous ? NEVER : within ? FOR_HOST_MEMORY : ALWAYS));
-    auto words = message.call_stack().call();
-    pending.assign(words.begin() + 1, words.end());
-    return result(words[0]);
+    auto words = message.data(value, element).call_stack().call();
+    if (words[0]) return result(words[0]);
+    *done = words[1] != 0;
+    pending.assign(words.begin() + 2, words.end());
+    return cudaSuccess;
 }
 
 cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows, cudaStream_t stream,
@@ -55,9 +58,11 @@ cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t ro
         }))
         return cudaSuccess;
     if (!on_device(to)) return result(cudaErrorInvalidValue);
-    cudaError_t error = transfer(to, pitch, nullptr, 0, width, rows, stream, asynchronous);
+    bool done = false;
+    cudaError_t error =
+        transfer(to, pitch, nullptr, 0, width, rows, stream, asynchronous, &value, element, &done);
     if (error != cudaSuccess) return error;
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = 0; row < rows && !done; row++) {
         char* at = static_cast<char*>(to) + row * pitch;
         if (element == 1) memset(at, value, width);
         else for (size_t i = 0; i + element <= width; i += element) memcpy(at + i, &value, element);
@@ -86,7 +91,9 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
             return copy_rows(to, to_pitch, from, from_pitch, width, rows, s, true);
         }))
         return cudaSuccess;
-    cudaError_t error = transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous);
+    bool done = false;
+    cudaError_t error =
+        transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous, nullptr, 0, &done);
     if (error != cudaSuccess) return error;
     for (size_t row = 0; row < rows; row++)
         memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);

@@ -1,0 +1,106 @@
+"""Allocations of device memory, with what operations do to them for which the host has not waited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from gpuemu_lsp.engine.emulator.launch.lasting.memory import Range
+from gpuemu_lsp.engine.ptx.demangle import demangled_name
+from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
+from gpuemu_lsp.engine.runtime.call_sites import CallSite
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
+
+
+class MemoryKind(IntEnum):
+    """Kinds of memory, as in the library's source; variables and the heap of device ``malloc`` are allocated by us.
+
+    Texture and surface objects are variables without a name.
+    """
+
+    DEVICE = 0
+    MANAGED = 1
+    PINNED = 2
+    VARIABLE = 3
+    HEAP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAccess:
+    """Bytes that an operation writes or reads, for which the host has not waited; ``text`` describes the operation.
+
+    ``signals`` says that a kernel may tell the host by other means that it has written them.
+    """
+
+    operation: StreamOperation
+    accessed: ByteSet = field(repr=False)
+    text: str
+    site: CallSite | None
+    signals: bool = False
+    reads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What a fill has written: repeated ``value`` in ``span``. ``generation`` is that of memory afterwards."""
+
+    span: slice
+    value: bytes
+    generation: int
+
+
+@dataclass(slots=True)
+class DeviceAllocation:
+    """Memory of one allocation: its address in the program, size in bytes, and the call.
+
+    ``name`` is unique in the run. ``missing`` counts the bytes that are not initialised. ``freed`` is the call that
+    freed it, None while it is live. ``variable`` is the mangled name of a module variable. ``pending`` has the writes
+    for which the host has not waited, if the program has streams, and ``reads`` the reads of calls. ``direct`` are its
+    pages that launches write without a copy of each, and ``filled`` the last fill.
+    """
+
+    name: str
+    address: int
+    size: int
+    site: CallSite | None
+    missing: int = 0
+    freed: CallSite | None = None
+    live: bool = True
+    kind: MemoryKind = MemoryKind.DEVICE
+    variable: str | None = None
+    direct: Range | None = None
+    filled: Fill | None = None
+    pending: list[PendingAccess] = field(default_factory=list, repr=False)
+    reads: list[PendingAccess] = field(default_factory=list, repr=False)
+
+    def add(self, access: PendingAccess, order: StreamOrder) -> None:
+        """Add an access in place of those that it hides.
+
+        What is not ordered after an earlier access is not ordered after a later one of the same bytes either: the later
+        one alone shows the race, and a loop of launches keeps one mask instead of one for each.
+        """
+        accesses = self.reads if access.reads else self.pending
+        accesses[:] = [
+            one
+            for one in accesses
+            if not order.precedes(one.operation, access.operation) or not access.accessed.includes(one.accessed)
+        ]
+        accesses.append(access)
+
+    def drop_known(self, order: StreamOrder) -> None:
+        """Drop the accesses for which the host has waited."""
+        for accesses in (self.pending, self.reads):
+            accesses[:] = [one for one in accesses if not order.known(one.operation)]
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the host can access it without a call."""
+        return self.kind in (MemoryKind.MANAGED, MemoryKind.PINNED)
+
+    @property
+    def description(self) -> str:
+        """Size and place, for messages."""
+        if self.variable is not None:
+            return f"{self.size} bytes, the variable `{demangled_name(self.variable)}`"
+        place = f", allocated at {self.site}" if self.site else ""
+        return f"{self.size} bytes{place}"
