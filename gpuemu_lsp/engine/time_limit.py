@@ -20,6 +20,7 @@ class _OwnSchedstat(threading.local):
 
     pid = -1
     file = -1
+    others = 0.0
 
     def descriptor(self) -> int:
         """Return the file descriptor; after a fork it would be the record of the parent's thread."""
@@ -45,6 +46,7 @@ _own = _OwnSchedstat()
 def run_delay(pid: int | None = None) -> float:
     """Return for how many seconds a thread has waited for a processor: the caller, or the main thread of a process.
 
+    The caller's include those of :func:`count_delay_of`.
     0 where the kernel does not record it, and for a process that has ended.
     """
     try:
@@ -54,7 +56,16 @@ def run_delay(pid: int | None = None) -> float:
             fields = Path(f"/proc/{pid}/schedstat").read_bytes().split()
     except OSError:
         return 0.0
-    return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
+    seconds = int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
+    return seconds + _own.others if pid is None else seconds
+
+
+def count_delay_of(pid: int) -> None:
+    """Add the run delay of a process that this thread has waited for to its own; once for each process.
+
+    The process must not be reaped yet.
+    """
+    _own.others += run_delay(pid)
 
 
 def scheduled_clock() -> float:

@@ -16,6 +16,11 @@ from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
 from gpuemu_lsp.engine.runtime.messages import MessageError
 
 
+TRANSLATION_SECONDS = 240.0
+"""Limit of a kernel's translation: longer than in checks, where somebody waits for a save. A kernel of a template library
+has thousands of instructions, which are translated in several versions."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
     """A parameter of a kernel and its place in the parameter block, in bytes."""
@@ -159,6 +164,7 @@ def request_of(
         arguments=arguments,
         max_steps=1 << 40,
         max_seconds=seconds,
+        translate_seconds=TRANSLATION_SECONDS,
         reachable=buffers.variables(variables),
         aliased=buffers.aliased,
     )

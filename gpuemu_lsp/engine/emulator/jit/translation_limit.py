@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 from gpuemu_lsp.engine.emulator.jit.compile import compile_text
-from gpuemu_lsp.engine.time_limit import run_delay, scheduled_clock
+from gpuemu_lsp.engine.time_limit import count_delay_of, run_delay, scheduled_clock
 
 _CHILD_BYTES = 4 << 20
 """Length of a module's text, weighted by optimisation level, from which LLVM runs in a child process."""
@@ -95,6 +95,7 @@ def _in_child(function: Callable[[], bytes], ends: float) -> bytes:
     try:
         failed, result = _received(read, ends, pid)
     finally:
+        count_delay_of(pid)
         os.kill(pid, signal.SIGKILL)  # without effect on a zombie
         os.waitpid(pid, 0)
         os.close(read)

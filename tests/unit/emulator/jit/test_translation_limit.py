@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from gpuemu_lsp.engine.emulator.jit.translation_limit import (
 )
 from gpuemu_lsp.engine.emulator.versions import code_cache, tiering
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request
+from gpuemu_lsp.engine.time_limit import count_delay_of, run_delay
 from gpuemu_lsp.engine.workers import system
 
 HEAD = ".reg .pred %p<2>; .reg .b32 %r<10>; .reg .b64 %rd<2>;\nld.param.u64 %rd1, [y];\nmov.u32 %r1, %tid.x;"
@@ -121,3 +125,29 @@ def test_calls_that_multiply_the_program_are_refused() -> None:
     (event,) = outcome.events
     assert event.rule == "engine/not-executed"
     assert "with its calls inlined it has" in event.message
+
+
+def test_the_delay_of_a_process_that_was_waited_for_counts() -> None:
+    # LLVM's process waits for a processor that another one uses, while the thread that waits for it sleeps.
+    processor = min(os.sched_getaffinity(0))
+
+    def started(running: Callable[[], bool]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            os.sched_setaffinity(0, {processor})
+            while running():
+                pass
+            os._exit(0)
+        return pid
+
+    other = started(lambda: True)
+    try:
+        llvm = started(lambda: time.process_time() < 0.2)
+        os.waitid(os.P_PID, llvm, os.WEXITED | os.WNOWAIT)
+        before = run_delay()
+        count_delay_of(llvm)
+        assert run_delay() - before > 0.05
+        os.waitpid(llvm, 0)
+    finally:
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
