@@ -78,10 +78,13 @@ docs: $(STAMP)  ## write the generated pages of docs/
 
 environments: $(STAMP) $(TRITON_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
 
+# Tests compare layouts with CuTe's, as pycute of the wheel nvidia-cutlass computes them (6 MB); what it depends on is not
+# needed for that.
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	$(UV) pip install --quiet --no-deps --python $(BIN)/python nvidia-cutlass==4.2.0.0
 	touch $(STAMP)
 
 # pip installs PyTorch, which a file or an index of a machine may provide for pip alone.

@@ -28,8 +28,10 @@ def _canonical(count: int, bits: int, swizzle: int, mn_major: bool, leading: int
 
 @pytest.mark.parametrize("swizzle", [0, 1, 2, 3])
 @pytest.mark.parametrize(("bits", "mn_major"), [(8, False), (16, False), (32, False), (16, True)])
-@pytest.mark.parametrize("count", [64, 128, 256])
+@pytest.mark.parametrize("count", [8, 24, 64, 96, 128, 256])
 def test_addresses_are_those_of_the_canonical_layout(count: int, bits: int, mn_major: bool, swizzle: int) -> None:
+    if mn_major and count % (128 // bits << swizzle):
+        pytest.skip("rows next to each other in memory come in whole patterns")
     random = np.random.default_rng(count + bits + swizzle)
     for _ in range(8):
         start, leading, stride = (int(one) * 16 for one in random.integers(1, 1 << 9, 3))
