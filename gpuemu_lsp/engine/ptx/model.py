@@ -88,6 +88,14 @@ class Location:
     function: str | None = None
     inlined_at: Location | None = None
 
+    @property
+    def line_of_kernel_file(self) -> int:
+        """The innermost line in the file of the kernel: code may be inlined from headers, as that of `cuda::ptx` is."""
+        chain = [self]
+        while (outer := chain[-1].inlined_at) is not None:
+            chain.append(outer)
+        return next(one.line for one in chain if one.file == chain[-1].file)
+
 
 @dataclass(frozen=True, slots=True)
 class Instruction:

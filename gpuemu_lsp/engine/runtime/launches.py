@@ -15,10 +15,9 @@ from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
 from gpuemu_lsp.engine.runtime.messages import MessageError
 
-
 TRANSLATION_SECONDS = 240.0
-"""Limit of a kernel's translation: longer than in checks, where somebody waits for a save. A kernel of a template library
-has thousands of instructions, which are translated in several versions."""
+"""Limit of a kernel's translation: longer than in checks, where somebody waits for a save. A kernel of a template
+library has thousands of instructions, which are translated in several versions."""
 
 
 @dataclass(frozen=True, slots=True)

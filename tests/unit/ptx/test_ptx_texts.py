@@ -305,6 +305,7 @@ def test_triton() -> None:
         for loc in (store.location, store.location.inlined_at, store.location.inlined_at.inlined_at)
     ]
     assert chain == [(2, 262, "duce"), (2, 267, "reduce"), (1, 20, None)]
+    assert store.location.line_of_kernel_file == 20
     load = next(i for i in instructions_of(kernel) if i.opcode == "ld" and "global" in i.modifiers)
     assert load.guard == Guard(Register("%p1"), False)
     assert load.modifiers == ("global", "L1::evict_last", "v4", "b32")

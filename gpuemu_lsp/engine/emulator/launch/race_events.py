@@ -163,8 +163,8 @@ def _same_warp(one: RaceAccess, other: RaceAccess) -> bool:
 def _thread_text(access: RaceAccess, other: RaceAccess | None = None) -> str:
     """Describe the thread of an access; after that of ``other`` has been described, as short as is unambiguous."""
     if access.operation:
-        line = f" in line {access.location.line}" if other is not None and access.location is not None else ""
-        return f"the {access.operation}{line}"
+        at = access.location if other is not None else None
+        return f"the {access.operation}" + (f" in line {at.line_of_kernel_file}" if at is not None else "")
     # Naming the same thread twice would make the finding look impossible.
     if other is not None and _is_unnamed(access, other):
         return "another thread of the " + ("warp", "block", "grid")[access.spread - 1]

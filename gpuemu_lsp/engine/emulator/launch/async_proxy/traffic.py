@@ -121,7 +121,7 @@ class SharedTraffic:
         """Return the source line of a site as the end of a phrase, empty if it is not known."""
         instruction = self.sites[site][0]
         location = instruction.location if instruction is not None else None
-        return f" in line {location.line}" if location is not None else ""
+        return f" in line {location.line_of_kernel_file}" if location is not None else ""
 
     def state(self, address: int) -> int:
         """Return the bits of an ``mbarrier`` object, 0 if there is no memory for one."""
