@@ -14,7 +14,7 @@ FRAMEWORKS ?= jax
 # Installs in a tenth of pip's processor time; trusts the certificates that the system trusts, as pip does.
 UV := $(BIN)/uv --system-certs
 
-.PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-triton editors editors-tools lint types imports format docs \
+.PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-programs-sample test-triton editors editors-tools lint types imports format docs \
 	environments clean
 .DEFAULT_GOAL := check
 
@@ -44,9 +44,13 @@ test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an envir
 test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
 	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba
 
-test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's wheels first (129 MB)
-	$(BIN)/python -m pip install --quiet --editable '.[run]'
+test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's wheels (129 MB) and CMake first
+	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake
 	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest -n 2 tests/programs
+
+test-programs-sample: $(STAMP)  ## four of them, each built directly, by make and by CMake; installs the same
+	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake
+	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest 'tests/programs/test_build_files.py::test_programs_have_the_same_result_however_they_are_built[0]'
 
 test-frameworks: $(FRAMEWORKS_STAMP)  ## tests that need JAX; with FRAMEWORKS=jax,tensorflow also those of TensorFlow
 	GPUEMU_REQUIRE_FRAMEWORKS=$(FRAMEWORKS) $(FRAMEWORKS_VENV)/bin/pytest -c tests/frameworks/pytest.ini tests/frameworks
