@@ -234,6 +234,8 @@ def _check_plan(
         # A time limit is set by the user; the first case always runs.
         if limit is not None and run.progress.count.run and limit.left() <= 0:
             totals.cut_short = True
+            if not request.registered:
+                yield totals.add(_left_out(plan, run.progress.count.run, limit.seconds))
             break
         passed = run.progress.count.passed
         yield Stage(plan.kernel, "reference", run.progress.count.run, request.options.most)
@@ -252,6 +254,13 @@ def _check_plan(
         if counted is not None:
             totals.counters.append(counted.counters)
             yield from map(totals.add, counted.hints)
+
+
+def _left_out(plan: Plan, ran: int, seconds: float) -> Finding:
+    """Return the hint that the time of an unregistered kernel has ended before all its cases ran."""
+    cases = "1 case" if ran == 1 else f"{ran} cases"
+    message = f"'{plan.kernel}' ran on {cases} only, in the {seconds:.3g} s of a kernel that is not registered."
+    return make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
 
 
 def _check_unoptimized(request: CheckRequest, prepared: PreparedKernel, totals: _Totals) -> Iterator[CheckEvent]:

@@ -151,7 +151,7 @@ _PROBE_SECONDS = 5.0
 _PROBE_TOTAL_SECONDS = 10.0
 """Limit of all probing launches of a plan in processor time: a busy machine makes the same plan."""
 _PROBE_SHARE = 0.5
-"""Share of a check's seconds that they may take, where it has a limit: its cases have the rest."""
+"""Share of the seconds of an unregistered kernel that they may take: its cases have the rest."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
@@ -170,7 +170,7 @@ def settle_shapes(
     assert prepared.artifact is not None
     artifact = prepared.artifact
     seconds = _PROBE_TOTAL_SECONDS
-    if request.options.seconds is not None:
+    if request.options.seconds is not None and not request.registered:
         seconds = min(seconds, _PROBE_SHARE * request.options.seconds / len(prepared.plans))
     ends = time.process_time() + seconds
 

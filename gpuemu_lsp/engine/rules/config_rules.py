@@ -209,7 +209,7 @@ __global__ void scale(float* x, int n) {
         Severity.HINT,
         "arguments and launch were inferred",
         "The kernel has no dims, args or launch in gpuemu.toml. The message contains what was assumed from its "
-        "signature and from launches in the file.",
+        "signature and from launches in the file, or how many cases ran before the time of such a kernel ended.",
         Example(
             bad="""\
 [[kernels]]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support.check_project import CU, REFERENCE, TOML, request, run
 
+from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
 
 
@@ -103,3 +105,13 @@ def test_with_no_time_left_one_case_still_runs(tmp_path: Path) -> None:
     made = request(tmp_path)
     report, _, _ = run(replace(made, options=replace(made.options, cases=100_000, seconds=1e-9)))
     assert report.status == "passed" and report.cases.run == 1
+
+
+def test_cases_that_the_time_of_an_unregistered_kernel_leaves_out_are_reported(tmp_path: Path) -> None:
+    text = "__global__ void one(float* x) { x[threadIdx.x] = 1; }\n"
+    text += "int main() { float* x; cudaMalloc(&x, 512); one<<<1, 128>>>(x); cudaDeviceSynchronize(); }\n"
+    (tmp_path / "one.cu").write_text(text)
+    (made,) = collect([str(tmp_path / "one.cu")], CheckOptions(cases=4, seconds=1e-9), tmp_path).requests
+    report, findings, _ = run(made)
+    assert report.cases.run == 1
+    assert any("'one' ran on 1 case only" in finding.message for finding in findings)
