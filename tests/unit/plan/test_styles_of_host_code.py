@@ -187,3 +187,20 @@ def test_an_instance_that_the_program_does_not_launch_leaves_the_others_checked(
     result = bare(kernel + main)
     assert [plan.entry for plan in result.plans if plan.launched] == ["tile<16>"]
     assert all(one.rule == "config/launch-inferred" for one in result.findings)
+
+
+@pytest.mark.parametrize(
+    "written", ["items[i].key = i;", "Item* one = items + i; one->key = i;", "(*(items + i)).key = i;"]
+)
+def test_members_that_the_host_assigns_are_initialised(bare: Callable[[str], PlanResult], written: str) -> None:
+    """Managed memory of structs is an input, whose values are not known."""
+    text = (
+        "struct Item { int key; int next; };\n"
+        "__global__ void link(Item* items, int n) { if (threadIdx.x < n) items[threadIdx.x].next = items[0].key; }\n"
+        "int main() { Item* items; cudaMallocManaged(&items, 32 * sizeof(Item));"
+        f"for (int i = 0; i < 32; i++) {{ {written} }} link<<<1, 32>>>(items, 32); }}"
+    )
+    plan = launched(bare(text))
+    assert {arg.param: arg.direction for arg in plan.args if isinstance(arg, TensorArg)} == {"items": "inout"}
+    assert plan.read_launch is not None
+    assert plan.read_launch.unseen == {"items"}

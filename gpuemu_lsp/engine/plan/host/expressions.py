@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.plan.host.lookup.function_tables import element
 from gpuemu_lsp.engine.plan.host.lookup.static_members import own_member, resolved_type, static_member
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.objects import constructed
-from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, sizeof, subscript_place
+from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, sizeof, store_member, subscript_place
 from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, truth
 from gpuemu_lsp.engine.plan.host.symbolic import (
     ONE,
@@ -243,6 +243,8 @@ def _assignment(machine: Machine, node: Node) -> Value:
             index = divide(place.offset, number(place.element or 1)).constant
             if target is not None and index is not None:
                 machine.assign(Lvalue(target.cell, (f"[{index}]",)), value)
+    if left is not None and left.type == "field_expression":
+        store_member(machine, left)
     machine.hint = outer
     return value
 

@@ -9,6 +9,8 @@ from gpuemu_lsp.engine.plan.host.symbolic import UNKNOWN_OFFSET, ZERO, Polynomia
 from gpuemu_lsp.engine.plan.host.syntax import text
 from gpuemu_lsp.engine.plan.host.values import Lvalue, Pointer, RecordValue, Unknown, Value
 
+_PARTS = frozenset({"field_expression", "parenthesized_expression", "subscript_expression", "pointer_expression"})
+
 
 def place_of(machine: Machine, node: Node | None) -> Lvalue | Pointer | None:
     """Return the lvalue of an expression: a variable or field of one, or an element of memory."""
@@ -79,6 +81,22 @@ def subscript_place(machine: Machine, node: Node) -> Lvalue | Pointer | None:
         if isinstance(owner, Lvalue) and isinstance(index, Polynomial) and index.constant is not None:
             return Lvalue(owner.cell, (*owner.path, f"[{index.constant}]"))
     return None
+
+
+def store_member(machine: Machine, node: Node | None) -> None:
+    """Note that an assignment to ``items[i].key`` or ``item->key`` writes to the memory of the object."""
+    while node is not None and node.type in _PARTS:
+        target: Value | None
+        if node.type == "subscript_expression":
+            target = subscript_place(machine, node)
+        elif node.type == "pointer_expression" or "->" in [text(one) for one in node.children if not one.is_named]:
+            target = machine.evaluate(machine, node.child_by_field_name("argument"))
+        else:
+            target = None
+        if isinstance(target, Pointer):
+            machine.store(target, Unknown())
+            return
+        node = node.child_by_field_name("argument") or next(iter(node.named_children), None)
 
 
 def sizeof(machine: Machine, node: Node) -> Value:
