@@ -147,6 +147,11 @@ BUGS = {
         "pipelined", (("    commit();\n", "    commit();\n    ((volatile char*)sa[stage])[t] = 0;\n"),),
         "memory/shared-race", "only `wgmma.wait_group` orders it", PRODUCT,
     ),
+    "tile that nothing has written, overwritten while the product reads it": Bug(
+        "pipelined",
+        (("descriptor(sa[stage] + k * 32", "descriptor(spare + k * 32"), ("    commit();\n", "    commit();\n    ((volatile char*)spare)[t] = 0;\n")),
+        "memory/shared-race", "only `wgmma.wait_group` orders it", PRODUCT,
+    ),
     "no barrier between stores and the product": Bug(
         "stored", (("    fence_proxy();\n    __syncthreads();\n    for", "    fence_proxy();\n    for"),), "memory/shared-race",
         "nothing orders this access before the product is issued", PRODUCT,

@@ -160,7 +160,8 @@ class GroupChecks:
                 f"memory, from {self._shared.place(int(places[missing].min()))} on: nothing has written them"
             )
             self._shared.add(caller, UNINITIALISED, text)
-            return False
+            # The product reads what is there all the same: what overwrites its tile is an error of its own.
+            return True
         self._shared.check_fenced(caller, places, f"operand {name} has")
         stored = (shadow & Shadow.WRITTEN != 0).reshape(-1, CHUNK).any(axis=1)
         numbers = shared.at(chunks.addresses[~stored] if stored.any() else chunks.addresses).tolist()
