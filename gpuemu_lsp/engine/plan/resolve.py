@@ -119,7 +119,7 @@ def _own_plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | 
         entry=instance.expression,
         dtype=instance.dtype or _dtype(context.spec, roles),
         args=roles.args,
-        dims=_supported_dims(context, roles, launch) if roles.inferred else roles.dims,
+        dims=_with_multiples(_supported_dims(context, roles, launch), alternative) if roles.inferred else roles.dims,
         grid=launch.grid,
         block=launch.block,
         shared=launch.shared or parse(0),
@@ -186,6 +186,17 @@ def _supported_dims(
         if dim.name in powers
         else replace(dim, multiple_of=math.lcm(dim.multiple_of, divisors.get(dim.name, 1)))
         for dim in dims
+    )
+
+
+def _with_multiples(dims: tuple[DimSpec, ...], launched: Plan | None) -> tuple[DimSpec, ...]:
+    """Return the inferred sizes with the divisors that the program's checks give the arguments of its launch."""
+    if launched is None:
+        return dims
+    checked = {dim.name: dim.multiple_of for dim in launched.dims}
+    passed = {arg.param: str(arg.value) for arg in launched.args if isinstance(arg, ScalarArg)}
+    return tuple(
+        replace(dim, multiple_of=math.lcm(dim.multiple_of, checked.get(passed.get(dim.name, ""), 1))) for dim in dims
     )
 
 
