@@ -12,17 +12,28 @@ from pathlib import Path
 import pytest
 from support.sampled_cases import add_option, keep_sample
 
-_CASES = 3
+_CASES = 2
 """Cases of each parametrised test that run without `--all-cases`."""
 
-_CORPUS_CASES = 8
+_CORPUS_CASES = 6
 """The same for the corpus: kernels with a planted bug, and correct ones."""
 
 _TESTS_WITH_PROCESSES = 2
 """Tests of a file that run without `--all-cases`, where each starts a server or commands."""
 
-_WITH_PROCESSES = ("tests/server/", "tests/unit/cli/", "tests/integrations/", "tests/editors/", "test_guide_sessions")
+_WITH_PROCESSES = ("tests/server/", "tests/unit/cli/", "tests/integrations/", "tests/editors/", "quality/test_guide")
 """Paths, or parts of them, of these files."""
+
+_TESTS_WITH_CHECKS = 6
+"""The same where each test compiles and runs kernels under all checkers."""
+
+_WITH_CHECKS = (
+    "tests/unit/check/",
+    "tests/unit/plan/",
+    "tests/unit/jobs/",
+    "tests/unit/shrink/",
+    "tests/unit/package/",
+)
 
 # A shell that starts the tests in the background lets them ignore interrupts, and so would every process they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -43,7 +54,9 @@ def _cases(test: str) -> int:
 
 
 def _tests(file: str) -> int | None:
-    return _TESTS_WITH_PROCESSES if any(part in file for part in _WITH_PROCESSES) else None
+    if any(part in file for part in _WITH_PROCESSES):
+        return _TESTS_WITH_PROCESSES
+    return _TESTS_WITH_CHECKS if any(part in file for part in _WITH_CHECKS) else None
 
 
 @pytest.fixture
