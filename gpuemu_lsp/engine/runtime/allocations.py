@@ -29,7 +29,7 @@ class MemoryKind(IntEnum):
 class PendingAccess:
     """Bytes that an operation writes or reads, for which the host has not waited; ``text`` describes the operation.
 
-    ``signals`` says that a kernel may tell the host by other means that it has written them.
+    ``signals`` says that a kernel may tell the host by other means that it has done so.
     """
 
     operation: StreamOperation

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +20,7 @@ from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.findings import RunFindings
-from gpuemu_lsp.engine.runtime.stream_order import StreamOrder
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
 _SIGNALS = re.compile(r"\.sys\b|\.volatile\b|\.mmio\b")
 _PAGE = mmap.PAGESIZE
@@ -49,6 +50,15 @@ class HostAccesses:
         if allocation.of_host and not write.signals:
             self._shared[allocation.address] = allocation
 
+    def signal(self, operation: StreamOperation) -> None:
+        """Note a launch that may tell the host that it runs: what has ended before it need not be waited for."""
+        for allocation in self._shared.values():
+            for accesses in (allocation.pending, allocation.reads):
+                accesses[:] = [
+                    replace(one, signals=True) if self._order.precedes(one.operation, operation) else one
+                    for one in accesses
+                ]
+
     def ranges(self) -> list[int]:
         """Return the addresses and sizes of the pages that wait for a call of the host.
 
@@ -59,7 +69,7 @@ class HostAccesses:
         for allocation in list(self._shared.values()):
             allocation.drop_known(self._order)
             written = [one.accessed for one in allocation.pending if not one.signals]
-            read = [one.accessed for one in allocation.reads]
+            read = [one.accessed for one in allocation.reads if not one.signals]
             if not (written or read) or not allocation.live:
                 del self._shared[allocation.address]
                 continue

@@ -235,6 +235,8 @@ class RuntimeService:
                 write = PendingAccess(operation, written, text, site, may_signal(kernel.module))
                 allocation.add(write, self._order)
                 self._host.add(allocation, write)
+        if may_signal(kernel.module):
+            self._host.signal(operation)
         if outcome.printed:
             sys.stdout.write(outcome.printed)
             sys.stdout.flush()
