@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, shared_arena
-from gpuemu_lsp.engine.emulator.launch.async_proxy.proxy import AsyncProxy
+from gpuemu_lsp.engine.emulator.launch.async_proxy.proxy import AsyncOperations
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
 from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
@@ -115,7 +115,7 @@ def _run_once(
     runtime.textures = textures.execute
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
-    proxy = AsyncProxy(prepared, clocks)
+    proxy = AsyncOperations(prepared, clocks)
     runtime.bulk = proxy.execute
     scheduler = Scheduler(prepared, clocks, versions)
     runtime.on_interrupt = scheduler.stop
@@ -145,7 +145,7 @@ def _run_once(
         launch_ms=(finished - ready - compiling) * 1e3,
         started=translated + compiling,
         counted=counting.counters() if counting is not None else None,
-        unknown_objects=proxy.copies.unknown_map or textures.unknown_object,
+        unknown_objects=proxy.unknown_map or textures.unknown_object,
     )
 
 

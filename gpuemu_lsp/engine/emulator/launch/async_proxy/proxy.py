@@ -112,3 +112,27 @@ class AsyncProxy:
                 report.incidents = {key: one for key, one in report.incidents.items() if one.rule != "sync/hang"}
             for incident in waits:
                 report.add(incident)
+
+
+class AsyncOperations:
+    """The asynchronous proxy of one launch, created with the first of its operations: most kernels have none."""
+
+    def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks) -> None:
+        self._prepared, self._clocks = prepared, clocks
+        self._proxy: AsyncProxy | None = None
+
+    def execute(self, context: int, site: int, mask: int, which: int) -> None:
+        """See :meth:`AsyncProxy.execute`."""
+        if self._proxy is None:
+            self._proxy = AsyncProxy(self._prepared, self._clocks)
+        self._proxy.execute(context, site, mask, which)
+
+    def report_to(self, report: LaunchReport) -> None:
+        """See :meth:`AsyncProxy.report_to`."""
+        if self._proxy is not None:
+            self._proxy.report_to(report)
+
+    @property
+    def unknown_map(self) -> bool:
+        """Whether a copy was given a tensor map that was not made here: the launch is not that of the program."""
+        return self._proxy is not None and self._proxy.copies.unknown_map
