@@ -91,15 +91,20 @@ class RunFindings:
         site: CallSite | None,
         allocation: DeviceAllocation | None,
         *others: PendingAccess,
+        severity: Severity | None = None,
     ) -> None:
-        """Add what a call of the host does wrong; ``others`` are the accesses that it conflicts with."""
+        """Add what a call of the host does wrong; ``others`` are the accesses that it conflicts with.
+
+        ``severity`` is that of the rule by default.
+        """
         related: list[Related] = []
         if allocation is not None:
             related.append(Related(self.place(allocation.site), allocation.description))
         related += [
             Related(self.place(one.site), f"the {'read' if one.reads else 'write'}: {one.text}") for one in others
         ]
-        self._add(make(rule, message, self.place(site), related=tuple(related)))
+        found = make(rule, message, self.place(site), related=tuple(related))
+        self._add(replace(found, severity=severity or found.severity))
 
     def place(self, site: CallSite | None) -> Place:
         """Return the place of a call; the program itself if its line is not known."""

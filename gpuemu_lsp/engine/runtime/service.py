@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.runtime.allocations import Fill, MemoryKind, PendingAccess
@@ -65,7 +66,7 @@ class RuntimeService:
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
         self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
         self._without_effect: dict[tuple[object, ...], int] = {}
-        self._unchecked: list[tuple[str, CallSite | None]] = []
+        self._unchecked: list[tuple[str, CallSite | None, Severity | None]] = []
         self._refused = 0
         self._answers: dict[RuntimeCall, Callable[[Message], list[int]]] = {
             RuntimeCall.MODULE: self._module,
@@ -101,8 +102,8 @@ class RuntimeService:
 
     def end(self, *, leaks: bool) -> None:
         """Add the findings of the program's end: failed launches that it did not check for, and leaks."""
-        for message, site in self._unchecked:
-            self.findings.host("api/failed-launch", message, site, None)
+        for message, site, severity in self._unchecked:
+            self.findings.host("api/failed-launch", message, site, None, severity=severity)
         if leaks:
             for allocation in self.memory.live:
                 if allocation.kind not in (MemoryKind.VARIABLE, MemoryKind.HEAP):
@@ -263,7 +264,7 @@ class RuntimeService:
         number = message.word()
         grid = (message.word(), message.word(), message.word())
         block = (message.word(), message.word(), message.word())
-        reason, frames = message.text(), message.frames()
+        returned, reason, frames = bool(message.word()), message.text(), message.frames()
         self.launches += 1
         self.completed += 1
         what, name = "a launch", None
@@ -272,7 +273,11 @@ class RuntimeService:
             name = kernel.function.name
             what = launch_text(ProgramLaunch(kernel, grid, block, 0, b"", None))
         site = call_site(frames, name)
-        self._unchecked.append((f"{what} fails and the program does not check for it: {reason}", site))
+        if returned:
+            # Whether the program looks at what the call returns is not known.
+            self._unchecked.append((f"{what} fails, which the call returns: {reason}", site, Severity.INFORMATION))
+        else:
+            self._unchecked.append((f"{what} fails and the program does not check for it: {reason}", site, None))
         return [0]
 
     def _checked(self, message: Message) -> list[int]:

@@ -19,5 +19,7 @@ int main() {
     right = right && !strcmp(cudaGetErrorName(cudaErrorInvalidConfiguration), "cudaErrorInvalidConfiguration");
     right = right && !strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
     nothing<<<1, 32>>>();
-    PASS(right && cudaGetLastError() == cudaSuccess);
+    right = right && cudaGetLastError() == cudaSuccess;
+    // The program looks at what the call returns, and does not ask again.
+    PASS(right && cudaLaunchCooperativeKernel((void*)nothing, dim3(1), dim3(2048), nullptr) != cudaSuccess);
 }

@@ -156,8 +156,9 @@ struct Launch {
     }
 };
 
+// `returned`: the program gets the error from the call, where `<<<...>>>` discards it.
 cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, bool cooperative,
-                    dim3 cluster, Launch* launch) {
+                    dim3 cluster, bool returned, Launch* launch) {
     Function* function = function_of(host);
     cudaError_t error = function ? cudaErrorInvalidConfiguration : cudaErrorInvalidDeviceFunction;
     const char* reason = function ? rejection(*function, grid, block, shared) : "the kernel is in no loaded module";
@@ -169,7 +170,7 @@ cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, s
     if (reason) {
         Message message(FAILED_LAUNCH);
         message.word(function ? function->id : 0).word(uint64_t(grid.x)).word(uint64_t(grid.y)).word(uint64_t(grid.z));
-        message.word(uint64_t(block.x)).word(uint64_t(block.y)).word(uint64_t(block.z));
+        message.word(uint64_t(block.x)).word(uint64_t(block.y)).word(uint64_t(block.z)).word(uint64_t(returned));
         message.text(reason).call_stack().call();
         launch_failed(error);
         return error;
@@ -191,9 +192,9 @@ dim3 cluster_of(const cudaLaunchConfig_t& config) {
 }
 
 cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream,
-                   bool cooperative, dim3 cluster = NO_CLUSTER) {
+                   bool cooperative, dim3 cluster = NO_CLUSTER, bool returned = true) {
     Launch launch;
-    cudaError_t error = prepare(host, grid, block, arguments, shared, cooperative, cluster, &launch);
+    cudaError_t error = prepare(host, grid, block, arguments, shared, cooperative, cluster, returned, &launch);
     if (error != cudaSuccess || captured(stream, cudaGraphNodeTypeKernel, launch)) return error;
     return launch(stream);
 }
@@ -204,7 +205,7 @@ namespace gpuemu {
 
 cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, Work* work) {
     Launch launch;
-    cudaError_t error = prepare(host, grid, block, arguments, shared, false, NO_CLUSTER, &launch);
+    cudaError_t error = prepare(host, grid, block, arguments, shared, false, NO_CLUSTER, true, &launch);
     if (error == cudaSuccess) *work = launch;
     return error;
 }
@@ -331,9 +332,10 @@ API cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
     *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(host));
     return cudaSuccess;
 }
+// What nvcc makes of `kernel<<<...>>>(...)`.
 API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
                                    cudaStream_t stream) {
-    return launch(kernel, grid, block, arguments, shared, stream, false);
+    return launch(kernel, grid, block, arguments, shared, stream, false, NO_CLUSTER, false);
 }
 API cudaError_t cudaLaunchKernel(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared,
                                  cudaStream_t stream) {
