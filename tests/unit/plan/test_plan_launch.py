@@ -161,7 +161,6 @@ def test_rounding_down_means_multiples(bare: Callable[[str], PlanResult], body: 
 @pytest.mark.parametrize(
     "host",
     [
-        "void f(float* a, int r, int c) { k<<<plan(r), 64>>>(a, a, r, c); }",
         "void f(float* a, int r, int c, int b) { if (c > 9) b = 32; k<<<r, plan(b)>>>(a, a, r, c); }",
         "",
     ],
@@ -171,6 +170,13 @@ def test_an_unsupported_launch_is_reported(bare: Callable[[str], PlanResult], ho
     result = bare(_FLAT_2D + host)
     assert not result.plans
     assert [(finding.rule, finding.severity) for finding in result.findings] == [("engine/not-executed", "hint")]
+
+
+def test_a_grid_that_the_program_computes_is_a_size_of_its_own(bare: Callable[[str], PlanResult]) -> None:
+    """Whatever depends on it is no error: the program may relate it to the others."""
+    (plan,) = bare(_FLAT_2D + "void f(float* a, int r, int c) { k<<<plan(r), 64>>>(a, a, r, c); }").plans
+    assert str(plan.grid[0]) == "blocks_x"
+    assert plan.read_launch is not None and "blocks_x" in plan.read_launch.free
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from support.emulator_launch import compile_ptx
 from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
 from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.runtime.allocations import PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import ModuleVariables, ProgramLaunch, loaded_kernel, request_of
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation
 
@@ -103,7 +104,7 @@ def test_an_index_past_the_end_reaches_no_other_allocation(memory):
 
 def test_bytes_that_another_stream_writes_are_hidden_for_one_launch(memory):
     run = Run(memory, np.arange(N))
-    write = PendingWrite(StreamOperation(1, 1), ByteSet.of(slice(40, 44)), "a copy", None)
+    write = PendingAccess(StreamOperation(1, 1), ByteSet.of(slice(40, 44)), "a copy", None)
     outcome, _ = run.launch(GATHER, unordered=[(run.arrays[1], [write])])
     assert [event.offset for event in outcome.events] == [40]
     outcome, _ = run.launch(GATHER)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpuemu_lsp.engine.runtime.allocations import PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory, PendingWrite
+from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.stream_order import StreamOrder
 
 
@@ -15,7 +16,7 @@ def test_a_write_hides_earlier_ones_of_its_stream_only():
 
     def write(stream, low, high):
         written = ByteSet.of(slice(low, high))
-        allocation.add_write(PendingWrite(order.begin(stream), written, f"{stream}: {low} to {high}", None), order)
+        allocation.add(PendingAccess(order.begin(stream), written, f"{stream}: {low} to {high}", None), order)
         return [one.text for one in allocation.pending]
 
     assert write(1, 0, 4) == ["1: 0 to 4"]
