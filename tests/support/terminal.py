@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ROWS, COLUMNS = 28, 132
-_QUIET_SECONDS = 0.5
+_QUIET_SECONDS = 1.0
 _PATIENCE = 120.0
 
 
@@ -38,6 +38,7 @@ def record(command: list[str], folder: Path, environment: dict[str, str], signal
     os.close(secondary)
     written, screens = b"", list[bytes]()
     deadline, last = time.monotonic() + _PATIENCE, time.monotonic()
+    shown: float | None = None
     try:
         while time.monotonic() < deadline:
             ready, _, _ = select.select([primary], [], [], 0.1)
@@ -48,8 +49,14 @@ def record(command: list[str], folder: Path, environment: dict[str, str], signal
                     break
                 written, last = written + data, time.monotonic()
             number = len(screens) + 1
-            if (signals / f"{number}.shown").exists() and time.monotonic() - last > _QUIET_SECONDS:
+            if not (signals / f"{number}.shown").exists():
+                shown = None
+                continue
+            # The process that draws may be another one, which has yet to start with this screen.
+            shown = shown or time.monotonic()
+            if time.monotonic() - max(last, shown) > _QUIET_SECONDS:
                 screens.append(written)
+                shown = None
                 (signals / f"{number}.recorded").touch()
     finally:
         if process.poll() is None:
