@@ -298,12 +298,14 @@ def _not_importable(request: TritonRequest) -> str | None:
 def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSubject | Finding:
     """Return the kernel of the imported module, or the finding that says why it cannot be imported."""
     from gpuemu_lsp.engine.oracle.opened_files import recorded_files
-    from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
-    from gpuemu_lsp.engine.subjects.triton.target import use_target
-    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module
+    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module, large_packages_excluded
 
+    with large_packages_excluded():
+        from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
+        from gpuemu_lsp.engine.subjects.triton.target import use_target
+
+        use_target(request.arch[0])
     spec, file = request.spec, Path(request.spec.source).name
-    use_target(request.arch[0])
     failed: Finding | None = None
     module = None
     seconds = max(request.seconds, IMPORT_SECONDS)

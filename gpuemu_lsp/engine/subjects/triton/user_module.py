@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import importlib
 import io
 import linecache
@@ -24,6 +25,8 @@ _KEPT = frozenset({"__main__", "gpuemu", "gpuemu_lsp", "triton", "torch", "numpy
 _folders: set[str] = set()
 """Folders that modules were imported from in this process."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
+_MANY_MODULES = 50
+"""Modules of a large package: Triton has more than 100, PyTorch more than 1,000."""
 
 
 @dataclass
@@ -61,7 +64,7 @@ def import_module(path: str, text: str, entry: str | None = None) -> ModuleType:
     # Triton reads the source of its functions through linecache: that of the editor's text, not of the saved file.
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     try:
-        with _environment(folder), importing(text, package):
+        with _environment(folder), large_packages_excluded(), importing(text, package):
             if package:
                 importlib.import_module(package)
             sys.modules[name] = module
@@ -122,6 +125,24 @@ def _forget(folders: Iterable[str]) -> None:
         # A compiled extension registers its operators with PyTorch when it is loaded, which happens once in a process.
         if name.partition(".")[0] not in _KEPT and not _INSTALLED & set(Path(file).parts):
             del sys.modules[name]
+
+
+@contextlib.contextmanager
+def large_packages_excluded() -> Iterator[None]:
+    """Exclude what a large package creates from garbage collections.
+
+    With the objects of PyTorch and Triton a full collection takes longer than the check of a kernel; they stay for the
+    life of the worker. Collections during the import would find nothing.
+    """
+    before, enabled = len(sys.modules), gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if len(sys.modules) - before > _MANY_MODULES:
+            gc.freeze()
+        if enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager
