@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Final
 
+from gpuemu_lsp.engine.plan.model import COMPARISONS
 from gpuemu_lsp.engine.plan.wrappers.values import (
     DataType,
     LiteralValue,
@@ -20,14 +19,6 @@ LARGEST_SIZE: Final = 4096
 """Sizes that checks draw are smaller, so that all of them are on one side of a limit that is not."""
 _FLOATS = frozenset({"float32", "float16", "bfloat16"})
 """Types that tensors without one may have."""
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def compared(sign: str, left: Value, right: Value) -> bool | None:
@@ -45,10 +36,10 @@ def compared(sign: str, left: Value, right: Value) -> bool | None:
         return (left == right) == (sign == "==")
     if isinstance(left, LiteralValue) and isinstance(right, LiteralValue) and sign in ("==", "!="):
         return (left == right) == (sign == "==")
-    if isinstance(left, Expression) and isinstance(right, Expression) and sign in _COMPARED:
+    if isinstance(left, Expression) and isinstance(right, Expression) and sign in COMPARISONS:
         one, two = constant(left), constant(right)
         if one is not None and two is not None:
-            return _COMPARED[sign](one, two)
+            return COMPARISONS[sign](one, two)
         if isinstance(left.root, Name) and two is not None and two >= LARGEST_SIZE:
             return sign in ("<", "<=", "!=")
     return None
