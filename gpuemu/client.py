@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpuemu.ops import project_checks
-from gpuemu.ops.cases import OpCase, cropped, draw_case
+from gpuemu.ops.cases import OpCase, draw_case
 from gpuemu.ops.judging import Judged
 from gpuemu.ops.project_ops import SIZES, find_op, sized_schema
 from gpuemu.ops.runs import JudgingOptions, OpRunner, RunOp
 from gpuemu.ops.sent_results import SentResults
+from gpuemu.ops.smaller_inputs import smaller_inputs
 from gpuemu.ops.stored_calls import StoredCall, call_of, stored_call, why_not_callable
 from gpuemu.ops.stored_validations import StoredValidation, keep, stored_validation
 from gpuemu.ops.workers import Evaluator
@@ -240,26 +241,13 @@ class Client:
         result = runner.run(best, call, stored.options)
         if result.passed:
             return MinimizeResult(seed, seed, _first_shape(best), result_of(spec, result, seed))
-        kind, runs = result.failures[0]["kind"], 1
+        kind = result.failures[0]["kind"]
 
         def fails(inputs: dict[str, Array]) -> bool:
             found = runner.run(inputs, call, stored.options)
             return not found.passed and found.failures[0]["kind"] == kind
 
-        # The first elements, then the last ones of these: a wrong row in the middle remains alone.
-        sizes = sorted({size for array in best.values() for size in array.shape if size > 1}, reverse=True)
-        for extent in sizes:
-            size = extent
-            for last in (False, True):
-                low, high = 1, size
-                while low < high and runs < max_iters:
-                    middle, runs = (low + high) // 2, runs + 1
-                    if fails(cropped(best, size, middle, last=last)):
-                        high = middle
-                    else:
-                        low = middle + 1
-                if high < size and fails(smaller := cropped(best, size, high, last=last)):
-                    best, size = smaller, high
+        best = smaller_inputs(best, fails, max_iters - 1)
         final = self._run(spec, best, call, stored.options)
         return MinimizeResult(seed, final.seed, _first_shape(best), final)
 
