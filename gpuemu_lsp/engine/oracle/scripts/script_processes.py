@@ -96,11 +96,13 @@ class _Server:
 
     def end(self, script: int = 0) -> None:
         """End the process, and that of a script with all that it has started."""
+        self.connection.close()
+        if not self.pid:
+            return  # it has ended; waitpid(0) would wait for any child of this process group
         for stop, pid in ((os.kill, script), (os.killpg, script), (os.kill, self.pid)):
-            if pid and self.pid:
+            if pid:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     stop(pid, signal.SIGKILL)
-        self.connection.close()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self._forget()
