@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, PointerSpec
 
@@ -36,7 +37,9 @@ def find_op(config: Path | None, name: str) -> KernelSpec:
         return specs[name] if config is None else _as_op(specs[name], config.parent)
     where = "there is no gpuemu.toml" if config is None else f"{config} has no op '{name}'"
     if name in project.broken:
-        where = f"the entry of '{name}' in {config} has errors; gpuemu-lsp --check shows them"
+        errors = [one for one in project.findings if one.severity is Severity.ERROR]
+        lines = [f"{config}:{one.place.range.start.line + 1}: {one.message}" for one in errors]
+        raise ValueError("\n".join([f"the entry of '{name}' is not used, because it has an error:", *lines]))
     close = difflib.get_close_matches(name, specs, n=1)
     raise ValueError(where + (f"; did you mean '{close[0]}'?" if close else ""))
 

@@ -9,6 +9,7 @@ import gpuemu
 from gpuemu.client import Client
 from gpuemu.ops.cases import NoSchemaError
 from gpuemu.validate import ValidationError, validate_op
+from tests.unit.subjects.test_ops import ENTRY, write
 
 _TOML = """
 [project]
@@ -116,6 +117,13 @@ def test_kinds(client):
     assert kind("broken_reference", {"x": x}, x) == "ReferenceError"
     with pytest.raises(ValueError, match="did you mean 'softmax'"):
         client.validate_op("sofmax", {"x": x}, x)
+
+
+def test_an_entry_with_an_error_names_its_line(tmp_path):
+    write(tmp_path, ENTRY.replace("max = 9", "most = 9"))
+    line = ENTRY.splitlines().index("rows = { max = 9 }") + 1
+    with pytest.raises(ValueError, match=rf"'softmax' is not used.*\n.*gpuemu.toml:{line}: .*most"):
+        Client(tmp_path).validate_op("softmax", {}, np.ones(1))
 
 
 def test_tolerances_and_keywords(client):
