@@ -13,13 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import product as pairs
 
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.jit import disk_cache
-from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode, compile_object, define, load_object, target_description
+from gpuemu_lsp.engine.emulator.jit.compile import (
+    LoadedCode,
+    compile_object,
+    define,
+    load_object,
+    target_description,
+    vector_lanes,
+)
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I8, I16, I32, I64, POINTER, ExternalFunction, Value, i64
 from gpuemu_lsp.engine.emulator.matrix.product import ELEMENT_BITS, MatrixProduct
@@ -93,6 +101,8 @@ class _Writer:
         """Elements of k that one register covers in all lanes; single bits count as words of 32."""
         self.depth = product.k if product.a != "b1" else product.k // 32
         self.row = ir.VectorType(self.element, _COLUMNS)
+        self.lines = min(8, 32 * vector_lanes() // (_COLUMNS * self.step))
+        """Rows that are summed at a time, in at most eight vectors of the host: AVX2 has 16 registers."""
 
     def write(self) -> None:
         """Write the whole function."""
@@ -100,7 +110,7 @@ class _Writer:
         at_a, at_b, at_c, at_d = offsets(p)
         # Converted once, before the loops: an element of A takes part in 8 products, one of B in m.
         left, across = self._array(p.m * self.depth), self._array(_COLUMNS * self.depth)
-        sums = [b.alloca(self.row) for _ in range(8)]
+        sums = [b.alloca(self.row) for _ in range(self.lines)]
         self._decode(p.a, t.at(b, self.buffer, at_a), left, p.m * self.depth)
         if ELEMENT_BITS[p.b] < 8:
             right = self._array(_COLUMNS * self.depth)
@@ -109,16 +119,17 @@ class _Writer:
         else:
             self._decode(p.b, self._transposed(t.at(b, self.buffer, at_b)), across, _COLUMNS * self.depth)
         tiles = p.m // 8
-        # A tile is 8 rows of A: its 8 x 8 sums are eight vectors, which stay in registers over the loop along k.
-        for tile in range(tiles):
-            addends = [self._addend(at_c, tile, line) for line in range(8)]
+        # A tile is 8 rows of A.
+        for tile, first in pairs(range(tiles), range(0, 8, self.lines)):
+            addends = [self._addend(at_c, tile, first + line) for line in range(self.lines)]
             for addend, total in zip(addends, sums, strict=True):
                 b.store(addend if self.element is DOUBLE else ir.Constant(self.row, None), total)
             with self._loop(self.depth // self.tile) as step:
-                base = b.mul(b.add(b.mul(step, i64(tiles)), i64(tile)), i64(8 * self.tile))
+                base = b.add(b.mul(step, i64(tiles)), i64(tile))
+                base = b.mul(b.add(b.mul(base, i64(8)), i64(first)), i64(self.tile))
                 self._multiply(left, across, base, step, sums)
             for line, addend in enumerate(addends):
-                self._result(at_d, tile, line, b.load(sums[line], typ=self.row), addend)
+                self._result(at_d, tile, first + line, b.load(sums[line], typ=self.row), addend)
 
     # ---- steps -------------------------------------------------------------------------------------------------------
 
@@ -212,17 +223,17 @@ class _Writer:
             b.store(row, self._element(across, b.mul(k, i64(_COLUMNS))), align=8)
 
     def _multiply(self, left: Value, across: Value, base: Value, step: Value, sums: Sequence[Value]) -> None:
-        """Add the products of one tile of A, eight rows of it, and the corresponding rows of B."""
+        """Add the products of some rows of one tile of A and the corresponding rows of B."""
         b = self.b
         # An outer product per k: one element of A against a row of B. Every element of the result accumulates in the
         # order of k, on which f64 results depend.
         with self._loop(self.tile) as inner:
             k = b.add(b.mul(step, i64(self.tile)), inner)
             row = b.load(self._element(across, b.mul(k, i64(_COLUMNS))), typ=self.row, align=8)
-            for line in range(8):
+            for line, total in enumerate(sums):
                 position = b.add(b.add(base, inner), i64(line * self.tile))
                 value = t.splat(b, b.load(self._element(left, position), typ=self.element), _COLUMNS)
-                b.store(self._fused(value, row, b.load(sums[line], typ=self.row)), sums[line])
+                b.store(self._fused(value, row, b.load(total, typ=self.row)), total)
 
     def _fused(self, value: Value, row: Value, total: Value) -> Value:
         b = self.b
