@@ -14,6 +14,10 @@ __global__ void add(int* x) { atomicAdd(x, 1); }
 __global__ void spin(int* x) {
     while (*(volatile int*)x >= 0) {}
 }
+__global__ void many(int* x) {
+    size_t k = (blockIdx.x * 32 + threadIdx.x) & ((16 << 20) - 1);
+    for (int i = 0; i < 100; i++) x[k] += i;
+}
 __global__ void say() {
     for (int i = 0; i < 1000000; i++) printf("%d\n", i);
 }
@@ -74,6 +78,12 @@ int main(int, char** arguments) {
     if (what == "launch") {
         announce();
         spin<<<1, 1>>>(x);
+    }
+    if (what == "blocks") {
+        // Optimised code: the blocks of the second launch need no decision by Python.
+        for (int i = 0; i < 3; i++) many<<<1 << 12, 32>>>(x);
+        announce();
+        many<<<1 << 30, 32>>>(x);
     }
     if (what == "say") {
         announce();

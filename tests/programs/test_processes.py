@@ -21,6 +21,8 @@ from tests.support.processes import alive, descendants
 GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")
 SOURCE = Path(__file__).with_name("processes.cu")
 PATIENCE = 20.0
+LIMIT = 2.0
+"""Seconds after which nothing may be left, without those in which a process waited for a processor."""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,14 @@ def in_terminal(command: list[str], environment: dict[str, str]) -> tuple[int, i
     return pid, terminal
 
 
+def stalled() -> float:
+    """Return the seconds in which a process of this machine waited for a processor (PSI, proc(5)); 0 if not known."""
+    with contextlib.suppress(OSError):
+        some = Path("/proc/pressure/cpu").read_text().splitlines()[0]
+        return int(some.rpartition("total=")[2]) / 1e6
+    return 0.0
+
+
 def wait_for(condition: Callable[[], bool], left: Callable[[], object] = lambda: None) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -95,8 +105,10 @@ def named(pid: int, name: str) -> bool:
 
 
 @pytest.mark.parametrize("victim", ["program", "gpuemu", "terminal"])
-@pytest.mark.parametrize("phase", ["build", "launch", "say", "copy"])
-def test_nothing_is_left_when_a_part_is_killed(program: Path, tmp_path: Path, phase: str, victim: str) -> None:
+@pytest.mark.parametrize("phase", ["build", "launch", "blocks", "say", "copy"])
+def test_nothing_is_left_when_a_part_is_killed(
+    program: Path, tmp_path: Path, phase: str, victim: str, record_property: Callable[[str, object], None]
+) -> None:
     target = str(SOURCE) if phase == "build" else str(program)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -109,6 +121,7 @@ def test_nothing_is_left_when_a_part_is_killed(program: Path, tmp_path: Path, ph
             while b"ready" not in written:
                 written += os.read(terminal, 1 << 16)
         everything = descendants(pid)
+        started, stalled_before = time.monotonic(), stalled()
         if victim == "gpuemu":
             os.kill(pid, signal.SIGKILL)
         elif victim == "program":
@@ -118,6 +131,9 @@ def test_nothing_is_left_when_a_part_is_killed(program: Path, tmp_path: Path, ph
         os.waitpid(pid, 0)
         wait_for(lambda: not alive(everything - {pid}), lambda: [state(one) for one in everything - {pid}])
         wait_for(lambda: not list(temporary.iterdir()))
+        took, waited = time.monotonic() - started, stalled() - stalled_before
+        record_property("seconds", took)
+        assert took - waited <= LIMIT, f"took {took:.2f} s; in {waited:.2f} s of these a process waited for a processor"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -56,7 +56,8 @@ class DeviceAllocation:
     ``name`` is unique in the run. ``missing`` counts the bytes that are not initialised. ``freed`` is the call that
     freed it, None while it is live. ``variable`` is the mangled name of a module variable. ``pending`` has the writes
     for which the host has not waited, if the program has streams, and ``reads`` the reads of calls. ``direct`` are its
-    pages that launches write without a copy of each, and ``filled`` the last fill.
+    pages that launches write without a copy of each, and ``filled`` the last fill. ``written_in_part`` says that a
+    launch has written less of it than was expected.
     """
 
     name: str
@@ -69,6 +70,7 @@ class DeviceAllocation:
     kind: MemoryKind = MemoryKind.DEVICE
     variable: str | None = None
     direct: Range | None = None
+    written_in_part: bool = False
     filled: Fill | None = None
     pending: list[PendingAccess] = field(default_factory=list, repr=False)
     reads: list[PendingAccess] = field(default_factory=list, repr=False)

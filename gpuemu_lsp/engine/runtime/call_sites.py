@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from gpuemu_lsp.engine.runtime.messages import frames_of
 from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY
 
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
-
-Frame = tuple[int, str]
-"""An offset in a file of machine code, and the path of that file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +26,14 @@ class CallSite:
         return f"{Path(self.path).name}:{self.line}"
 
 
-def call_site(frames: Sequence[Frame], kernel: str | None = None) -> CallSite | None:
+@lru_cache(maxsize=4096)
+def call_site(stack: bytes, kernel: str | None = None) -> CallSite | None:
     """Return the innermost line of the program's own sources, None if the program has no line table.
 
     ``kernel`` is the mangled name of a kernel that is launched: the host function of that name, which nvcc writes, and
     its stub have the line of the kernel and not of the launch.
     """
-    for offset, binary in frames:
+    for offset, binary in frames_of(stack):
         if LIBRARY in binary:
             continue
         function, site = _line(binary, offset)

@@ -7,15 +7,21 @@ that a pointer to freed memory is recognised for the whole run.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES
-from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory, Range
+from gpuemu_lsp.engine.emulator.launch.lasting.memory import (
+    LargeArray,
+    LastingMemory,
+    Range,
+    whole_pages,
+)
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.versions.stores import Pointer
 from gpuemu_lsp.engine.execution import Bytes
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, Fill, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
@@ -29,6 +35,9 @@ SIZE = 256 << 30
 """Bytes of address space; memory is used only where it is touched."""
 
 _ALIGNMENT = 256
+_LARGE_ALIGNMENT = 2 << 20
+"""That of allocations that can be direct, as the system has pages of this size."""
+
 _GAP = 4096
 _MAX_GAP = 16 << 20
 """Between two allocations are as many bytes as the larger one has, within these bounds: an index that is wrong by a
@@ -41,9 +50,13 @@ _CHUNK = 1 << 20
 
 _MIN_DIRECT = 4 << 20
 """Size from which an allocation that a launch rewrites is copied before the launch, and not page by page."""
+
+_WRITTEN_BY_THREAD = 4096
+"""Bytes for each thread of a launch up to which an allocation may be expected to be rewritten."""
+
 _FIRST = 16 << 20
-_REFUSED = 4
-"""Place of a word in the library's header, which is in front of the first allocation."""
+_REFUSED, _GENERATION, _REPEATS = 4, 8, 16
+"""Places of words in the library's header, which is in front of the first allocation."""
 
 
 class DeviceMemory:
@@ -56,6 +69,7 @@ class DeviceMemory:
         self._addresses: list[int] = []
         self._allocations: list[DeviceAllocation] = []
         self._direct: dict[Range, DeviceAllocation] = {}
+        self._large: dict[Range, DeviceAllocation] = {}
         self.used = 0
         self.generation = 0
         """A number that changes whenever memory may have other contents than before."""
@@ -81,6 +95,15 @@ class DeviceMemory:
         """Whether a process other than the one that has the connection made a CUDA call."""
         return bool(self.lasting.data[_REFUSED : _REFUSED + 4].any())
 
+    @property
+    def repeats(self) -> int:
+        """The launches that the library has not made, because they are proved to do nothing."""
+        return int(self._header_word(_REPEATS)[0])
+
+    def allow_repeats(self, *, allowed: bool) -> None:
+        """Tell the library for which contents of memory a launch is proved to do nothing, or that none is."""
+        self._header_word(_GENERATION)[0] = self.generation + 1 if allowed else 0
+
     def named(self, name: str) -> DeviceAllocation | None:
         """Return the allocation with a name."""
         return next((one for one in self._allocations if one.name == name), None)
@@ -100,7 +123,8 @@ class DeviceMemory:
         ``variable`` is the mangled name of a module variable.
         """
         gap = max(_GAP, min(size, _MAX_GAP))
-        start = -(-(self._next + max(gap, self._last_gap)) // _ALIGNMENT) * _ALIGNMENT
+        alignment = _ALIGNMENT if size < _MIN_DIRECT else _LARGE_ALIGNMENT
+        start = -(-(self._next + max(gap, self._last_gap)) // alignment) * alignment
         if self.used + size > limit or start + size + gap > BASE + SIZE:
             return None
         number = len(self._allocations)
@@ -109,7 +133,7 @@ class DeviceMemory:
         missing = size if kind is MemoryKind.DEVICE else 0
         allocation = DeviceAllocation(name, start, size, site, missing, kind=kind, variable=variable)
         bits = Shadow.ADDRESSABLE | (0 if missing else Shadow.INITIALISED) | (Shadow.READ_ONLY if read_only else 0)
-        self._shadow(allocation)[:] = bits
+        self.lasting.fill_shadow(*self._range(allocation), bits)
         self.used += size
         self.generation += 1
         self._addresses.append(start)
@@ -184,6 +208,10 @@ class DeviceMemory:
             return
         self._end_direct(allocation)
         shadow = self._shadow(allocation)
+        if known is None and isinstance(span, slice) and span.indices(allocation.size) == (0, allocation.size, 1):
+            self.lasting.fill_shadow(*self._range(allocation), int(shadow[0]) | Shadow.INITIALISED)
+            allocation.missing = 0
+            return
         before = np.count_nonzero(shadow[span] & np.uint8(Shadow.INITIALISED))
         bits = np.uint8(Shadow.INITIALISED)
         if known is None:
@@ -192,16 +220,34 @@ class DeviceMemory:
             shadow[span] = np.where(known, shadow[span] | bits, shadow[span] & ~bits)
         allocation.missing -= int(np.count_nonzero(shadow[span] & bits)) - int(before)
 
+    def expect_launch(self, pointers: Iterable[tuple[Pointer, DeviceAllocation]], threads: int) -> None:
+        """Prepare for a launch of so many threads, which has these pointers to allocations and variables."""
+        self._large = {}
+        arrays = []
+        for pointer, one in pointers:
+            if one.size >= _MIN_DIRECT and (one.direct is not None or self._can_be_direct(one)):
+                covered = one.size <= threads * _WRITTEN_BY_THREAD and not one.written_in_part
+                pages = whole_pages(*self._range(one))
+                arrays.append(LargeArray(pointer, pages, covered and one.missing in (0, one.size), one.missing == 0))
+                self._large[pages] = one
+        self.lasting.arrays = tuple(arrays)
+
     def settle(self, *, masks: bool) -> list[tuple[DeviceAllocation, ByteSet]]:
         """Keep what a launch has written, which is initialised from then on.
 
         Returns the bytes that it stored, by allocation, if ``masks`` asks for them, or the host can access them.
         """
-        for pages, one in list(self._direct.items()):
-            changed, rewritten = self.lasting.direct_change(pages)
-            self.generation += changed
-            if not rewritten:
-                self._end_direct(one)
+        self._note_direct()
+        sparse = []
+        for pages, one in self._direct.items():
+            change = self.lasting.direct_change(pages)
+            if change is None:
+                continue
+            self.generation += change.changed
+            one.missing -= change.initialised
+            if not change.rewritten:
+                one.written_in_part = True
+                sparse.append(one)
         runs = self.lasting.changed()
         stored = []
         large = []
@@ -214,10 +260,14 @@ class DeviceMemory:
                 stored.append((allocation, found))
         self.lasting.drop(runs)
         self.lasting.keep_blocks()
+        for one in [*sparse, *(one for one in self._direct.values() if one.missing)]:
+            self._end_direct(one)
         for allocation in large:
-            allocation.direct = self.lasting.make_direct(*self._range(allocation))
-            if allocation.direct is not None:
-                self._direct[allocation.direct] = allocation
+            if not allocation.missing:
+                pages = whole_pages(*self._range(allocation))
+                self.lasting.make_direct(pages, initialised=True)
+                self._large[pages] = allocation
+        self._note_direct()
         return stored
 
     def hide(self, pending: list[tuple[DeviceAllocation, list[PendingAccess]]]) -> None:
@@ -242,6 +292,9 @@ class DeviceMemory:
         targets = {one.address: one for one in map(self.find, found.tolist()) if one is not None and one.live}
         return list(targets.values())
 
+    def _header_word(self, place: int) -> npt.NDArray[np.uint64]:
+        return self.lasting.data[place : place + 8].view(np.uint64)
+
     def _shadow(self, allocation: DeviceAllocation) -> Bytes:
         low = allocation.address - BASE
         return self.lasting.shadow[low : low + allocation.size]
@@ -256,11 +309,25 @@ class DeviceMemory:
             del self._direct[allocation.direct]
             allocation.direct = None
 
+    def _note_direct(self) -> None:
+        """Note which allocations have become direct, and which are no longer."""
+        for pages, one in (self._large | self._direct).items():
+            if self.lasting.is_direct(pages):
+                one.direct = pages
+                self._direct[pages] = one
+            elif one.direct is not None:
+                one.direct = None
+                del self._direct[pages]
+        self._large = {}
+
+    def _can_be_direct(self, allocation: DeviceAllocation) -> bool:
+        kept = allocation.kind in (MemoryKind.DEVICE, MemoryKind.VARIABLE) and allocation.live
+        return kept and allocation.direct is None
+
     def _is_rewritten(self, allocation: DeviceAllocation, parts: list[Range]) -> bool:
-        """Return whether a launch has written most of an allocation, all of which is initialised."""
+        """Return whether a launch has written most of a large allocation."""
         written = sum(high - low for low, high in parts)
-        large = allocation.size >= _MIN_DIRECT and 2 * written > allocation.size
-        return large and not allocation.missing and not allocation.of_host and allocation.direct is None
+        return allocation.size >= _MIN_DIRECT and 2 * written > allocation.size and self._can_be_direct(allocation)
 
     def _note_use(self) -> None:
         ranges: list[Range] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
+from gpuemu_lsp.engine.emulator.versions.stores import Pointer
 from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
@@ -122,6 +124,16 @@ class BuiltRequest:
     request: Request
     allocations: tuple[DeviceAllocation, ...]
     unordered: dict[str, list[PendingAccess]]
+
+    def pointers(self) -> Iterator[tuple[Pointer, DeviceAllocation]]:
+        """Yield the pointers among the arguments, with the allocation of each."""
+        by_address = {one.address: one for one in self.allocations}
+        for number, argument in enumerate(self.request.arguments):
+            if isinstance(argument, Buffer):
+                yield (number, 0), by_address[argument.host_address or 0]
+            elif isinstance(argument, StructArgument):
+                for offset, buffer in argument.pointers:
+                    yield (number, offset), by_address[buffer.host_address or 0]
 
     def reachable(self, memory: DeviceMemory, variables: ModuleVariables) -> tuple[DeviceAllocation, ...]:
         """Return the live allocations that the launch can reach through addresses in memory, its arguments first."""

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from enum import IntEnum
 from socket import socket
 
-from gpuemu_lsp.engine.runtime.call_sites import Frame
-
 _MAX_BODY = 1 << 30
 _HEADER = struct.Struct("<II")
 
@@ -36,6 +34,12 @@ class RuntimeCall(IntEnum):
     TENSOR_MAP = 17
 
 
+_OPERATIONS = frozenset(RuntimeCall)
+
+Frame = tuple[int, str]
+"""An offset in a file of machine code, and the path of that file."""
+
+
 class MessageError(Exception):
     """A message that the library does not send: the program has damaged its memory or uses the connection itself."""
 
@@ -60,15 +64,21 @@ class Message:
         """Return the next byte string as text."""
         return self.data().decode("utf-8", "replace")
 
-    def frames(self) -> list[Frame]:
-        """Return the next call stack, innermost call first."""
-        return [(self.word(), os.fsdecode(self.data())) for _ in range(min(self.word(), 64))]
+    def call_stack(self) -> bytes:
+        """Return the call stack, which is the last field, for :func:`frames_of`."""
+        return self._take(len(self._body) - self._at)
 
     def _take(self, size: int) -> bytes:
         if self._at + size > len(self._body):
             raise MessageError(f"a message of operation {self.operation} is too short")
         self._at += size
         return self._body[self._at - size : self._at]
+
+
+def frames_of(stack: bytes) -> list[Frame]:
+    """Return the frames of a call stack, innermost call first."""
+    fields = Message(RuntimeCall.LAUNCH, stack)
+    return [(fields.word(), os.fsdecode(fields.data())) for _ in range(min(fields.word(), 64))]
 
 
 def receive(connection: socket) -> Iterator[Message]:
@@ -87,7 +97,7 @@ def receive(connection: socket) -> Iterator[Message]:
             if len(header) < _HEADER.size:
                 return
             operation, size = _HEADER.unpack(header)
-            if operation not in set(RuntimeCall) or size > _MAX_BODY:
+            if operation not in _OPERATIONS or size > _MAX_BODY:
                 raise MessageError(f"operation {operation} with {size} bytes is not one of the runtime library")
             body = stream.read(size)
             if len(body) < size:

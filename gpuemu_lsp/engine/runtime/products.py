@@ -73,7 +73,7 @@ class Products:
         opa, opb, m, n, k, count, epilogue, stream = (message.word() for _ in range(8))
         alpha_re, alpha_im, beta_re, beta_im = (_double(message.word()) for _ in range(4))
         operands = [_Operand.of(message) for _ in range(6)]
-        site = call_site(message.frames())
+        site = call_site(message.call_stack())
         a, b, c, d, bias, _aux = operands
         if None in (one.dtype for one in operands) or (epilogue & ~(_PLAIN | _RELU | _BIAS | _GELU)):
             return [_UNSUPPORTED]

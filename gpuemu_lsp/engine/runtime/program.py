@@ -114,6 +114,7 @@ def run_program(
                     child.end()
     finally:
         refused = service.memory.refused_process
+        service.count_repeats()
         service.memory.close()
     assert child is not None
     if problem is None and refused:

@@ -98,7 +98,16 @@ class RuntimeService:
 
     def answer(self, message: Message) -> list[int]:
         """Carry out a call; return the words of the answer."""
-        return self._answers[message.operation](message)
+        words = self._answers[message.operation](message)
+        self.memory.allow_repeats(allowed=self._order.single and self._recorder is None)
+        return words
+
+    def count_repeats(self) -> None:
+        """Count the launches that the program's library has not made, when the program has ended."""
+        repeats = self.memory.repeats
+        self.launches += repeats
+        self.completed += repeats
+        self.repeated += repeats
 
     def end(self, *, leaks: bool) -> None:
         """Add the findings of the program's end: failed launches that it did not check for, and leaks."""
@@ -135,7 +144,7 @@ class RuntimeService:
         return [allocation.address if allocation is not None else 0]
 
     def _allocate(self, message: Message) -> list[int]:
-        size, kind, site = message.word(), MemoryKind(message.word()), call_site(message.frames())
+        size, kind, site = message.word(), MemoryKind(message.word()), call_site(message.call_stack())
         allocation = self.memory.allocate(size, site, self._device_bytes, kind) if size else None
         if allocation is None and size:
             self._refused = max(self._refused, size)
@@ -143,7 +152,7 @@ class RuntimeService:
         return [address, self._device_bytes - self.memory.used, self._device_bytes]
 
     def _free(self, message: Message) -> list[int]:
-        address, of_host, site = message.word(), message.word(), call_site(message.frames())
+        address, of_host, site = message.word(), message.word(), call_site(message.call_stack())
         allocation = self.memory.find(address)
         if of_host == _ASKS_FOR_KIND:
             return [allocation.kind if allocation is not None and allocation.live else _NO_KIND]
@@ -171,7 +180,7 @@ class RuntimeService:
         target, target_pitch, source, source_pitch = (message.word() for _ in range(4))
         width, rows, stream, waits = (message.word() for _ in range(4))
         value = message.data()
-        site = call_site(message.frames())
+        site = call_site(message.call_stack())
         operation = self._order.begin(stream)
         to = origin = None
         if target:
@@ -205,7 +214,7 @@ class RuntimeService:
         block = (message.word(), message.word(), message.word())
         shared, stream, _cooperative = message.word(), message.word(), message.word()
         cluster = (message.word(), message.word(), message.word())
-        parameters, frames = message.data(), message.frames()
+        parameters, stack = message.data(), message.call_stack()
         self.launches += 1
         operation = self._order.begin(stream)
         key = (id(kernel), grid, block, shared, cluster, parameters)
@@ -214,8 +223,8 @@ class RuntimeService:
             self.repeated += 1
             if self._recorder is not None:
                 self._recorder.repeat(key)
-            return [0, *self._host.ranges()]
-        site = call_site(frames, kernel.function.name)
+            return [0, 1, *self._host.ranges()]
+        site = call_site(stack, kernel.function.name)
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site, cluster if any(cluster) else None)
         before = self.memory.generation
         unordered = [] if self._order.single else self._transfers.all_unordered(operation)
@@ -224,6 +233,9 @@ class RuntimeService:
         recorded = (
             self._recorder.begin(key, launch, built, self.memory, variables) if self._recorder is not None else None
         )
+        if self._order.single:
+            pointers = (*built.pointers(), *variables.by_name.items())
+            self.memory.expect_launch(pointers, math.prod(grid) * math.prod(block))
         outcome = self._emulator.run(built.request)
         discarded = discards_its_reads(self._emulator, self.memory.lasting, built.request, outcome)
         stored = self.memory.settle(masks=not self._order.single)
@@ -252,19 +264,20 @@ class RuntimeService:
         else:
             self.findings.not_run(outcome, launch)
         # The same launch does the same again, unless it or the host sees something that is not device memory.
-        repeats = outcome.status == "completed" and not outcome.events and not outcome.printed
-        if repeats and before == self.memory.generation and not _reads_clock(kernel.module):
+        silent = outcome.status == "completed" and not outcome.events and not outcome.printed
+        if silent and before == self.memory.generation and not _reads_clock(kernel.module):
             # What the host writes to memory that it shares with the device is not seen.
             shared = any(one.of_host for one in self.memory.live)
             if not shared or not any(one.of_host for one in built.reachable(self.memory, variables)):
                 self._without_effect[key] = before
-        return [0 if outcome.status == "completed" else _LAUNCH_FAILURE, *self._host.ranges()]
+        repeats = self._without_effect.get(key) == self.memory.generation
+        return [0 if outcome.status == "completed" else _LAUNCH_FAILURE, int(repeats), *self._host.ranges()]
 
     def _failed_launch(self, message: Message) -> list[int]:
         number = message.word()
         grid = (message.word(), message.word(), message.word())
         block = (message.word(), message.word(), message.word())
-        returned, reason, frames = bool(message.word()), message.text(), message.frames()
+        returned, reason, stack = bool(message.word()), message.text(), message.call_stack()
         self.launches += 1
         self.completed += 1
         what, name = "a launch", None
@@ -272,7 +285,7 @@ class RuntimeService:
             kernel, _ = self._kernels[number - 1]
             name = kernel.function.name
             what = launch_text(ProgramLaunch(kernel, grid, block, 0, b"", None))
-        site = call_site(frames, name)
+        site = call_site(stack, name)
         if returned:
             # Whether the program looks at what the call returns is not known.
             self._unchecked.append((f"{what} fails, which the call returns: {reason}", site, Severity.INFORMATION))
@@ -286,7 +299,7 @@ class RuntimeService:
         return [0]
 
     def _unsupported(self, message: Message) -> list[int]:
-        name, site = message.text(), call_site(message.frames())
+        name, site = message.text(), call_site(message.call_stack())
         self.findings.host("api/unsupported", f"{name} is not implemented: the call fails", site, None)
         return [0]
 
@@ -309,7 +322,7 @@ class RuntimeService:
 
     def _host_access(self, message: Message) -> list[int]:
         address, is_write = message.word(), bool(message.word())
-        self._host.access(address, call_site(message.frames()), is_write=is_write)
+        self._host.access(address, call_site(message.call_stack()), is_write=is_write)
         return []
 
 

@@ -31,7 +31,7 @@ class EncodedMaps:
         """Return a status, and the record as sixteen words if it is 0."""
         kind, rank, address, interleave, swizzle, fill, aligned = (message.word() for _ in range(7))
         sizes, strides, box, steps = (self._words(message) for _ in range(4))
-        site = call_site(message.frames())
+        site = call_site(message.call_stack())
         unknown = _unknown(kind, swizzle)
         if unknown is not None:
             text = f"{_CALL} with {unknown} is not implemented: the call fails"

@@ -11,6 +11,7 @@ from support.emulator_launch import compile_ptx
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
+from gpuemu_lsp.engine.emulator.versions.stores import Stores
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.runtime.allocations import PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
@@ -139,46 +140,101 @@ def test_an_attempt_that_starts_again_finds_memory_as_it_was(readable):
         lasting.close()
 
 
-ADD = """extern "C" __global__ void k(int* y, const int* x, int n, int step) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] += step * x[i]; }"""
+ADD = """extern "C" __global__ void k(int* y, const int* x, int n, int step, int factor) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = (factor ? y[i] : 0) + step * x[i]; }"""
 
 
-def test_a_large_array_that_is_rewritten_is_copied_at_once(memory):
-    count = (6 << 20) // 4
-    emulator = Emulator(lasting=memory.lasting)
-    y, x = (memory.allocate(4 * count, None, 1 << 40) for _ in range(2))
-    for one in (y, x):
-        memory.view(one).view(np.int32)[:] = 1
-        memory.initialise(one, slice(None))
-    kernel = loaded_kernel(parse(compile_ptx(ADD)), "k")
+class LargeRun:
+    """Launches with two large arrays."""
 
-    def launch(number, step):
-        block = struct.pack("<QQii", y.address, x.address, number, step)
-        grid = -(-count // 256), 1, 1
-        built = request_of(
-            ProgramLaunch(kernel, grid, (256, 1, 1), 0, block, None), memory, 60.0, ModuleVariables({}), []
-        )
-        before = memory.generation
-        outcome = emulator.run(built.request)
-        memory.settle(masks=False)
-        assert (outcome.status, outcome.events) == ("completed", ())
-        return memory.generation > before
+    COUNT = (6 << 20) // 4
 
-    values = memory.view(y).view(np.int32)
-    assert launch(count, 1) and y.direct is not None and x.direct is None
-    assert launch(count, 2) and (values == 4).all()
-    assert not launch(count, 0) and y.direct is not None
-    # A launch that starts again finds it as it was before the first attempt.
-    memory.lasting.begin()
-    memory.lasting.launch_data[slice(*y.direct)] = 9
-    memory.lasting.begin()
+    def __init__(self, memory: DeviceMemory, *, initialised: bool) -> None:
+        self.memory = memory
+        self.emulator = Emulator(lasting=memory.lasting)
+        self.kernel = loaded_kernel(parse(compile_ptx(ADD)), "k")
+        self.y, self.x = (memory.allocate(4 * self.COUNT, None, 1 << 40) for _ in range(2))
+        for one in (self.y, self.x):
+            memory.view(one).view(np.int32)[:] = 1
+            if initialised or one is self.x:
+                memory.initialise(one, slice(None))
+        self.values = memory.view(self.y).view(np.int32)
+
+    def launch(self, number: int, step: int, *, expected: bool = False, factor: int = 1) -> tuple[bool, list[str]]:
+        """Make a launch; return whether it changed memory, and its events. ``expected``: its stores are guessed."""
+        block = struct.pack("<QQiii", self.y.address, self.x.address, number, step, factor)
+        grid = -(-self.COUNT // 256), 1, 1
+        launch = ProgramLaunch(self.kernel, grid, (256, 1, 1), 0, block, None)
+        built = request_of(launch, self.memory, 60.0, ModuleVariables({}), [])
+        before = self.memory.generation
+        if expected:
+            self.memory.expect_launch(built.pointers(), self.COUNT)
+        outcome = self.emulator.run(built.request)
+        self.memory.settle(masks=False)
+        assert outcome.status == "completed"
+        return self.memory.generation > before, [event.rule for event in outcome.events]
+
+    def start_again(self) -> None:
+        """Write the array as an attempt at a launch does, and start the launch again."""
+        self.memory.lasting.expect(Stores(frozenset(), elsewhere=True))
+        self.memory.lasting.begin()
+        self.memory.lasting.launch_data[slice(*self.y.direct)] = 9
+        self.memory.lasting.begin()
+
+
+@pytest.mark.parametrize("expected", [False, True], ids=["found", "expected"])
+def test_a_large_array_that_is_rewritten_is_copied_at_once(memory, expected):
+    run = LargeRun(memory, initialised=True)
+    x, y, values, count = run.x, run.y, run.values, run.COUNT
+    assert run.launch(count, 1, expected=expected) == (True, []) and y.direct is not None and x.direct is None
+    assert run.launch(count, 2) == (True, []) and (values == 4).all()
+    assert run.launch(count, 0) == (False, []) and y.direct is not None
+    run.start_again()
     assert (values == 4).all()
     memory.settle(masks=False)
-    assert not launch(0, 1) and y.direct is None
-    assert launch(10, 1) and values[:12].tolist() == [5] * 10 + [4, 4]
-    assert launch(count, 1)
+    assert run.launch(0, 1) == (False, []) and y.direct is None
+    assert run.launch(10, 1, expected=expected) == (True, []) and values[:12].tolist() == [5] * 10 + [4, 4]
+    assert y.direct is None
+    assert run.launch(count, 1) == (True, []) and y.direct is not None
     memory.initialise(y, slice(0, 8), np.zeros(8, np.bool_))
     assert y.direct is None and y.missing == 8
+    assert run.launch(count, 1, expected=True) == (True, ["memory/uninitialized-read"])
+
+
+def test_a_large_array_without_values_is_written_where_it_is(memory):
+    run = LargeRun(memory, initialised=False)
+    y, count = run.y, run.COUNT
+    half = count // 4096 * 2048
+    # A part of it, which is less than expected: what has no value is known afterwards.
+    assert run.launch(half - 1024, 1, expected=True, factor=0) == (True, []) and y.direct is None
+    assert y.missing == 4 * (count - half + 1024)
+    known = memory.initialised(y).reshape(-1, 4)
+    assert known[: half - 1024].all() and not known[half - 1024 :].any() and (run.values[:9] == 1).all()
+    assert run.launch(count, 1, factor=0) == (True, []) and y.missing == 0
+    # Another one is written whole, at once.
+    other = LargeRun(memory, initialised=False)
+    assert other.launch(count, 3, expected=True, factor=0) == (True, []) and other.y.direct is not None
+    assert other.y.missing == 0 and (other.values == 3).all() and memory.initialised(other.y).all()
+    assert other.launch(count, 3, expected=True, factor=0) == (False, []) and other.y.direct is not None
+    other.start_again()
+    assert (other.values == 3).all()
+    memory.settle(masks=False)
+    # A read before the write is found there too, in an attempt that starts again as in the first.
+    third = LargeRun(memory, initialised=False)
+    assert third.launch(count, 1, expected=True)[1] == ["memory/uninitialized-read"]
+
+
+def test_large_arrays_that_take_turns_stay_direct(memory):
+    run = LargeRun(memory, initialised=True)
+    for _ in range(3):
+        assert run.launch(run.COUNT, 1, expected=True) == (True, [])
+        run.x, run.y = run.y, run.x
+    assert run.x.direct is not None and run.y.direct is not None
+    # A launch that may write any memory: what it has no pointer to is copied page by page again.
+    memory.lasting.arrays = ()
+    memory.lasting.expect(Stores(frozenset(), elsewhere=True))
+    memory.settle(masks=False)
+    assert run.x.direct is None and run.y.direct is None
 
 
 def test_sets_of_bytes():

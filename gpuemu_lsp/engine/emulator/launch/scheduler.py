@@ -62,7 +62,6 @@ spent on compilation. Either way the report names a loop: that of the warp that 
 from __future__ import annotations
 
 import ctypes
-import math
 import time
 from typing import Final
 
@@ -92,6 +91,9 @@ _PATIENCE: Final = 6
 
 _MOST_MOVES: Final = 16
 
+_LONG_STRETCH_SECONDS: Final = 0.1
+"""Time from which stretches of blocks no longer grow: an interrupt takes effect between two of them."""
+
 _MULTIPROCESSORS: Final = 148
 _BLOCKS_OF_ONE: Final = 32
 _THREADS_OF_ONE: Final = 2048
@@ -112,7 +114,7 @@ class Scheduler:
     def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks, versions: LaunchVersions) -> None:
         self._prepared = prepared
         self._versions = versions
-        # Each further stretch is twice as long.
+        # Each further stretch is twice as long, up to a limit.
         self._stretch = versions.first_blocks
         self._started = time.monotonic()
         self._report = LaunchReport()
@@ -143,11 +145,13 @@ class Scheduler:
         upcoming = 0
         while not self._ended:
             if len(residents) == 1 and not residents[0].started:
+                started = time.monotonic()
                 upcoming = self._run_in_order(residents[0], upcoming)
                 if upcoming >= prepared.blocks and not residents[0].started:
                     break
                 self._after_blocks(upcoming)
-                self._stretch *= 2
+                if time.monotonic() - started < _LONG_STRETCH_SECONDS:
+                    self._stretch *= 2
                 continue
             upcoming = self._run_round(upcoming)
         self._report.steps = self._steps()
@@ -155,10 +159,12 @@ class Scheduler:
 
     def stop(self) -> None:
         """End the launch when generated code returns next."""
-        self._limit = TimeLimit(-math.inf)
+        self._report.status = "stopped"
 
     def _after_blocks(self, done: int) -> None:
         """Continue in better code, if that pays, after ``done`` blocks."""
+        if self._versions.is_final:
+            return
         # Between blocks no warp is suspended: the only point at which speculative code can be entered.
         to_come = self._elapsed_ms() * (self._prepared.blocks - done) / max(done, 1)
         self._promote(to_come, self.profile(done))
@@ -188,10 +194,8 @@ class Scheduler:
         launch = self._prepared.launch
         self._prepared.focus(resident)
         launch.set(LaunchRecord.NEXT_BLOCK, upcoming)
-        # In stretches only while there may be better code; then all at once.
         last = self._prepared.blocks
-        end = last if self._versions.is_final else min(upcoming + self._stretch, last)
-        launch.set(LaunchRecord.BLOCK_END, end)
+        launch.set(LaunchRecord.BLOCK_END, min(upcoming + self._stretch, last))
         launch.set(LaunchRecord.IN_BLOCK, 0)
         current = -1
         while not self._ended and self._run_blocks(launch.address):

@@ -111,6 +111,8 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     ValueError
         If the arguments do not fit the kernel's parameters.
     """
+    if arena.lasting is not None and arena.lasting.has_large_arrays:
+        arena.lasting.expect(kernel.stores)
     arena.reset()
     program = kernel.program
     symbols = arena.record("symbols", max(8 * len(kernel.symbol_indices), 8))

@@ -31,6 +31,7 @@ from gpuemu_lsp.engine.emulator.versions.cache_key import assumption_texts, prog
 from gpuemu_lsp.engine.emulator.versions.code_cache import load_or_compile
 from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceProfile
 from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
+from gpuemu_lsp.engine.emulator.versions.stores import Stores, stores_of
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
 
@@ -41,8 +42,7 @@ _LEAST_COST_MS: Final = 20.0
 _COMPACT_SITES: Final = 4_000
 """Sites from which optimised code has the form of baseline code: accesses as calls, registers in memory.
 
-LLVM's register allocator is superlinear in the length of a function. Code of 12,500 sites with inlined accesses took
-135 s, in this form 3 s."""
+LLVM's register allocator is superlinear: code of 12,500 sites with inlined accesses took 135 s, in this form 3 s."""
 _MAX_OPTIMISED_SITES: Final = 20_000
 """Sites up to which code is optimised at all."""
 
@@ -154,18 +154,18 @@ class CompiledKernel:
     @cached_property
     def approximate(self) -> tuple[str, ...]:
         """The opcodes of the kernel for whose result the PTX manual gives an error bound, not a value."""
-        names = {
-            one.name
-            for block in self.program.blocks
-            for one in block.code
-            if ops.supports(one) and ops.accuracy(one) is not None
-        }
-        return tuple(sorted(names))
+        instructions = (one for block in self.program.blocks for one in block.code)
+        return tuple(sorted({one.name for one in instructions if ops.supports(one) and ops.accuracy(one) is not None}))
 
     @cached_property
     def race_facts(self) -> RaceFacts:
         """Facts that decide how races of this kernel are reported."""
         return RaceFacts(self.program)
+
+    @cached_property
+    def stores(self) -> Stores:
+        """What it writes in global memory."""
+        return stores_of(self.program)
 
     def site_of_block(self, number: int) -> int:
         """Return the first site of a basic block."""

@@ -19,10 +19,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <unordered_map>
 
 namespace gpuemu {
 namespace {
 
+constexpr size_t MOST_REPEATED = 1024;
 constexpr int UNAVAILABLE = 98;  // exit status: gpuemu is gone, or did not start this program
 
 int connection = -1;
@@ -30,6 +32,7 @@ pid_t owner = 0;
 char* device_memory = nullptr;
 uint64_t device_bytes = 0;
 std::recursive_mutex mutex;
+std::unordered_map<std::string, uint64_t> without_effect;  // launches, with the generation of memory
 thread_local const CallStack* replayed = nullptr;  // while a graph is launched
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t launch_error = cudaSuccess;  // of a launch since the last synchronisation
@@ -63,10 +66,14 @@ void transmit(const char* at, size_t size) {
     }
 }
 
-// The first words of device memory, where nothing is allocated: who has the connection, and whether others wanted it.
+// The first words of device memory, where nothing is allocated: who has the connection, and whether others wanted it;
+// and, for launches that are proved to do nothing, a number that gpuemu changes with the contents of memory, 0 if
+// launches are not repeated, and how many this process has not made.
 struct Header {
     std::atomic<pid_t> owner;
     std::atomic<int32_t> refused;
+    std::atomic<uint64_t> generation;
+    std::atomic<uint64_t> repeats;
 };
 
 [[noreturn]] void refuse() {
@@ -156,6 +163,22 @@ Message& Message::raw(const void* from, size_t size) {
 }
 
 bool has_connection() { return connection >= 0 && getpid() == owner; }
+
+bool is_repeat(const std::string& launch) {
+    if (!has_connection()) return false;
+    Header* header = reinterpret_cast<Header*>(device_memory);
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    auto found = without_effect.find(launch);
+    if (found == without_effect.end() || found->second != header->generation || !found->second) return false;
+    header->repeats++;
+    return true;
+}
+
+void note_repeats(const std::string& launch) {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    if (without_effect.size() >= MOST_REPEATED) without_effect.clear();
+    without_effect[launch] = reinterpret_cast<Header*>(device_memory)->generation;
+}
 
 bool on_device(const void* address) {
     const char* at = static_cast<const char*>(address);

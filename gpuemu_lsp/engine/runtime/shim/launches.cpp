@@ -141,17 +141,20 @@ struct Launch {
     mutable std::vector<void*> arguments{};  // what `kernelParams` of a node points to
 
     cudaError_t operator()(cudaStream_t stream) const {
+        const uint64_t values[] = {function->id,        grid.x,    grid.y,    grid.z,  block.x, block.y,
+                                   block.z,             shared,    stream_number(stream),
+                                   uint64_t(cooperative), cluster.x, cluster.y, cluster.z};
+        std::string identity(reinterpret_cast<const char*>(values), sizeof values);
+        identity.append(parameters.data(), function->bytes);
+        if (is_repeat(identity)) return cudaSuccess;
         Message message(LAUNCH);
-        for (uint64_t value : {function->id, uint64_t(grid.x), uint64_t(grid.y), uint64_t(grid.z), uint64_t(block.x),
-                               uint64_t(block.y), uint64_t(block.z), uint64_t(shared), stream_number(stream),
-                               uint64_t(cooperative), uint64_t(cluster.x), uint64_t(cluster.y),
-                               uint64_t(cluster.z)})
-            message.word(value);
+        for (uint64_t value : values) message.word(value);
         // A launch returns before the kernel has run: its failure is that of a later call.
         auto words = message.data(parameters.data(), function->bytes).call_stack().call();
         end_watch();
-        watch(words, 1);
+        watch(words, 2);
         if (words[0]) launch_failed(static_cast<cudaError_t>(words[0]));
+        else if (words[1]) note_repeats(identity);
         return cudaSuccess;
     }
 };

@@ -1,15 +1,23 @@
 // Memory of every kind, copies, fills and symbols.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
 
 #include "graphs.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 using namespace gpuemu;
 
 namespace {
 
 constexpr size_t PITCH = 512;
+constexpr size_t LARGE = 1 << 20;
 
 thread_local std::vector<uint64_t> pending;  // what is watched after a copy
 
@@ -26,6 +34,14 @@ cudaError_t release(void* pointer, bool of_host) {
     if (!pointer) return cudaSuccess;
     end_watch();
     return result(Message(FREE).word(pointer).word(uint64_t(of_host)).call_stack().call()[0]);
+}
+
+// Maps the pages of a large range of device memory at once: a fault for each costs more than writing it. A system that
+// does not know the advice refuses it.
+void prepare_writes(void* to, size_t size) {
+    uintptr_t page = size_t(sysconf(_SC_PAGESIZE)), first = reinterpret_cast<uintptr_t>(to) & ~(page - 1);
+    uintptr_t end = (reinterpret_cast<uintptr_t>(to) + size + page - 1) & ~(page - 1);
+    if (size >= LARGE && on_device(to)) madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_WRITE);
 }
 
 // One message for rows of bytes, which gpuemu tests and marks. `value` has the `element` bytes of a fill, and `done` says
@@ -62,6 +78,7 @@ cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t ro
     cudaError_t error =
         transfer(to, pitch, nullptr, 0, width, rows, stream, asynchronous, &value, element, &done);
     if (error != cudaSuccess) return error;
+    if (!done) prepare_writes(to, (rows - 1) * pitch + width);
     for (size_t row = 0; row < rows && !done; row++) {
         char* at = static_cast<char*>(to) + row * pitch;
         if (element == 1) memset(at, value, width);
@@ -95,6 +112,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     cudaError_t error =
         transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous, nullptr, 0, &done);
     if (error != cudaSuccess) return error;
+    prepare_writes(to, (rows - 1) * to_pitch + width);
     for (size_t row = 0; row < rows; row++)
         memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
     watch(pending, 0);

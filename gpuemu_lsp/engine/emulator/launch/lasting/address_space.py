@@ -21,6 +21,7 @@ Python has the name since 3.13; the value is that of x86-64 and AArch64 (asm-gen
 _PROT_NONE = 0
 _MAP_FIXED = 0x10
 _MAP_FIXED_NOREPLACE = 0x10_0000
+_MADV_POPULATE_WRITE = 23  # asm-generic/mman-common.h
 _WRITABLE = mmap.PROT_READ | mmap.PROT_WRITE
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -103,6 +104,17 @@ def show_file(address: int, size: int, descriptor: int, offset: int = 0, *, shar
 def drop_copies(address: int, size: int) -> None:
     """Drop the private copies of whole pages: they show the file again."""
     _libc.madvise(address, size, mmap.MADV_DONTNEED)
+
+
+def prefer_large_pages(address: int, size: int) -> None:
+    """Let memory that is not of a file be of large pages, where the system has them: it is then mapped much faster."""
+    _libc.madvise(address, size, mmap.MADV_HUGEPAGE)
+
+
+def prepare_writes(address: int, size: int) -> None:
+    """Map pages that are about to be written all at once, as a fault for each costs more than writing it."""
+    # A system that does not know it (before Linux 5.14) refuses.
+    _libc.madvise(address, size, _MADV_POPULATE_WRITE)
 
 
 def release(address: int, size: int) -> None:

@@ -6,8 +6,10 @@ costs what it touches, not what the program has allocated; whether it changed an
 and a launch that has to start again, in other code, finds memory as it was. :meth:`LastingMemory.changed` finds the
 copies in the page table (``/proc/self/pagemap``, proc(5)).
 
-A copy of each page costs more than the launch where a kernel rewrites a large array each time. Such an array can be
-*direct*: kernels write the files themselves, and its bytes from before the launch are kept in a copy of the whole.
+A copy of each page costs more than the launch where a kernel rewrites a large array. Such an array can be *direct*
+(:mod:`~gpuemu_lsp.engine.emulator.launch.lasting.direct`): kernels write the file itself, and its bytes from before the
+launch, if there are any, are kept in a copy of the whole. As its shadow bytes are all equal before a launch, they are
+in memory of large pages and not in a file.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +29,21 @@ from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
     Bytes,
     bytes_at,
     drop_copies,
+    make_accessible,
+    prefer_large_pages,
+    prepare_writes,
     release,
     reserve,
     show_file,
 )
+from gpuemu_lsp.engine.emulator.launch.lasting.direct import CHUNK, Copies, DirectChange, DirectPages
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
 
 _PAGE = mmap.PAGESIZE
 _PRESENT, _SWAPPED, _OF_FILE = 63, 62, 61
 """Bits of an entry of the page table; a copy of a page is one that is there and not of the file."""
 
-_CHUNK = 1 << 20
 _MANY = 64
 """Runs of pages from which all pages are dropped at once."""
 
@@ -53,13 +60,33 @@ Range = tuple[int, int]
 """Low and high end of a range of bytes, as distances from the beginning of the memory."""
 
 
+@dataclass(frozen=True, slots=True)
+class LargeArray:
+    """Whole pages of a large allocation to which the next launch has a pointer.
+
+    They become direct if the launch stores through it and they are ``suited``: all of them are ``initialised`` or none.
+    """
+
+    pointer: Pointer
+    pages: Range
+    suited: bool
+    initialised: bool
+
+
+def whole_pages(low: int, high: int) -> Range:
+    """Return the whole pages of a range; it may be empty."""
+    first = -(-low // _PAGE) * _PAGE
+    return first, max(high // _PAGE * _PAGE, first)
+
+
 class LastingMemory:
     """Memory of ``size`` bytes at ``address``; ``descriptor`` is of the file with its contents.
 
     ``data`` and ``shadow`` are the settled contents, ``launch_data`` and ``launch_shadow`` those that a launch sees and
     changes. ``regions`` names parts of it for messages. ``used`` has the ranges in which something is allocated.
     ``hidden`` has ranges of bytes, with a bool for each, that are not initialised for the next launch. ``heap`` is the
-    region of device ``malloc``, if it lasts, and ``launch_blocks`` are those of the current launch.
+    region of device ``malloc``, if it lasts, and ``launch_blocks`` are those of the current launch. ``arrays``
+    are the large ones of the next launch, None if they are not known.
 
     Raises
     ------
@@ -74,7 +101,10 @@ class LastingMemory:
         self.hidden: list[tuple[int, npt.NDArray[np.bool_]]] = []
         self.heap: Region | None = None
         self.launch_blocks = self._blocks = HeapBlocks(0)
-        self._before: dict[Range, Bytes] = {}
+        self.arrays: tuple[LargeArray, ...] | None = None
+        self._direct: dict[Range, DirectPages] = {}
+        self._written: dict[Range, DirectPages] = {}
+        self._copies_before = Copies()
         extent = SHADOW_OFFSET + size + ARENA_BYTES
         reserve(extent, address)
         self._finalizer = weakref.finalize(self, release, address, extent)
@@ -102,16 +132,39 @@ class LastingMemory:
             os.close(self._pages)
         release(self.address, SHADOW_OFFSET + self.size + ARENA_BYTES)
 
+    @property
+    def has_large_arrays(self) -> bool:
+        """Whether :meth:`expect` has something to decide for the next launch."""
+        return bool(self.arrays or self._direct)
+
+    def expect(self, stores: Stores) -> None:
+        """Prepare for a launch that stores as ``stores`` says: it writes no other direct pages.
+
+        It is a guess that it writes most of an array: a wrong one costs time.
+        """
+        if self._running:
+            return
+        arrays = {one.pages: one for one in self.arrays or () if one.pointer in stores.pointers}
+        for pages, one in arrays.items():
+            if one.suited and pages not in self._direct and 4 * (pages[1] - pages[0]) <= _available_bytes():
+                self.make_direct(pages, initialised=one.initialised)
+        if self.arrays is not None and stores.elsewhere:
+            for pages in self._direct.keys() - arrays.keys():
+                self.end_direct(pages)
+        known = self.arrays is not None
+        self._written = {pages: one for pages, one in self._direct.items() if pages in arrays or not known}
+        self.arrays = None
+
     def begin(self) -> None:
         """Begin a launch: what an earlier attempt at it has changed is dropped."""
-        if self._running:
-            self.drop(self.changed())
-            for (low, high), before in self._before.items():
-                self.data[low:high] = before
-        else:
-            for (low, high), before in self._before.items():
-                np.copyto(before, self.data[low:high])
-                self.shadow[low : low + _PAGE] &= ~np.uint8(Shadow.WRITTEN)
+        again = self._running
+        if again:
+            self._drop_copies(self.changed())
+        for one in self._written.values():
+            if again:
+                one.restore()
+            else:
+                one.begin(self._copies_before)
         self._running = True
         self.launch_blocks = HeapBlocks(self._blocks.next, dict(self._blocks.sizes))
         for low, mask in self.hidden:
@@ -132,9 +185,13 @@ class LastingMemory:
         if not self._running:
             return []
         runs: list[Range] = []
-        for low, high in self.used:
+        for low, high in self._copied_on_write():
             pages = self._copies(low, high) | self._copies(low + SHADOW_OFFSET, high + SHADOW_OFFSET)
-            edges = np.flatnonzero(np.diff(pages, prepend=np.False_, append=np.False_)).tolist()
+            if not pages.any():
+                continue
+            bounded = np.zeros(len(pages) + 2, np.bool_)
+            bounded[1:-1] = pages
+            edges = np.flatnonzero(bounded[1:] != bounded[:-1]).tolist()
             first = low // _PAGE
             runs += [((first + a) * _PAGE, (first + b) * _PAGE) for a, b in zip(edges[::2], edges[1::2], strict=True)]
         return runs
@@ -142,56 +199,69 @@ class LastingMemory:
     def written(self) -> dict[Range, Bytes]:
         """Return copies of the pages that the current launch may have written."""
         copies = {(low, high): self.launch_data[low:high].copy() for low, high in self.changed()}
-        return copies | {(low, high): self.data[low:high].copy() for low, high in self._before}
+        for (low, high), one in self._written.items():
+            copies[low, high], copies[low + SHADOW_OFFSET, high + SHADOW_OFFSET] = one.contents()
+        return copies
 
     def drop(self, runs: Sequence[Range]) -> None:
         """End the launch: what it has written in ``runs``, all that it has written, is dropped."""
         self._running = False
-        pages = [(low // _PAGE * _PAGE, -(-high // _PAGE) * _PAGE) for low, high in self.used]
-        # Nothing of direct pages is in a run, and their page table stays.
-        for low, high in pages if len(runs) > _MANY and not self._before else runs:
+        self._drop_copies(runs)
+        for one in self._written.values():
+            one.end(self._copies_before)
+        self._written = {}
+
+    def _drop_copies(self, runs: Sequence[Range]) -> None:
+        if len(runs) > _MANY:
+            runs = [(low // _PAGE * _PAGE, -(-high // _PAGE) * _PAGE) for low, high in self._copied_on_write()]
+        for low, high in runs:
             drop_copies(self.address + low, high - low)
             drop_copies(self.address + low + SHADOW_OFFSET, high - low)
 
-    def make_direct(self, low: int, high: int) -> Range | None:
-        """Make the whole pages of a range direct, between launches; return them, None if there are none.
+    def fill_shadow(self, low: int, high: int, bits: int) -> None:
+        """Set settled shadow bytes."""
+        # Writing the file is faster than the faults of pages that are mapped one by one.
+        part = np.full(min(high - low, CHUNK), bits, np.uint8)
+        for at in range(low, high, CHUNK):
+            self._write_shadow(at, part[: high - at])
 
-        All of its bytes are initialised, and which of them a launch stores is not asked.
+    def make_direct(self, pages: Range, *, initialised: bool) -> None:
+        """Make whole pages direct, between launches; either all of their bytes are initialised or none.
+
+        Which of them a launch stores is not asked.
         """
-        pages = -(-low // _PAGE) * _PAGE, high // _PAGE * _PAGE
-        if pages[1] <= pages[0]:
-            return None
-        self._show(pages, shared=True)
-        self._before[pages] = np.empty(pages[1] - pages[0], np.uint8)
-        return pages
+        low, high = pages
+        shadow = self.address + SHADOW_OFFSET + low
+        show_file(self.address + low, high - low, self.descriptor, low, shared=True)
+        prepare_writes(self.address + low, high - low)
+        make_accessible(shadow, high - low)
+        prefer_large_pages(shadow, high - low)
+        data, shadows = self.launch_data[low:high], self.launch_shadow[low:high]
+        self._direct[pages] = DirectPages(data, shadows, initialised=initialised)
 
-    def direct_change(self, pages: Range) -> tuple[bool, bool]:
-        """Return whether the launch that has ended changed direct pages, and whether it has written them at all.
+    def is_direct(self, pages: Range) -> bool:
+        """Return whether pages are direct."""
+        return pages in self._direct
 
-        For the second only the first page is looked at.
+    def direct_change(self, pages: Range) -> DirectChange | None:
+        """Return what the launch that has ended did to direct pages, None if it had no pointer to store to them.
+
+        Which bytes are initialised is kept.
         """
-        before, after = self._before[pages], self.data[pages[0] : pages[1]]
-        changed = any(
-            not np.array_equal(before[low : low + _CHUNK], after[low : low + _CHUNK])
-            for low in range(0, len(before), _CHUNK)
-        )
-        written = bool((self.shadow[pages[0] : pages[0] + _PAGE] & np.uint8(Shadow.WRITTEN)).any())
-        return changed, changed or written
+        one = self._written.get(pages)
+        return one.change(lambda at, shadow: self._write_shadow(pages[0] + at, shadow)) if one is not None else None
 
     def end_direct(self, pages: Range) -> None:
         """Copy pages again when they are written, from the next launch on."""
-        del self._before[pages]
-        self.shadow[pages[0] : pages[1]] &= ~np.uint8(Shadow.WRITTEN)
-        self._show(pages, shared=False)
+        self._written.pop(pages, None)
+        del self._direct[pages]
+        low, high = pages
+        for descriptor, start in zip(self._files, (self.address, self.address + SHADOW_OFFSET), strict=True):
+            show_file(start + low, high - low, descriptor, low)
 
     @property
     def _files(self) -> tuple[int, int]:
         return self.descriptor, self._shadow_file
-
-    def _show(self, pages: Range, *, shared: bool) -> None:
-        low, high = pages
-        for descriptor, start in zip(self._files, (self.address, self.address + SHADOW_OFFSET), strict=True):
-            show_file(start + low, high - low, descriptor, low, shared=shared)
 
     def clear(self, low: int, high: int) -> None:
         """Make settled bytes unaddressable, and give their whole pages back to the system."""
@@ -200,6 +270,27 @@ class LastingMemory:
         if last > first:
             for one in self._maps:
                 one.madvise(mmap.MADV_REMOVE, first, last - first)
+
+    def _write_shadow(self, low: int, shadow: Bytes) -> None:
+        written = os.pwrite(self._shadow_file, shadow.data, low)
+        if written < len(shadow):
+            raise MemoryError("the system has no memory for shadow bytes")
+
+    def _copied_on_write(self) -> Iterator[Range]:
+        """Yield the used ranges without direct pages, and without a heap on which nothing was ever allocated."""
+        others = [*self._direct]
+        if self.heap is not None and self.launch_blocks.next == self.heap.address:
+            start = self.heap.address - self.address
+            others.append((start, start + self.heap.size))
+        others.sort()
+        for low, high in self.used:
+            for first, last in others:
+                if low <= first and last <= high:
+                    if low < first:
+                        yield low, first
+                    low = last
+            if low < high:
+                yield low, high
 
     def _copies(self, low: int, high: int) -> npt.NDArray[np.bool_]:
         """Return which pages from ``low`` to ``high`` are private copies; all if the system does not say."""
@@ -214,3 +305,9 @@ class LastingMemory:
         present, swapped = np.uint64(1 << _PRESENT - _OF_FILE), np.uint64(1 << _SWAPPED - _OF_FILE)
         found: npt.NDArray[np.bool_] = (state & np.uint64(7) == present) | (state & swapped != 0)
         return found
+
+
+def _available_bytes() -> int:
+    """Return the memory that can be used without swapping (proc(5))."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 0)

@@ -1,0 +1,125 @@
+"""Large ranges of lasting memory that a launch writes where they are, without a copy of each page."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.launch.lasting.address_space import Bytes
+
+CHUNK = 1 << 20
+
+_LINE = 64
+"""Bytes of a page whose shadow bytes say whether a launch has written the page: a line of the processor's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectChange:
+    """What a launch did to direct pages.
+
+    Whether it changed them, whether it wrote most of them, and how many bytes it initialised.
+    """
+
+    changed: bool
+    rewritten: bool
+    initialised: int = 0
+
+
+class Copies:
+    """Memory for the bytes of direct pages from before a launch, kept for later launches: fresh memory costs more."""
+
+    def __init__(self) -> None:
+        self._free: list[Bytes] = []
+
+    def take(self, size: int) -> Bytes:
+        """Return memory of at least ``size`` bytes."""
+        fitting = [place for place, one in enumerate(self._free) if len(one) >= size]
+        if fitting:
+            return self._free.pop(min(fitting, key=lambda place: len(self._free[place])))
+        # A larger one takes the place of the ones that are too small.
+        self._free.clear()
+        return np.empty(size, np.uint8)
+
+    def give_back(self, memory: Bytes) -> None:
+        """Keep memory for the next launch."""
+        self._free.append(memory)
+
+
+class DirectPages:
+    """Whole pages that kernels write where they are; ``data`` and ``shadow`` are their bytes, as launches see them.
+
+    Either all of the bytes are ``initialised``, and those from before a launch are kept in a copy of the whole; or none
+    is, and there is nothing to keep.
+    """
+
+    def __init__(self, data: Bytes, shadow: Bytes, *, initialised: bool) -> None:
+        self._data, self._shadow = data, shadow
+        self._initialised = initialised
+        self._copy: Bytes | None = None
+        self._reset_shadow()
+
+    def begin(self, copies: Copies) -> None:
+        """Begin a launch that may write them."""
+        if self._initialised:
+            self._copy = copies.take(len(self._data))
+            _copy(self._before, self._data)
+        lines = self._lines()
+        lines &= ~np.uint8(Shadow.WRITTEN)
+
+    def restore(self) -> None:
+        """Begin the same launch again."""
+        if self._initialised:
+            _copy(self._data, self._before)
+        else:
+            self._reset_shadow()
+
+    def end(self, copies: Copies) -> None:
+        """End the launch."""
+        if self._copy is not None:
+            copies.give_back(self._copy)
+        self._copy = None
+
+    def contents(self) -> tuple[Bytes, Bytes]:
+        """Return a copy of the bytes, and one of their shadow bytes where those of a launch may differ."""
+        return self._data.copy(), self._shadow[:0] if self._initialised else self._shadow.copy()
+
+    def change(self, settle: Callable[[int, Bytes], None]) -> DirectChange:
+        """Return what the launch that has ended did; ``settle`` takes shadow bytes that changed, with their offset."""
+        lines = self._lines()
+        rewritten = bool(2 * np.count_nonzero((lines & np.uint8(Shadow.WRITTEN)).any(axis=1)) > len(lines))
+        parts = range(0, len(self._data), CHUNK)
+        if self._initialised:
+            before, after = self._before, self._data
+            changed = any(not np.array_equal(before[at : at + CHUNK], after[at : at + CHUNK]) for at in parts)
+            return DirectChange(changed, rewritten)
+        initialised = 0
+        for at in parts:
+            shadow = self._shadow[at : at + CHUNK] & ~np.uint8(Shadow.WRITTEN)
+            count = np.count_nonzero(shadow & np.uint8(Shadow.INITIALISED))
+            if count:
+                settle(at, shadow)
+                initialised += int(count)
+        self._initialised = initialised == len(self._data)
+        return DirectChange(initialised > 0, rewritten, initialised)
+
+    @property
+    def _before(self) -> Bytes:
+        assert self._copy is not None
+        return self._copy[: len(self._data)]
+
+    def _lines(self) -> Bytes:
+        """Return the shadow bytes of the first line of each page, a row each."""
+        return self._shadow.reshape(-1, mmap.PAGESIZE)[:, :_LINE]
+
+    def _reset_shadow(self) -> None:
+        self._shadow[:] = Shadow.ADDRESSABLE | (Shadow.INITIALISED if self._initialised else 0)
+
+
+def _copy(target: Bytes, source: Bytes) -> None:
+    # The C library copies much more at a time around the processor's cache, which takes twice as long here.
+    for at in range(0, len(source), CHUNK):
+        np.copyto(target[at : at + CHUNK], source[at : at + CHUNK])
