@@ -75,7 +75,7 @@ def unregistered(folder: Path, cases: int, pool: Pool) -> tuple[list[str], list[
     return compiled, reasons, found
 
 
-def requests_of(repository: Path, cases: int) -> list[CheckRequest]:
+def requests_of(repository: Path, cases: int | None) -> list[CheckRequest]:
     """Return a request for each kernel of every .cu and .cuh file."""
     requests: list[CheckRequest] = []
     for path in sorted(path for path in repository.rglob("*.cu*") if path.suffix in SUFFIXES):

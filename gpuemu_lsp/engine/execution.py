@@ -199,7 +199,8 @@ class Event:
     ``rule`` is a rule name such as ``memory/out-of-bounds``, ``message`` a sentence for the user. ``location`` is the
     innermost source location of the instruction, ``other`` that of the second access of a race. ``offset`` and ``size``
     are bytes in ``buffer``. ``count`` is the number of times the rule was broken at the instruction. ``severity`` None
-    is that of the rule.
+    is that of the rule. ``furthest`` is the end of the furthest of these accesses, in bytes from the start of
+    ``buffer``; None if it is not known.
     """
 
     rule: str
@@ -215,6 +216,7 @@ class Event:
     other: Location | None = None
     severity: Severity | None = None
     data: Mapping[str, Json] = field(default_factory=dict)
+    furthest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

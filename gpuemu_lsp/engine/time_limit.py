@@ -86,3 +86,28 @@ class TimeLimit:
         left = self._started + self.seconds - time.monotonic()
         # Reading the run delay takes some microseconds, and can only add to what is left.
         return left if left > 0 else left + run_delay() - self._delay
+
+
+_LEAST_SECONDS = 1.0
+"""Limit of a step that has begun."""
+
+
+@dataclass(slots=True)
+class SharedDeadline:
+    """The time after which no further step of a task begins; without a limit there is none.
+
+    ``missed`` is True once a step was left out: repeated, the task may have another result.
+    """
+
+    limit: TimeLimit | None = None
+    missed: bool = False
+
+    def has_passed(self) -> bool:
+        """Return whether the next step is to be left out."""
+        passed = self.limit is not None and self.limit.left() <= 0
+        self.missed = self.missed or passed
+        return passed
+
+    def shortened(self, seconds: float) -> float:
+        """Return the limit of a step that may otherwise take ``seconds``."""
+        return seconds if self.limit is None else min(seconds, max(_LEAST_SECONDS, self.limit.left()))

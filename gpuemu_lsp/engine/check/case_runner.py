@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor, Subject
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
+from gpuemu_lsp.engine.time_limit import SharedDeadline
 
 _LOOKUP_SECONDS = 1.0
 
@@ -67,7 +68,7 @@ class CaseRunner:
     translation is that of all launches together. ``subject`` gives each case its own code; None if that of ``launch``
     is the code of all cases. ``timing`` has milliseconds by stage, ``approximate`` the executed
     instructions with a documented error. ``work`` counts executed steps and input elements: a measure of cost that is
-    the same on every machine.
+    the same on every machine. ``deadline`` is that of the check.
     """
 
     plan: Plan
@@ -80,6 +81,7 @@ class CaseRunner:
     timing: dict[str, float] = field(default_factory=dict)
     approximate: set[str] = field(default_factory=set)
     work: int = 0
+    deadline: SharedDeadline = field(default_factory=SharedDeadline)
 
     def code(self, case: Case) -> CaseCode | None:
         """Return the code of a case, None if all have that of :attr:`launch`.
@@ -168,7 +170,8 @@ class CaseRunner:
         code = self.code(case)
         if code is not None and code.run is not None:
             return code.run(case)
-        outcome = self.executor.run(self._request(case, launch, arguments))
+        shortened = replace(launch, max_seconds=self.deadline.shortened(launch.max_seconds))
+        outcome = self.executor.run(self._request(case, shortened, arguments))
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)
         return outcome
@@ -181,8 +184,9 @@ class CaseRunner:
 
     def _translate_seconds(self) -> float:
         """Return what is left for translation; enough to find code that is in a cache."""
-        spent = self.timing.get("translate", 0.0) / 1e3
-        return max(min(_LOOKUP_SECONDS, self.launch.translate_seconds), self.launch.translate_seconds - spent)
+        most = self.launch.translate_seconds
+        left = self.deadline.shortened(most - self.timing.get("translate", 0.0) / 1e3)
+        return max(min(_LOOKUP_SECONDS, most), left)
 
     def _add_time(self, stage: str, milliseconds: float) -> None:
         self.timing[stage] = self.timing.get(stage, 0.0) + milliseconds

@@ -40,10 +40,13 @@ from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import Subject
-from gpuemu_lsp.engine.time_limit import TimeLimit
+from gpuemu_lsp.engine.time_limit import SharedDeadline, TimeLimit, run_delay, scheduled_clock
 
 _UNREGISTERED_SECONDS = 10.0
+"""Time of the probing launches and the cases of a kernel that is not registered, with all its dtypes."""
 _UNREGISTERED_CASE_SECONDS = 3.0
+_TOTAL_FACTOR = 1.5
+"""Its whole check, with compilation, confirmation and recording, begins no further step after so many times as long."""
 _UNVERIFIED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic", "engine/timeout"})
 """Rules after which the kernel has the status ``error`` and not ``failed``."""
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "config/ambiguous-signature"})
@@ -62,8 +65,17 @@ class _Totals:
     cut_short: bool = False
     """A time limit ended the check before all cases had run."""
     registered: bool = True
+    deadline: SharedDeadline = field(default_factory=SharedDeadline)
+    timing: dict[str, float] = field(default_factory=dict)
+    """Milliseconds by stage that no run has."""
+    delay: float = field(default_factory=run_delay)
+    """The run delay of this thread when the check began."""
     unlaunched: bool = False
     """The current plan is of an instance that the program does not launch, and another one is one that it does."""
+
+    def add_time(self, stage: str, milliseconds: float) -> None:
+        """Add time of a stage."""
+        self.timing[stage] = self.timing.get(stage, 0.0) + milliseconds
 
     def add(self, finding: Finding) -> Finding:
         """Count a finding and return it, as a hint if it is about a configuration that the kernel does not have."""
@@ -92,9 +104,13 @@ def check_kernel(
     shared by the checks of a file's kernels.
     """
     started = time.perf_counter()
-    if not request.registered:
-        request = replace(request, options=_limited(request.options))
     name, totals = request.spec.name, _Totals(registered=request.registered)
+    if not request.registered:
+        seconds = min(request.options.seconds or _UNREGISTERED_SECONDS, _UNREGISTERED_SECONDS)
+        request = replace(request, options=_limited(request.options, seconds))
+        # What user code takes, such as an import of PyTorch, is not the kernel's.
+        if request.user_code is None:
+            totals.deadline = SharedDeadline(TimeLimit(_TOTAL_FACTOR * seconds))
     stored = find_python_verdict(request)
     if stored is not None:
         yield from stored.findings
@@ -146,6 +162,7 @@ def _check_prepared(
         report = _reused_report(request, prepared, totals, reused.report, total)
     else:
         report = _report(request, prepared, totals, executor, total)
+        totals.cut_short = totals.cut_short or totals.deadline.missed
         store_verdict(request, prepared, totals.runs, executed, report, totals.cut_short)
         if prepared.subject is not None and not prepared.subject.single:
             store_python_verdict(request, totals.runs, totals.found, report, totals.cut_short)
@@ -179,9 +196,8 @@ def _translate(
             finished(case)
 
 
-def _limited(options: CheckOptions) -> CheckOptions:
+def _limited(options: CheckOptions, seconds: float) -> CheckOptions:
     """Limit the time of an unregistered kernel: its sizes are guesses, and others wait for the worker."""
-    seconds = _UNREGISTERED_SECONDS if options.seconds is None else min(options.seconds, _UNREGISTERED_SECONDS)
     return replace(
         options,
         seconds=seconds,
@@ -198,11 +214,15 @@ def _check_plans(
     plans = [plan for plan in prepared.plans if dtype in (None, plan.dtype)]
     if not plans:
         yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
-    for plan in [plan for plan in plans if plan.dtype in request.options.dtypes] or plans:
+    for number, plan in enumerate([plan for plan in plans if plan.dtype in request.options.dtypes] or plans):
+        if number and totals.deadline.has_passed():
+            yield totals.add(_did_not_finish(plan, totals))
+            continue
         totals.unlaunched = plan.guessed and any(other.launched for other in plans)
         yield from _check_plan(request, prepared, plan, executor, totals)
     totals.unlaunched = False
-    if request.options.unoptimized and executor.name == "emulator" and totals.runs:
+    optimized_only = not request.options.unoptimized or executor.name != "emulator" or not totals.runs
+    if not optimized_only and not totals.deadline.has_passed():
         yield from _check_unoptimized(request, prepared, totals)
 
 
@@ -212,24 +232,25 @@ def _check_plan(
     """Run the cases of one dtype."""
     seconds = request.options.seconds
     # Probing and translation count.
-    limit = None if seconds is None else TimeLimit(seconds / len(prepared.plans))
+    limit = None if seconds is None else TimeLimit(totals.deadline.shortened(seconds / len(prepared.plans)))
     if plan.inferred:
         yield Stage(plan.kernel, "probe")
-        settled, findings = settle_shapes(request, prepared, plan, executor)
-        yield from map(totals.add, findings)
-        if settled is None:
+        settled = settle_shapes(request, prepared, plan, executor, totals.deadline)
+        totals.add_time("search", settled.search_ms)
+        yield from map(totals.add, settled.findings)
+        if settled.plan is None:
             return
-        plan = settled
+        plan = settled.plan
     yield Stage(plan.kernel, "reference")
     if prepared.ahead is not None:
         prepared.ahead.wait_translated(plan)
-    run = open_plan(request, prepared, plan, executor)
+    run = open_plan(request, prepared, plan, executor, totals.deadline)
     totals.runs.append(run)
     yield from map(totals.add, run.opening)
     if run.runner.subject is None:
         overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings)
         yield from map(totals.add, map(prepared.ignores.apply, overflows))
-    largest = None
+    largest, started_at = None, scheduled_clock()
     for case, case_id in run.cases():
         # A time limit is set by the user; the first case always runs.
         if limit is not None and run.progress.count.run and limit.left() <= 0:
@@ -248,12 +269,24 @@ def _check_plan(
         if run.finished:
             break
     yield from map(totals.add, run.closing())
-    if largest is not None:
+    totals.add_time("cases", (scheduled_clock() - started_at) * 1e3 - run.timing.get("translate", 0.0))
+    if largest is not None and not totals.deadline.has_passed():
         yield Stage(plan.kernel, "count")
         counted = count(run, largest)
         if counted is not None:
             totals.counters.append(counted.counters)
             yield from map(totals.add, counted.hints)
+
+
+def _did_not_finish(plan: Plan, totals: _Totals) -> Finding:
+    """Return the finding that the time of an unregistered kernel has ended before this plan ran."""
+    rule = "config/launch-inferred" if any(run.progress.count.run for run in totals.runs) else "engine/not-executed"
+    seconds = 0.0 if totals.deadline.limit is None else totals.deadline.limit.seconds
+    message = (
+        f"The check of '{plan.kernel}' did not finish: '{plan.entry}' did not run as {plan.dtype} in the "
+        f"{seconds:.3g} s of a kernel that is not registered."
+    )
+    return make(rule, message, plan.place, kernel=plan.kernel, dtype=plan.dtype, severity=Severity.HINT)
 
 
 def _left_out(plan: Plan, ran: int, seconds: float) -> Finding:
@@ -292,7 +325,8 @@ def _report(
     cases = CaseCount(sum(count.run for count in counts), sum(count.passed for count in counts))
     failures = [run.progress.first_failure for run in totals.runs if run.progress.first_failure is not None]
     worst = [run.judge.statistics.worst for run in totals.runs if run.judge.statistics.worst is not None]
-    timing = {"compile": prepared.compile_ms, "total": total}
+    waited = (run_delay() - totals.delay) * 1e3
+    timing = {"compile": prepared.compile_ms, "total": total, "wait": waited, **totals.timing}
     for run in totals.runs:
         for stage, milliseconds in run.timing.items():
             timing[stage] = timing.get(stage, 0.0) + milliseconds

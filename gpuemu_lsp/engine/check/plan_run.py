@@ -206,8 +206,8 @@ class PlanRun:
                     yield recorded
 
     def with_values(self, finding: Finding, case: Case) -> Finding:
-        """Return an error of ``case`` with the values of its thread at its line, if they can be recorded."""
-        if not _is_error(finding) or self._recorded == _MOST_RECORDED:
+        """Return an error of ``case`` with the values of its thread at its line, if they can be recorded in time."""
+        if not _is_error(finding) or self._recorded == _MOST_RECORDED or self.runner.deadline.has_passed():
             return finding
         self._recorded += 1
         source_map = self.runner.source_map(case, self.context.findings.source_map)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
@@ -36,6 +36,7 @@ from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
+from gpuemu_lsp.engine.time_limit import SharedDeadline, scheduled_clock
 
 _NUMBER = re.compile(r"\d+")
 _SHARED = re.compile(r"\b__shared__\b[^;={}()]*;")
@@ -44,7 +45,13 @@ _MAX_DIGITS = 6
 """Longer integer constants are not sizes of tiles or arrays."""
 
 
-def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor) -> PlanRun:
+def open_plan(
+    request: CheckRequest,
+    prepared: PreparedKernel,
+    plan: Plan,
+    executor: Executor,
+    deadline: SharedDeadline | None = None,
+) -> PlanRun:
     """Load the reference and build everything that the cases of one plan share."""
     subject = prepared.subject
     assert subject is not None
@@ -73,6 +80,7 @@ def open_plan(request: CheckRequest, prepared: PreparedKernel, plan: Plan, execu
     guidance = CoverageGuidance(plan, context.seed, hints, CoverageTotals()) if guided else None
     runner = CaseRunner(plan, executor, launch, guidance, None if subject.single else subject)
     runner.covered = {} if options.coverage and not subject.single else None
+    runner.deadline = deadline or runner.deadline
     store = ReplayStore(plan, hints, Store(options.store_root) if options.store_root is not None else None)
     policy = JudgingPolicy(spec.tolerances, request.validation, spec.invariants)
     run = PlanRun(
@@ -118,7 +126,9 @@ def unoptimized_run(run: PlanRun, prepared: PreparedKernel, artifact: Artifact) 
 
 
 def _unoptimized_launches(request: CheckRequest, prepared: PreparedKernel, run: PlanRun) -> Run | None:
-    """Return a function that launches cases on unoptimised code, None if that does not compile."""
+    """Return a function that launches cases on unoptimised code, None if that does not compile, or not in time."""
+    if run.runner.deadline.has_passed():
+        return None
     try:
         artifact = without_optimization(request, prepared).artifact
     except ToolchainError:
@@ -160,9 +170,55 @@ class _ProbeTimeoutError(Exception):
     """The kernel's translation exceeded its limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class SettledShapes:
+    """The plan with the shapes of its buffers, None where they are not found, and what is to be said about them.
+
+    ``search_ms`` are the milliseconds of the launches that found them, without translation, which the cases need too.
+    """
+
+    plan: Plan | None
+    findings: tuple[Finding, ...]
+    search_ms: float
+
+
+@dataclass(slots=True)
+class _ProbingLaunches:
+    """Launches that find the shapes of a plan's buffers; ``ends`` is a processor time of this process."""
+
+    executor: Executor
+    launch: Request
+    ends: float
+    translate_ms: float = 0.0
+
+    def run(self, candidate: Plan, dims: Mapping[str, int]) -> Outcome:
+        """Launch the kernel with the shapes of ``candidate``."""
+        if time.process_time() >= self.ends:
+            raise PlanError("the lengths of its buffers were not found in time")
+        case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
+        outcome = self.executor.run(
+            replace(
+                self.launch,
+                grid=case.grid,
+                block=case.block,
+                shared_bytes=case.shared_bytes,
+                arguments=pack_arguments(candidate, case),
+            )
+        )
+        self.translate_ms += outcome.translate_ms
+        reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
+        if reason is not None:
+            raise _ProbeTimeoutError(reason)
+        return outcome
+
+
 def settle_shapes(
-    request: CheckRequest, prepared: PreparedKernel, plan: Plan, executor: Executor
-) -> tuple[Plan | None, tuple[Finding, ...]]:
+    request: CheckRequest,
+    prepared: PreparedKernel,
+    plan: Plan,
+    executor: Executor,
+    deadline: SharedDeadline | None = None,
+) -> SettledShapes:
     """Determine the shapes of an unconfigured kernel's buffers by probing launches.
 
     Returns the plan with a hint that lists its assumptions, or None with a finding that says what to configure.
@@ -172,42 +228,42 @@ def settle_shapes(
     seconds = _PROBE_TOTAL_SECONDS
     if request.options.seconds is not None and not request.registered:
         seconds = min(seconds, _PROBE_SHARE * request.options.seconds / len(prepared.plans))
-    ends = time.process_time() + seconds
+    translate_seconds = request.options.translate_seconds
+    if deadline is not None:
+        seconds, translate_seconds = deadline.shortened(seconds), deadline.shortened(translate_seconds)
+    launch = Request(
+        artifact=artifact,
+        entry=artifact.entries[plan.entry],
+        grid=(1, 1, 1),
+        block=(1, 1, 1),
+        shared_bytes=0,
+        arguments=(),
+        max_steps=_PROBE_STEPS,
+        max_seconds=_PROBE_SECONDS,
+        translate_seconds=translate_seconds,
+        max_events=_PROBE_EVENTS,
+        max_printed=0,
+        guard_bytes=_GUARD_BYTES,
+    )
+    started = scheduled_clock()
+    launches = _ProbingLaunches(executor, launch, time.process_time() + seconds)
+    settled, findings = _settled(request, prepared, plan, launches)
+    return SettledShapes(settled, findings, (scheduled_clock() - started) * 1e3 - launches.translate_ms)
 
-    def run(candidate: Plan, dims: Mapping[str, int]) -> Outcome:
-        if time.process_time() >= ends:
-            raise PlanError(f"the launches that find the lengths of its buffers took longer than {seconds:.2g} s")
-        case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
-        outcome = executor.run(
-            Request(
-                artifact=artifact,
-                entry=artifact.entries[plan.entry],
-                grid=case.grid,
-                block=case.block,
-                shared_bytes=case.shared_bytes,
-                arguments=pack_arguments(candidate, case),
-                max_steps=_PROBE_STEPS,
-                max_seconds=_PROBE_SECONDS,
-                translate_seconds=request.options.translate_seconds,
-                max_events=_PROBE_EVENTS,
-                max_printed=0,
-                guard_bytes=_GUARD_BYTES,
-            )
-        )
-        reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
-        if reason is not None:
-            raise _ProbeTimeoutError(reason)
-        return outcome
 
+def _settled(
+    request: CheckRequest, prepared: PreparedKernel, plan: Plan, launches: _ProbingLaunches
+) -> tuple[Plan | None, tuple[Finding, ...]]:
     try:
-        probed = probe(plan, run, _array_lengths(prepared))
+        probed = probe(plan, launches.run, _array_lengths(prepared))
     except PlanError as error:
         other = plan if plan.read_launch is not None else plan.alternative
         if other is not None and other.read_launch is not None:
             return _of_read_launch(other, other.read_launch, ProbeResult(None, str(error)))
         return None, (_unsettled(request, plan, str(error)),)
     except _ProbeTimeoutError as error:
-        found = FindingFactory(plan, artifact.arch, SourceMap({}, lambda _: None, plan.place)).timed_out(str(error))
+        nowhere = SourceMap({}, lambda _: None, plan.place)
+        found = FindingFactory(plan, launches.launch.artifact.arch, nowhere).timed_out(str(error))
         hint = replace(found, rule="engine/not-executed", severity=Severity.HINT)
         return None, (found if request.registered else hint,)
     # For a registered kernel the shapes that its signature states hold even if the probing launches contradict them.

@@ -119,8 +119,9 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
     hints: tuple[Finding, ...] = () if hint is None else (hint,)
     settled: Plan | None = plan
     if plan.inferred:
-        settled, found = settle_shapes(request, prepared, plan, executor)
-        hints += found
+        shapes = settle_shapes(request, prepared, plan, executor)
+        settled = shapes.plan
+        hints += shapes.findings
     if settled is None:
         return ReopenedCase((*problems, *hints))
     run = open_plan(request, prepared, settled, executor)

@@ -32,6 +32,7 @@ from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, 
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
 from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
+from gpuemu_lsp.engine.time_limit import scheduled_clock
 
 _MAX_THREADS = 1024
 
@@ -101,13 +102,13 @@ def _run_once(
     kernel: CompiledKernel, request: Request, arena: Arena, limit: TranslationLimit, milliseconds: float
 ) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
-    started = time.perf_counter()
+    started = scheduled_clock()
     versions = LaunchVersions(kernel, request, limit)
     if versions.specialised is None:
         versions.scalar_pc()
     versions.compile_seconds = 0.0
+    milliseconds += (scheduled_clock() - started) * 1e3
     translated = time.perf_counter()
-    milliseconds += (translated - started) * 1e3
     runtime = DeviceRuntime(arena, request.max_printed)
     prepared = prepare(request, kernel, arena, runtime.address)
     runtime.heap = prepared.heap

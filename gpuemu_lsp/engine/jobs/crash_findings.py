@@ -35,7 +35,7 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
         case WorkerDied() if request.spec.op is not None:
             return _op(request, ending)
         case TimedOut() if not request.registered:
-            compiling = ending.stage == "compile"
+            compiling = ending.stage in (None, "compile")
             why = "the compiler ran" if compiling else "with the assumed sizes it ran"
             message = f"'{name}' was not checked: {why} for more than {ending.seconds:.0f} s."
             return make("engine/not-executed", message, _kernel_place(request), kernel=name, severity=Severity.HINT)

@@ -152,10 +152,10 @@ def _plan(request: CheckRequest, *, recorded: bool) -> tuple[Plan | None, str]:
     executor, _ = choose_executor(request, prepared.place) if request.options.execute else (None, None)
     if executor is None:
         return None, "its shapes can only be inferred by running it, and execution is disabled in this workspace"
-    settled, findings = settle_shapes(request, prepared, plan, executor)
-    if settled is None:
+    settled = settle_shapes(request, prepared, plan, executor)
+    if settled.plan is None:
         return plan, ""
-    return settled, findings[0].message if findings else ""
+    return settled.plan, settled.findings[0].message if settled.findings else ""
 
 
 def _recorded_plan(prepared: PreparedKernel) -> tuple[Plan | None, str]:

@@ -15,13 +15,16 @@ from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import line_text
-from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Job, Progress
+from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Job, Progress, TimedOut
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.store import BaselineRecord  # imports NumPy, which the main process of a check does not need
 
 _SECONDS_PER_KERNEL = 60.0
+_UNREGISTERED_SECONDS = 19.0
+"""Limit of a kernel that is not registered, at which its process is ended. Its check begins no step after 15 s, so that
+it ends before unless the compiler or an analysis takes as long."""
 
 
 class Runner(Protocol):
@@ -82,6 +85,12 @@ def seconds_for(request: CheckRequest) -> float:
     return _SECONDS_PER_KERNEL + 2.0 * request.options.case_seconds + 2.0 * request.options.most
 
 
+def check_seconds(request: CheckRequest) -> float:
+    """Return the limit of one kernel's check: a short one where nothing is registered and no user code runs."""
+    seconds = seconds_for(request)
+    return seconds if request.registered or request.user_code is not None else min(seconds, _UNREGISTERED_SECONDS)
+
+
 def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
     """Set the fingerprint of every finding, from its content and the text of its line."""
     return [
@@ -130,7 +139,7 @@ def _submit(
     pending: _PendingKernel, pool: Runner, on_event: Callable[[CheckEvent], None] | None, function: str
 ) -> None:
     request = pending.request
-    seconds = seconds_for(request)
+    seconds = check_seconds(request)
 
     def receive(event: Event) -> None:
         if isinstance(event, Progress):
@@ -170,8 +179,15 @@ def _conclude(pending: _PendingKernel, ending: Ending) -> list[CheckEvent]:
     pending.findings.append(finding)
     spec = pending.request.spec
     status = "not-executed" if finding.rule == "engine/not-executed" else "error"
+    seconds, stage = (ending.seconds, ending.stage) if isinstance(ending, TimedOut) else (None, None)
     pending.report = KernelReport(
-        spec.name, spec.source, status, compiled=False, registered=pending.request.registered, op=spec.op is not None
+        spec.name,
+        spec.source,
+        status,
+        compiled=stage not in (None, "compile"),
+        timing_ms={} if seconds is None else {"total": seconds * 1e3},
+        registered=pending.request.registered,
+        op=spec.op is not None,
     )
     return [finding, pending.report]
 

@@ -291,7 +291,7 @@ def _needed(outcome: Outcome, sizes: Mapping[str, int]) -> dict[str, int] | None
     for event in _faults(outcome):
         if event.buffer is None or event.buffer not in sizes or event.offset is None or event.offset < 0:
             return None
-        end = event.offset + (event.size or 1)
+        end = max(event.offset + (event.size or 1), event.furthest or 0)
         needed[event.buffer] = max(needed.get(event.buffer, 0), -(-end // sizes[event.buffer]))
     return needed
 

@@ -115,3 +115,16 @@ def test_cases_that_the_time_of_an_unregistered_kernel_leaves_out_are_reported(t
     report, findings, _ = run(made)
     assert report.cases.run == 1
     assert any("'one' ran on 1 case only" in finding.message for finding in findings)
+
+
+def test_a_dtype_whose_turn_comes_too_late_is_said_not_to_have_run(tmp_path: Path) -> None:
+    text = "template <class T> __global__ void two(T* x) { x[threadIdx.x] = 1; }\n"
+    text += "int main() { float* x; double* y; cudaMalloc(&x, 512); cudaMalloc(&y, 1024);\n"
+    text += "  two<<<1, 128>>>(x); two<<<1, 128>>>(y); cudaDeviceSynchronize(); }\n"
+    (tmp_path / "two.cu").write_text(text)
+    (made,) = collect([str(tmp_path / "two.cu")], CheckOptions(cases=2, seconds=1e-9), tmp_path).requests
+    report, findings, _ = run(made)
+    assert report.cases.run == 1 and report.status == "unreferenced"
+    assert sum("The check of 'two' did not finish" in finding.message for finding in findings) == 1
+    report, findings, _ = run(replace(made, options=CheckOptions(cases=2)))
+    assert report.cases.run == 4 and not any("did not finish" in finding.message for finding in findings)

@@ -50,7 +50,8 @@ class UnoptimizedConfirmation:
     """Confirms events of optimised code on unoptimised code.
 
     ``module`` is the optimised PTX. ``unoptimized`` compiles the kernel without optimisation; it is called once, and
-    only if an event needs confirmation. If it returns None, because that does not compile, every event stands.
+    only if an event needs confirmation. If it returns None, because that does not compile or not in time, every event
+    stands.
     """
 
     module: Module

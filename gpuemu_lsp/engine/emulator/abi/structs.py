@@ -193,6 +193,7 @@ class LaunchRecord(Struct, align=64):
     TEXTURE_HANDLES = i64(count=WARP_SIZE)  # scratch of texture and surface instructions: the object of each lane,
     TEXTURE_OPERANDS = i32(count=TEXTURE_ROWS * WARP_SIZE)  # rows of coordinates, of levels and of derivatives,
     TEXTURE_RESULTS = i32(count=4 * WARP_SIZE)  # and the four values that a texture returns
+    HIGHEST = address()  # i64 by site and event kind: the highest address of an access that had such an event
 
 
 class ReadableBuffer(Struct):

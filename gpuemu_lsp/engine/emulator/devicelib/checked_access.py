@@ -55,7 +55,8 @@ _NULL_PAGE = 1 << 16
 def add_record_event(module: ir.Module) -> Value:
     """Add ``record_event(ctx, site, kind, lane, address, size, access)``.
 
-    All events are counted; the first of each site and kind is recorded, as far as the table has space.
+    All events are counted; the first of each site and kind is recorded, as far as the table has space, and the highest
+    address.
     """
     function, b = new_function(module, "record_event", VOID, [POINTER, I32, I32, I32, I64, I32, I32])
     ctx, site, kind, lane, address, size, access = function.args
@@ -66,6 +67,9 @@ def add_record_event(module: ir.Module) -> Value:
     counter = b.gep(counts, [index], source_etype=I64)
     seen = b.load(counter, typ=I64)
     b.store(b.add(seen, i64(1)), counter)
+    highest = b.gep(load_pointer(b, launch, LaunchRecord.HIGHEST), [index], source_etype=I64)
+    known = b.load(highest, typ=I64)
+    b.store(b.select(b.icmp_unsigned(">", address, known), address, known), highest)
     number = load_field(b, launch, LaunchRecord.EVENT_COUNT)
     fresh = b.and_(
         b.icmp_unsigned("==", seen, i64(0)),

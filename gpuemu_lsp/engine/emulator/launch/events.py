@@ -157,6 +157,15 @@ def _count(prepared: PreparedLaunch, site: int, kind: int) -> int:
     return int(prepared.event_counts.table64((site + 1) * EVENT_KINDS)[site * EVENT_KINDS + kind])
 
 
+def _furthest(prepared: PreparedLaunch, raw: _RawEvent, region: Region | None) -> int | None:
+    """Return the end of an instruction's furthest access in the guard zone of a buffer, from the buffer's start."""
+    if raw.kind != _OUT or region is None or region.kind != "buffer":
+        return None
+    table = prepared.highest_addresses.table64((raw.site + 1) * EVENT_KINDS)
+    end = int(table[raw.site * EVENT_KINDS + raw.kind]) + raw.size - region.address
+    return end if 0 < end <= region.size + prepared.request.guard_bytes else None
+
+
 def _coordinates(linear: int, dims: Dim3) -> Dim3:
     """Return the coordinates of a linear index; x is the fastest dimension."""
     x, y, _ = dims
@@ -243,6 +252,7 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         raw.size,
         raw.count,
         data=data,
+        furthest=_furthest(prepared, raw, region),
     )
 
 

@@ -81,6 +81,7 @@ _PREPARED = FieldGroup(
     LaunchRecord.EVENTS,
     LaunchRecord.EVENT_LIMIT,
     LaunchRecord.COUNTS,
+    LaunchRecord.HIGHEST,
     LaunchRecord.COVERAGE,
     LaunchRecord.DIVERGENCE_COUNTS,
     LaunchRecord.READABLE_BUFFERS,
@@ -124,6 +125,7 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
     readable = readable_buffers(request, arena, buffers)
     events = arena.record("events", EVENT_LIMIT * EventRecord.SIZE)
     event_counts = arena.record("event counts", max(len(kernel.sites), 1) * EVENT_KINDS * 8)
+    highest_addresses = arena.record("highest addresses", event_counts.bytes.size)
     coverage = arena.record("coverage", max(len(kernel.sites), 1))
     divergence_counts = arena.record("divergence counts", 4 * len(program.blocks))
     fresh = Shadow.ADDRESSABLE | (0 if request.checks.uninitialized else Shadow.INITIALISED)
@@ -135,6 +137,7 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
         launch=launch,
         events=events,
         event_counts=event_counts,
+        highest_addresses=highest_addresses,
         coverage=coverage,
         divergence_counts=divergence_counts,
         readable_buffers=readable,
@@ -197,6 +200,7 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         prepared.events.address,
         EVENT_LIMIT,
         prepared.event_counts.address,
+        prepared.highest_addresses.address,
         prepared.coverage.address,
         prepared.divergence_counts.address,
         prepared.readable_buffers.address,

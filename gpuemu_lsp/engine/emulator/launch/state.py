@@ -59,6 +59,7 @@ class PreparedLaunch:
     launch: Record
     events: Record
     event_counts: Record
+    highest_addresses: Record
     coverage: Record
     divergence_counts: Record
     readable_buffers: Record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
 from gpuemu_lsp.engine.emulator.versions.stores import Stores, stores_of
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
 from gpuemu_lsp.engine.ptx.parser import parse
+from gpuemu_lsp.engine.time_limit import scheduled_clock
 
 _MAX_MODULES: Final = 16
 
@@ -384,7 +384,7 @@ class KernelCache:
         TranslationError
             If the kernel is malformed.
         """
-        started = time.perf_counter()
+        started = scheduled_clock()
         # By the text itself, whose hash Python computes once: the same text is launched many times.
         known = self._modules.pop(ptx, None) or (parse(ptx), {})
         self._modules[ptx] = known
@@ -397,4 +397,4 @@ class KernelCache:
                 raise KeyError(entry)
             with _translating():
                 kernels[entry] = CompiledKernel(module, entry, optimised=self.optimised, wide=self.wide)
-        return kernels[entry], module, (time.perf_counter() - started) * 1e3
+        return kernels[entry], module, (scheduled_clock() - started) * 1e3

@@ -7,7 +7,6 @@ is executing: between blocks, or in the middle of one whose warps are all suspen
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +20,7 @@ from gpuemu_lsp.engine.emulator.versions.compiled_kernel import (
     Instrumentation,
 )
 from gpuemu_lsp.engine.execution import Request
+from gpuemu_lsp.engine.time_limit import scheduled_clock
 
 _HOT: Final = 2.0
 """A kernel is hot when its time in baseline code exceeds so many times the time to optimise it.
@@ -87,10 +87,10 @@ class LaunchVersions:
     def scalar_pc(self) -> int:
         """Return the address of the scalar-PC version, which is compiled on first use: most launches never need it."""
         if self._scalar_pc is None:
-            started = time.perf_counter()
+            started = scheduled_clock()
             self._compile(self._select_scalar_pc)
             assert self._scalar_pc is not None
-            self.compile_seconds += time.perf_counter() - started
+            self.compile_seconds += scheduled_clock() - started
         return self._scalar_pc
 
     def promote(self, milliseconds: float, profile: LaunchProfile | None) -> dict[int, int]:
@@ -107,7 +107,7 @@ class LaunchVersions:
                 return {}
         elif milliseconds < _HOT * kernel.optimisation_ms:
             return {}
-        started, before = time.perf_counter(), (self.specialised, self._scalar_pc)
+        started, before = scheduled_clock(), (self.specialised, self._scalar_pc)
         # Without speculation for good, where it cannot start now: a kernel whose single blocks run this long would
         # otherwise be compiled a third time.
         if profile is None:
@@ -116,7 +116,7 @@ class LaunchVersions:
             kernel.convergence.decide(profile.diverged, profile.warps)
         kernel.optimise()
         self._find()
-        self.compile_seconds += time.perf_counter() - started
+        self.compile_seconds += scheduled_clock() - started
         if before[1] is not None:
             self._scalar_pc = None
             self.scalar_pc()

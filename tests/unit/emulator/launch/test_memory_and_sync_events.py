@@ -291,3 +291,16 @@ def test_a_read_far_outside_of_a_buffer_is_none_of_an_uninitialised_array() -> N
     outcome = launch(FAR, 1, 32, np.ones(8, np.uint32), out(np.zeros(32, np.uint32)), I(16), I(20000))
     read = {event.rule for event in outcome.events if event.location is not None and event.location.line == 4}
     assert read == {"memory/out-of-bounds"}, [event.message for event in outcome.events]
+
+
+def test_an_event_has_the_end_of_the_furthest_access() -> None:
+    source = """extern "C" __global__ void k(float* x, float* y) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < 640; i += 64) x[i * 2] = 1;
+  y[threadIdx.x == 5 ? 1 << 28 : threadIdx.x + 32] = 1;
+}"""
+    outcome = launch(source, 1, 64, F(8), F(32), guard_bytes=1 << 16)
+    first, second = outcome.events
+    assert (first.buffer, first.furthest) == ("a0", 2 * 639 * 4 + 4)
+    # The furthest access is nowhere near the buffer of the first one.
+    assert (second.buffer, second.furthest) == ("a1", None)
