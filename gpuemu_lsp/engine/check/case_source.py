@@ -13,6 +13,9 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints
 from gpuemu_lsp.engine.plan.model import Plan
 
+_MOST_AFTER_SEARCH = 64
+"""Limit of the cases where the search took more work than the usual number of cases."""
+
 
 @dataclass(frozen=True, slots=True)
 class DrawnCase:
@@ -25,7 +28,11 @@ class DrawnCase:
 
 @dataclass(slots=True)
 class CaseSource:
-    """Yields the cases of one plan; ``seed`` determines the drawn ones."""
+    """Yields the cases of one plan; ``seed`` determines the drawn ones.
+
+    ``searched`` is the work of the launches that found the lengths of its buffers, as :attr:`CaseRunner.work` counts
+    it. Unless a number of cases was requested, the cases take no less: what was spent on the sizes is used.
+    """
 
     plan: Plan
     options: CheckOptions
@@ -33,6 +40,7 @@ class CaseSource:
     hints: LaunchHints
     store: ReplayStore
     runner: CaseRunner
+    searched: int = 0
 
     def cases(self) -> Iterator[DrawnCase]:
         """Yield stored failing cases first: what failed last time most likely fails again.
@@ -51,9 +59,12 @@ class CaseSource:
         options, guidance = self.options, self.runner.guidance
         # The other strategies promise how every case is drawn.
         may_guide = guidance is not None and options.strategy == DEFAULT_STRATEGY
-        for index, case in enumerate(draw_cases(self.plan, self.seed, options.most, self.hints, options.strategy)):
+        searched = self.searched if options.cases is None else 0
+        most = max(options.most, _MOST_AFTER_SEARCH if searched else 0)
+        for index, case in enumerate(draw_cases(self.plan, self.seed, most, self.hints, options.strategy)):
             # Not a time limit: the number of cases must be the same on every machine.
-            if options.cases is None and index >= FIRST_CASES and self.runner.work > CHEAP:
+            expensive = options.cases is None and index >= FIRST_CASES and self.runner.work > CHEAP
+            if (expensive or index >= options.most) and self.runner.work >= searched:
                 return
             if may_guide and guidance is not None and index >= FIRST and index % 2:
                 guided = guidance.draw()

@@ -233,10 +233,12 @@ def _check_plan(
     seconds = request.options.seconds
     # Probing and translation count.
     limit = None if seconds is None else TimeLimit(totals.deadline.shortened(seconds / len(prepared.plans)))
+    searched = 0
     if plan.inferred:
         yield Stage(plan.kernel, "probe")
         settled = settle_shapes(request, prepared, plan, executor, totals.deadline)
-        totals.add_time("search", settled.search_ms)
+        totals.add_time("search", settled.milliseconds)
+        searched = settled.work
         yield from map(totals.add, settled.findings)
         if settled.plan is None:
             return
@@ -245,6 +247,7 @@ def _check_plan(
     if prepared.ahead is not None:
         prepared.ahead.wait_translated(plan)
     run = open_plan(request, prepared, plan, executor, totals.deadline)
+    run.source.searched = searched
     totals.runs.append(run)
     yield from map(totals.add, run.opening)
     if run.runner.subject is None:

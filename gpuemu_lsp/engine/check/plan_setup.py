@@ -174,12 +174,14 @@ class _ProbeTimeoutError(Exception):
 class SettledShapes:
     """The plan with the shapes of its buffers, None where they are not found, and what is to be said about them.
 
-    ``search_ms`` are the milliseconds of the launches that found them, without translation, which the cases need too.
+    ``milliseconds`` are those of the launches that found them, without translation, which the cases need too; ``work``
+    is theirs, as :attr:`CaseRunner.work` counts it.
     """
 
     plan: Plan | None
     findings: tuple[Finding, ...]
-    search_ms: float
+    milliseconds: float
+    work: int
 
 
 @dataclass(slots=True)
@@ -190,6 +192,7 @@ class _ProbingLaunches:
     launch: Request
     ends: float
     translate_ms: float = 0.0
+    work: int = 0
 
     def run(self, candidate: Plan, dims: Mapping[str, int]) -> Outcome:
         """Launch the kernel with the shapes of ``candidate``."""
@@ -206,6 +209,7 @@ class _ProbingLaunches:
             )
         )
         self.translate_ms += outcome.translate_ms
+        self.work += outcome.steps + sum(array.size for array in case.tensors.values())
         reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
         if reason is not None:
             raise _ProbeTimeoutError(reason)
@@ -248,7 +252,8 @@ def settle_shapes(
     started = scheduled_clock()
     launches = _ProbingLaunches(executor, launch, time.process_time() + seconds)
     settled, findings = _settled(request, prepared, plan, launches)
-    return SettledShapes(settled, findings, (scheduled_clock() - started) * 1e3 - launches.translate_ms)
+    milliseconds = (scheduled_clock() - started) * 1e3 - launches.translate_ms
+    return SettledShapes(settled, findings, milliseconds, launches.work)
 
 
 def _settled(
