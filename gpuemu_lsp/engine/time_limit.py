@@ -102,9 +102,9 @@ class SharedDeadline:
     limit: TimeLimit | None = None
     missed: bool = False
 
-    def has_passed(self) -> bool:
-        """Return whether the next step is to be left out."""
-        passed = self.limit is not None and self.limit.left() <= 0
+    def has_passed(self, needed: float = 0.0) -> bool:
+        """Return whether the next step, which may take ``needed`` seconds, is to be left out."""
+        passed = self.limit is not None and self.limit.left() <= needed
         self.missed = self.missed or passed
         return passed
 

@@ -42,10 +42,10 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.time_limit import SharedDeadline, TimeLimit, run_delay, scheduled_clock
 
-_UNREGISTERED_SECONDS = 10.0
+_UNREGISTERED_SECONDS = 6.0
 """Time of the probing launches and the cases of a kernel that is not registered, with all its dtypes."""
 _UNREGISTERED_CASE_SECONDS = 3.0
-_TOTAL_FACTOR = 1.5
+_TOTAL_FACTOR = 2.5
 """Its whole check, with compilation, confirmation and recording, begins no further step after so many times as long."""
 _UNVERIFIED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic", "engine/timeout"})
 """Rules after which the kernel has the status ``error`` and not ``failed``."""

@@ -207,7 +207,9 @@ class PlanRun:
 
     def with_values(self, finding: Finding, case: Case) -> Finding:
         """Return an error of ``case`` with the values of its thread at its line, if they can be recorded in time."""
-        if not _is_error(finding) or self._recorded == _MOST_RECORDED or self.runner.deadline.has_passed():
+        # Two launches.
+        seconds = 2 * self.runner.launch.max_seconds
+        if not _is_error(finding) or self._recorded == _MOST_RECORDED or self.runner.deadline.has_passed(seconds):
             return finding
         self._recorded += 1
         source_map = self.runner.source_map(case, self.context.findings.source_map)

@@ -127,7 +127,7 @@ def unoptimized_run(run: PlanRun, prepared: PreparedKernel, artifact: Artifact) 
 
 def _unoptimized_launches(request: CheckRequest, prepared: PreparedKernel, run: PlanRun) -> Run | None:
     """Return a function that launches cases on unoptimised code, None if that does not compile, or not in time."""
-    if run.runner.deadline.has_passed():
+    if run.runner.deadline.has_passed(run.runner.launch.max_seconds):
         return None
     try:
         artifact = without_optimization(request, prepared).artifact
