@@ -46,8 +46,15 @@ def not_checked(finding: Finding) -> Finding:
         kernel=finding.kernel,
         dtype=finding.dtype,
         dims=finding.dims,
+        data={"completed": False},
         severity=Severity.HINT,
     )
+
+
+def checked_in_part(finding: Finding, completed: int, cases: int) -> Finding:
+    """Return such a hint about a kernel of which other cases ran to completion."""
+    message = finding.message.replace("was not checked:", f"was checked on {completed} of {cases} cases only:")
+    return replace(finding, rule="config/launch-inferred", message=message) if completed else finding
 
 
 def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Case) -> Finding:

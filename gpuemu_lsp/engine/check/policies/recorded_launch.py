@@ -64,4 +64,5 @@ def _is_sure(recorded: RecordedLaunches, case: Case) -> bool:
 
 def _not_checked(finding: Finding) -> Finding:
     message = f"'{finding.kernel}' was not checked to its end: {finding.message.rstrip('.')}."
-    return replace(not_checked(finding), message=message)
+    # The recorded launch is the one that counts, whichever others run to completion.
+    return replace(not_checked(finding), message=message, data={})

@@ -72,3 +72,19 @@ def test_a_barrier_that_is_missing_in_any_launch_is_found(tmp_path: Path, cu: st
     status, rules = mistakes(tmp_path, cu.replace(lost, "", 1))
     assert "memory/shared-race" in rules
     assert status == "failed"
+
+
+def test_sizes_that_a_kernel_refuses_do_not_make_it_one_that_did_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text("""__global__ void eights(const float* x, float* y, int n) {
+  if (n % 8) __trap();
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i];
+}
+""")
+    (request,) = collect([str(path)], CheckOptions(), tmp_path).requests
+    *events, report = check_kernel(request)
+    assert (report.status, report.cases.run) == ("unreferenced", 16) and 0 < report.cases.passed < 16
+    assert [one.rule for one in events if isinstance(one, Finding) and one.rule == "engine/not-executed"] == []
+    said = f"'eights' was checked on {report.cases.passed} of 16 cases only"
+    assert [one.severity for one in events if isinstance(one, Finding) and said in one.message] == ["hint"]
