@@ -18,7 +18,6 @@ from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.model import (
     CaseCount,
     CheckEvent,
-    CheckOptions,
     CheckRequest,
     DtypeMeasurements,
     KernelCounters,
@@ -30,6 +29,7 @@ from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.policies.unregistered import softened
+from gpuemu_lsp.engine.check.policies.unregistered_time import did_not_finish, least_seconds, left_out, limited
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict, store_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
@@ -42,11 +42,6 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.time_limit import SharedDeadline, TimeLimit, run_delay, scheduled_clock
 
-_UNREGISTERED_SECONDS = 6.0
-"""Time of the probing launches and the cases of a kernel that is not registered, with all its dtypes."""
-_UNREGISTERED_CASE_SECONDS = 3.0
-_TOTAL_FACTOR = 2.5
-"""Its whole check, with compilation, confirmation and recording, begins no further step after so many times as long."""
 _UNVERIFIED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic", "engine/timeout"})
 """Rules after which the kernel has the status ``error`` and not ``failed``."""
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed", "config/ambiguous-signature"})
@@ -106,11 +101,7 @@ def check_kernel(
     started = time.perf_counter()
     name, totals = request.spec.name, _Totals(registered=request.registered)
     if not request.registered:
-        seconds = min(request.options.seconds or _UNREGISTERED_SECONDS, _UNREGISTERED_SECONDS)
-        request = replace(request, options=_limited(request.options, seconds))
-        # What user code takes, such as an import of PyTorch, is not the kernel's.
-        if request.user_code is None:
-            totals.deadline = SharedDeadline(TimeLimit(_TOTAL_FACTOR * seconds))
+        request, totals.deadline = limited(request)
     stored = find_python_verdict(request)
     if stored is not None:
         yield from stored.findings
@@ -196,15 +187,6 @@ def _translate(
             finished(case)
 
 
-def _limited(options: CheckOptions, seconds: float) -> CheckOptions:
-    """Limit the time of an unregistered kernel: its sizes are guesses, and others wait for the worker."""
-    return replace(
-        options,
-        seconds=seconds,
-        case_seconds=min(options.case_seconds, _UNREGISTERED_CASE_SECONDS),
-    )
-
-
 def _check_plans(
     request: CheckRequest, prepared: PreparedKernel, executor: Executor, totals: _Totals
 ) -> Iterator[CheckEvent]:
@@ -216,7 +198,8 @@ def _check_plans(
         yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
     for number, plan in enumerate([plan for plan in plans if plan.dtype in request.options.dtypes] or plans):
         if number and totals.deadline.has_passed():
-            yield totals.add(_did_not_finish(plan, totals))
+            ran = any(run.progress.count.run for run in totals.runs)
+            yield totals.add(did_not_finish(plan, totals.deadline, ran=ran))
             continue
         totals.unlaunched = plan.guessed and any(other.launched for other in plans)
         yield from _check_plan(request, prepared, plan, executor, totals)
@@ -233,6 +216,7 @@ def _check_plan(
     seconds = request.options.seconds
     # Probing and translation count.
     limit = None if seconds is None else TimeLimit(totals.deadline.shortened(seconds / len(prepared.plans)))
+    least = 0.0 if request.registered else least_seconds(request.options, len(prepared.plans))
     searched = 0
     if plan.inferred:
         yield Stage(plan.kernel, "probe")
@@ -253,13 +237,14 @@ def _check_plan(
     if run.runner.subject is None:
         overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings)
         yield from map(totals.add, map(prepared.ignores.apply, overflows))
-    largest, started_at = None, scheduled_clock()
+    largest, began = None, scheduled_clock()
     for case, case_id in run.cases():
         # A time limit is set by the user; the first case always runs.
-        if limit is not None and run.progress.count.run and limit.left() <= 0:
+        late = limit is not None and run.progress.count.run and limit.left() <= 0
+        if limit is not None and late and (_seconds(run, began) >= least or totals.deadline.has_passed()):
             totals.cut_short = True
             if not request.registered:
-                yield totals.add(_left_out(plan, run.progress.count.run, limit.seconds))
+                yield totals.add(left_out(plan, run.progress.count.run, limit.seconds))
             break
         passed = run.progress.count.passed
         yield Stage(plan.kernel, "reference", run.progress.count.run, request.options.most)
@@ -272,7 +257,7 @@ def _check_plan(
         if run.finished:
             break
     yield from map(totals.add, run.closing())
-    totals.add_time("cases", (scheduled_clock() - started_at) * 1e3 - run.timing.get("translate", 0.0))
+    totals.add_time("cases", _seconds(run, began) * 1e3)
     if largest is not None and not totals.deadline.has_passed():
         yield Stage(plan.kernel, "count")
         counted = count(run, largest)
@@ -281,22 +266,9 @@ def _check_plan(
             yield from map(totals.add, counted.hints)
 
 
-def _did_not_finish(plan: Plan, totals: _Totals) -> Finding:
-    """Return the finding that the time of an unregistered kernel has ended before this plan ran."""
-    rule = "config/launch-inferred" if any(run.progress.count.run for run in totals.runs) else "engine/not-executed"
-    seconds = 0.0 if totals.deadline.limit is None else totals.deadline.limit.seconds
-    message = (
-        f"The check of '{plan.kernel}' did not finish: '{plan.entry}' did not run as {plan.dtype} in the "
-        f"{seconds:.3g} s of a kernel that is not registered."
-    )
-    return make(rule, message, plan.place, kernel=plan.kernel, dtype=plan.dtype, severity=Severity.HINT)
-
-
-def _left_out(plan: Plan, ran: int, seconds: float) -> Finding:
-    """Return the hint that the time of an unregistered kernel has ended before all its cases ran."""
-    cases = "1 case" if ran == 1 else f"{ran} cases"
-    message = f"'{plan.kernel}' ran on {cases} only, in the {seconds:.3g} s of a kernel that is not registered."
-    return make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
+def _seconds(run: PlanRun, began: float) -> float:
+    """Return the seconds of the cases of a run, without translation and waits for a processor."""
+    return scheduled_clock() - began - run.timing.get("translate", 0.0) / 1e3
 
 
 def _check_unoptimized(request: CheckRequest, prepared: PreparedKernel, totals: _Totals) -> Iterator[CheckEvent]:

@@ -159,9 +159,11 @@ _PROBE_STEPS = 2_000_000
 _PROBE_SECONDS = 5.0
 """Time limit of a probing launch. The steps end it first except on a very busy machine."""
 _PROBE_TOTAL_SECONDS = 10.0
-"""Limit of all probing launches of a plan in processor time: a busy machine makes the same plan."""
+"""Limit of all probing launches of a plan in processor time without translation: a busy machine makes the same plan."""
 _PROBE_SHARE = 0.5
 """Share of the seconds of an unregistered kernel that they may take: its cases have the rest."""
+_REFUSED = 2
+"""Factor of the steps of a probing launch, whose refused accesses take longer than those of a case."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
@@ -196,7 +198,8 @@ class _ProbingLaunches:
 
     def run(self, candidate: Plan, dims: Mapping[str, int]) -> Outcome:
         """Launch the kernel with the shapes of ``candidate``."""
-        if time.process_time() >= self.ends:
+        left = self.ends - time.process_time()
+        if left <= 0:
             raise PlanError("the lengths of its buffers were not found in time")
         case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
         outcome = self.executor.run(
@@ -206,10 +209,12 @@ class _ProbingLaunches:
                 block=case.block,
                 shared_bytes=case.shared_bytes,
                 arguments=pack_arguments(candidate, case),
+                max_seconds=min(left, self.launch.max_seconds),
             )
         )
         self.translate_ms += outcome.translate_ms
-        self.work += outcome.steps + sum(array.size for array in case.tensors.values())
+        self.ends += outcome.translate_ms / 1e3
+        self.work += _REFUSED * outcome.steps + sum(array.size for array in case.tensors.values())
         reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
         if reason is not None:
             raise _ProbeTimeoutError(reason)
