@@ -162,8 +162,9 @@ _PROBE_TOTAL_SECONDS = 10.0
 """Limit of all probing launches of a plan in processor time without translation: a busy machine makes the same plan."""
 _PROBE_SHARE = 0.5
 """Share of the seconds of an unregistered kernel that they may take: its cases have the rest."""
-_REFUSED = 2
-"""Factor of the steps of a probing launch, whose refused accesses take longer than those of a case."""
+_STEP_FACTOR = 4
+"""A step of a probing launch takes about as long as so many of a case: its code is not optimised yet, and accesses out
+of bounds take longer."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
@@ -214,7 +215,7 @@ class _ProbingLaunches:
         )
         self.translate_ms += outcome.translate_ms
         self.ends += outcome.translate_ms / 1e3
-        self.work += _REFUSED * outcome.steps + sum(array.size for array in case.tensors.values())
+        self.work += _STEP_FACTOR * outcome.steps + sum(array.size for array in case.tensors.values())
         reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
         if reason is not None:
             raise _ProbeTimeoutError(reason)
