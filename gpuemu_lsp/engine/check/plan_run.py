@@ -22,7 +22,12 @@ from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest, StartedCase
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.float_indices import claim_on_float_index, indexed_accesses
-from gpuemu_lsp.engine.check.policies.guessed_launch import checked_in_part, claim_on_guessed_launch, not_checked
+from gpuemu_lsp.engine.check.policies.guessed_launch import (
+    checked_in_part,
+    claim_on_guessed_launch,
+    is_refusal,
+    not_checked,
+)
 from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, independent_of_values, is_judged
 from gpuemu_lsp.engine.check.policies.recorded_launch import claim_on_recorded_launch, is_judged_in_recording
 from gpuemu_lsp.engine.check.recordings.outputs import changed_outputs
@@ -65,19 +70,19 @@ class PlanContext:
 class RunProgress:
     """Counts of a plan's cases. ``first_failure`` is the 1-based number of the first failing case.
 
-    ``incomplete`` counts those that ended before the kernel did, with sizes that it may not expect.
+    ``refused`` counts those whose sizes the kernel refuses.
     """
 
     count: CaseCount = CaseCount()
     failing: int = 0
     first_failure: int | None = None
-    incomplete: int = 0
+    refused: int = 0
 
-    def add(self, *, judged: bool, failed: bool, incomplete: bool = False) -> None:
+    def add(self, *, judged: bool, failed: bool, refused: bool = False) -> None:
         """Add a case. One that reached an unsupported instruction is not judged, and may have failed before."""
-        self.incomplete += incomplete
+        self.refused += refused
         if judged:
-            self.count = CaseCount(self.count.run + 1, self.count.passed + (not failed and not incomplete))
+            self.count = CaseCount(self.count.run + 1, self.count.passed + (not failed and not refused))
         if failed:
             self.failing += 1
             self.first_failure = self.first_failure or self.count.run
@@ -109,8 +114,8 @@ class PlanRun:
     _reported: dict[tuple[str, Severity, str, int], Finding] = field(default_factory=dict)
     _pending: list[Finding] = field(default_factory=list)
     _controls: Iterator[Case] | None = None
-    _incomplete: dict[tuple[str, int], Finding] = field(default_factory=dict)
-    """Hints about cases that did not run to completion, by place; what they say depends on the other cases."""
+    _refused: dict[tuple[str, int], Finding] = field(default_factory=dict)
+    """Hints about sizes that the kernel refuses, by place; what they say depends on the other cases."""
     _recorded: int = 0
     _independent: dict[frozenset[str], Mapping[tuple[Location, int], bool]] = field(default_factory=dict)
     _indexed: Collection[Location] | None = None
@@ -184,11 +189,11 @@ class PlanRun:
             self.not_run = next((event.message for event in outcome.events), "")
         # A case is not to blame for the time that translation takes, and is not stored.
         failed = any(_is_error(finding) and finding.rule != "engine/timeout" for finding in found)
-        incomplete = [finding for finding in found if finding.data.get("completed") is False]
-        found = [finding for finding in found if finding not in incomplete]
-        for finding in incomplete:
-            self._incomplete.setdefault((finding.place.path, finding.place.range.start.line), finding)
-        self.progress.add(judged=judged, failed=failed, incomplete=bool(incomplete))
+        refused = [finding for finding in found if is_refusal(finding)]
+        found = [finding for finding in found if finding not in refused]
+        for finding in refused:
+            self._refused.setdefault((finding.place.path, finding.place.range.start.line), finding)
+        self.progress.add(judged=judged, failed=failed, refused=bool(refused))
         self.reference.verified = self.reference.verified or judged
         if failed:
             self._record(case, case_id, found)
@@ -360,8 +365,8 @@ class PlanRun:
         """Yield what is known only after the last case: pending problems, and that nothing could be verified."""
         yield from self.problems()
         cases = self.progress.count.run
-        for finding in self._incomplete.values():
-            yield checked_in_part(finding, cases - self.progress.incomplete, cases)
+        for finding in self._refused.values():
+            yield checked_in_part(finding, cases - self.progress.refused, cases)
         if self.reference.changes is not None:
             # References that compute in place on their copies are right: then a changed input makes no difference.
             severity = Severity.WARNING if self.progress.failing else Severity.HINT

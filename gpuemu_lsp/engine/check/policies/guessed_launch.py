@@ -46,9 +46,17 @@ def not_checked(finding: Finding) -> Finding:
         kernel=finding.kernel,
         dtype=finding.dtype,
         dims=finding.dims,
-        data={"completed": False},
+        data={"refused": True} if finding.rule == "sync/trap" else {},
         severity=Severity.HINT,
     )
+
+
+def is_refusal(finding: Finding) -> bool:
+    """Return whether a hint is about sizes that a trap of the kernel refuses, as that of an assertion does.
+
+    After a hang the kernel may be at fault, and after an access out of bounds a length that was assumed.
+    """
+    return finding.data.get("refused") is True
 
 
 def checked_in_part(finding: Finding, completed: int, cases: int) -> Finding:
