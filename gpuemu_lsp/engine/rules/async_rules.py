@@ -110,7 +110,8 @@ SYNC_RULES = (
         "asynchronous operation not waited for",
         "A product of a warp group or a bulk copy is used before it is complete: accumulators before "
         "`wgmma.wait_group`, registers that were written without a `wgmma.fence` before the product, a tile that is "
-        "overwritten while a product or a bulk store still reads it. A wait by one warp counts for its warp group.",
+        "overwritten while a product or a bulk store still reads it, whatever barrier is in between, or while a "
+        "`cp.async` of the same thread still writes it. A wait by one warp counts for its warp group.",
         Example(bad=_without("wait_group"), good=_PRODUCT),
     ),
     Rule(
@@ -157,7 +158,7 @@ SYNC_RULES = (
         "sync/mbarrier",
         Severity.ERROR,
         "misuse of an mbarrier",
-        "An `mbarrier` object is initialised while it is in use, used after `mbarrier.inval`, or gets more arrivals in "
+        "An `mbarrier` object is initialised again without `mbarrier.inval`, used after that, or gets more arrivals in "
         "a phase than it expects.",
         Example(bad=_without("inval", _PHASES), good=_PHASES),
     ),

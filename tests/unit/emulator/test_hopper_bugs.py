@@ -118,6 +118,14 @@ BUGS = {
         "pipelined", (("    store_wait();\n  }\n  __syncthreads();\n  sy[t] = 0;", "  }\n  __syncthreads();\n  sy[t] = 0;\n  store_wait();"),),
         "sync/async-order", "is written again before `cp.async.bulk.wait_group.read`", "store(&y, 0, 0, sy);",
     ),
+    "source of the last store written again": Bug(
+        "pipelined", (("    store_wait();\n  }\n", "  }\n"),), "sync/async-order",
+        "is written again before `cp.async.bulk.wait_group.read`", "store(&y, 0, 0, sy);",
+    ),
+    "initialised again before any use": Bug(
+        "pipelined", (("    init(&full[0], 1); init(&full[1], 1);", "    init(&full[0], 1); init(&full[1], 1);\n    init(&full[0], 1);"),),
+        "sync/mbarrier", "initialises an mbarrier again, which is undefined", "    init(&full[0], 1);",
+    ),
     "coordinates of another dimension": Bug(
         "pipelined", (("load(sa[stage], &a, (step + 2) * 64, 0,", "load(sa[stage], &a, 0, (step + 2) * 64,"),),
         "memory/box-outside", "the whole box of this copy is outside of the tensor", "load(sa[stage]",
@@ -147,6 +155,10 @@ BUGS = {
         "pipelined", (("    commit();\n", "    commit();\n    ((volatile char*)sa[stage])[t] = 0;\n"),),
         "memory/shared-race", "only `wgmma.wait_group` orders it", PRODUCT,
     ),
+    "tile written behind a barrier while the product reads it": Bug(
+        "pipelined", (("    commit();\n", "    commit();\n    __syncthreads();\n    ((volatile char*)sa[stage])[t] = 0;\n"),),
+        "sync/async-order", "threads write to operand A before `wgmma.wait_group`", PRODUCT,
+    ),
     "tile that nothing has written, overwritten while the product reads it": Bug(
         "pipelined",
         (("descriptor(sa[stage] + k * 32", "descriptor(spare + k * 32"), ("    commit();\n", "    commit();\n    ((volatile char*)spare)[t] = 0;\n")),
@@ -171,3 +183,5 @@ def test_a_planted_bug_is_found(name: str) -> None:
     found = [event for event in outcome.events if event.rule == bug.rule and bug.message in event.message]
     assert found, [(event.rule, event.message, lines_of(event)) for event in outcome.events] or outcome.status
     assert any(lines_of(event) & variant.lines(bug.line) for event in found), [lines_of(event) for event in found]
+    # A fence that is missing is no error of the order.
+    assert bug.rule != "sync/proxy-fence" or {event.rule for event in outcome.events} == {bug.rule}

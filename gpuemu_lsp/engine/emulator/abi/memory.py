@@ -23,7 +23,7 @@ class Shadow:
 READABLE: Final = Shadow.ADDRESSABLE | Shadow.INITIALISED
 """Shadow bits that a load requires."""
 
-STORE_MASK: Final = Shadow.ADDRESSABLE | Shadow.READ_ONLY | Shadow.WATCHED
+STORE_MASK: Final = Shadow.ADDRESSABLE | Shadow.READ_ONLY | Shadow.WATCHED | Shadow.IN_FLIGHT
 """Shadow bits that a store tests: all but ``ADDRESSABLE`` must be clear."""
 
 STORED: Final = Shadow.ADDRESSABLE | Shadow.INITIALISED | Shadow.WRITTEN

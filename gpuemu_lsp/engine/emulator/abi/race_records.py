@@ -94,3 +94,11 @@ class RaceCall(IntEnum):
     ACQUIRE = 1
     RELEASE = 2
     ACQUIRE_WARP = 3  # by all 32 lanes
+
+
+class OrderAnswer(IntEnum):
+    """Answers to ``RaceCall.ORDERED``: whether the accesses of a record come before the caller's."""
+
+    UNORDERED = 0
+    ORDERED = 1
+    OTHER_UNORDERED = 2  # of several readers the one that is not the last

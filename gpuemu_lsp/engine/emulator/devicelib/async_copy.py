@@ -2,7 +2,8 @@
 
 The bytes of a ``cp.async`` may arrive at any time up to the wait. Here they arrive as late as possible, when the
 issuing thread waits; until then the target holds poison that counts as uninitialised, so that a read in between is
-reported. To the race detector the thread writes to the target twice: at the copy and at the wait.
+reported. To the race detector the thread writes to the target twice: at the copy and at the wait. What the same thread
+writes to it in between, by a store or by a later copy, is reported here.
 
 Pending copies lie in one queue per warp. A thread's groups are numbered by the groups it has committed before. A full
 queue delivers all its copies, as hardware may at any time.
@@ -16,8 +17,10 @@ from typing import Final
 
 from llvmlite import ir
 
+from gpuemu_lsp.engine.emulator.abi.access_flags import IN_FLIGHT_FLAG, STORE_FLAG
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.abi.states import EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import (
     MAX_PENDING_COPIES,
     REGISTER_BYTES,
@@ -27,7 +30,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import (
     LaunchRecord,
     Warp,
 )
-from gpuemu_lsp.engine.emulator.devicelib.shadow_bytes import change_shadow
+from gpuemu_lsp.engine.emulator.devicelib.shadow_bytes import change_shadow, shadow_bits
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64, load, store
 
@@ -36,12 +39,13 @@ NAMES: Final = ("copy_begin", "copy_commit", "copy_wait")
 _WORD = 4
 
 
-def add_async_copies(module: ir.Module, check: Value, load_lanes: Value, store_lanes: Value) -> None:
-    """Add the functions of :data:`NAMES`, given ``check_access``, ``load`` and ``store`` of the library."""
-    deliver = _add_deliver(module, store_lanes)
+def add_async_copies(module: ir.Module, event: Value, check: Value, load_lanes: Value, store_lanes: Value) -> None:
+    """Add the functions of :data:`NAMES`, given ``record_event``, ``check_access``, ``load`` and ``store``."""
+    deliver = _add_deliver(module, event, store_lanes)
     wait = _add_wait(module, deliver)
     _add_commit(module)
-    _add_begin(module, check, load_lanes, store_lanes, wait)
+    overlap = _add_overlap(module, event)
+    _add_begin(module, check, load_lanes, store_lanes, wait, overlap)
 
 
 def _queue(b: ir.IRBuilder, ctx: Value) -> Value:
@@ -70,7 +74,7 @@ def _fill(b: ir.IRBuilder, to: Value, byte: Value, size: int) -> None:
     t.intrinsic(b, "llvm.memset.p0.i64", VOID, [to, byte, i64(size), ir.Constant(I1, 0)])
 
 
-def _add_deliver(module: ir.Module, store_lanes: Value) -> Value:
+def _add_deliver(module: ir.Module, event: Value, store_lanes: Value) -> Value:
     """Add ``copy_deliver(ctx, entry, lanes)``: store a pending copy for these lanes."""
     function, b = t.new_function(module, "copy_deliver", VOID, [POINTER, POINTER, I32])
     ctx, entry, lanes = function.args
@@ -81,12 +85,54 @@ def _add_deliver(module: ir.Module, store_lanes: Value) -> Value:
         _move(b, t.at(b, ctx, Warp.VALUES + word * REGISTER_BYTES), t.at(b, entry, CopyEntry.DATA + word * 128), 128)
     site, flags = load_field(b, entry, CopyEntry.SITE), load_field(b, entry, CopyEntry.FLAGS)
     size = load_field(b, entry, CopyEntry.BYTES)
+    fresh = b.trunc(load_field(b, load_pointer(b, ctx, Warp.LAUNCH), LaunchRecord.FRESH_SHADOW), I8)
+    with b.if_then(b.not_(_has(b, fresh, Shadow.INITIALISED))), t.for_lanes(b, lanes) as lane:
+        target = load(b, entry, _row(b, lane, 8, CopyEntry.TARGETS), I64)
+        every, some = shadow_bits(b, target, b.zext(size, I64))
+        # A store leaves the bit of the flight, another copy that has been delivered clears it.
+        with b.if_then(b.and_(_has(b, every, Shadow.IN_FLIGHT), _has(b, some, Shadow.INITIALISED))):
+            b.call(event, [ctx, site, i32(EventKind.COPY_OVERTAKEN), lane, target, size, i32(STORE_FLAG)])
     b.call(store_lanes, [ctx, site, lanes, i32(_WORD), b.lshr(size, i32(2)), i32(0), flags])
     with t.for_lanes(b, lanes) as lane:
         target = load(b, entry, _row(b, lane, 8, CopyEntry.TARGETS), I64)
         change_shadow(b, target, size, keep=255 & ~Shadow.IN_FLIGHT, add=0)
     left = b.and_(load_field(b, entry, CopyEntry.PENDING_MASK), b.not_(lanes))
     store_field(b, left, entry, CopyEntry.PENDING_MASK)
+    b.ret_void()
+    return function
+
+
+def _has(b: ir.IRBuilder, bits: Value, bit: int) -> Value:
+    return b.icmp_unsigned("!=", b.and_(bits, ir.Constant(I8, bit)), ir.Constant(I8, 0))
+
+
+def _add_overlap(module: ir.Module, event: Value) -> Value:
+    """Add ``copy_overlap(ctx, entry, earlier)``: report lanes whose copy overtakes one that is pending in ``earlier``.
+
+    Within one group the same bytes may be copied twice, as where threads past the end repeat the last element.
+    """
+    function, b = t.new_function(module, "copy_overlap", VOID, [POINTER, POINTER, POINTER])
+    function.linkage = "internal"
+    ctx, entry, earlier = function.args
+    size, before = (b.zext(load_field(b, one, CopyEntry.BYTES), I64) for one in (entry, earlier))
+    pending = (load_field(b, one, CopyEntry.PENDING_MASK) for one in (entry, earlier))
+    with t.for_lanes(b, b.and_(*pending)) as lane:
+        place = _row(b, lane, 8, CopyEntry.TARGETS)
+        target, other = (load(b, one, place, I64) for one in (entry, earlier))
+        apart = b.or_(
+            b.icmp_unsigned(">=", target, b.add(other, before)), b.icmp_unsigned(">=", other, b.add(target, size))
+        )
+        place = _row(b, lane, 4, CopyEntry.GROUPS)
+        repeated = b.icmp_unsigned("==", load(b, entry, place, I32), load(b, earlier, place, I32))
+        repeated = b.and_(repeated, b.and_(b.icmp_unsigned("==", target, other), b.icmp_unsigned("==", size, before)))
+        for word in range(4):
+            place = _row(b, lane, 4, CopyEntry.DATA + word * 128)
+            same = b.icmp_unsigned("==", load(b, entry, place, I32), load(b, earlier, place, I32))
+            repeated = b.and_(repeated, same)
+        with b.if_then(b.not_(b.or_(apart, repeated))):
+            flags = i32(STORE_FLAG | IN_FLIGHT_FLAG)
+            site = load_field(b, entry, CopyEntry.SITE)
+            b.call(event, [ctx, site, i32(EventKind.COPY_OVERTAKEN), lane, target, b.trunc(size, I32), flags])
     b.ret_void()
     return function
 
@@ -156,7 +202,9 @@ def _count(b: ir.IRBuilder, limit: Value) -> Iterator[Value]:
     b.position_at_end(end)
 
 
-def _add_begin(module: ir.Module, check: Value, load_lanes: Value, store_lanes: Value, wait: Value) -> None:
+def _add_begin(
+    module: ir.Module, check: Value, load_lanes: Value, store_lanes: Value, wait: Value, overlap: Value
+) -> None:
     """Add ``copy_begin(ctx, site, lanes, bytes, source_flags, target_flags)``: issue one copy per lane.
 
     Targets lie in ``Warp.ADDRESSES``, sources in ``Warp.VALUES``, and in its second row the number of bytes to read
@@ -180,12 +228,17 @@ def _add_begin(module: ir.Module, check: Value, load_lanes: Value, store_lanes: 
     allowed, whole = b.alloca(I32), b.alloca(I32)
     b.store(i32(0), allowed)
     b.store(i32(0), whole)
+    flying = b.alloca(I8)
+    b.store(ir.Constant(I8, 0), flying)
     # Targets are checked now, when the instruction that is at fault is executing, not at the wait.
     with t.for_lanes(b, lanes) as lane:
         target = load(b, targets, _row(b, lane, 8), I64)
         may = b.call(check, [ctx, site, lane, target, size, size, target_flags])
         bit = b.shl(i32(1), lane)
         b.store(b.or_(b.load(allowed), b.select(may, bit, i32(0))), allowed)
+        with b.if_then(may):
+            _, some = shadow_bits(b, target, b.zext(size, I64))
+            b.store(b.or_(b.load(flying), some), flying)
         full = b.icmp_unsigned(">=", load(b, taken, _row(b, lane, 8), I64), b.zext(size, I64))
         b.store(b.or_(b.load(whole), b.select(full, bit, i32(0))), whole)
     good = b.load(allowed)
@@ -214,6 +267,8 @@ def _add_begin(module: ir.Module, check: Value, load_lanes: Value, store_lanes: 
         (CopyEntry.FLAGS, target_flags),
     ):
         store_field(b, value, entry, field)
+    with b.if_then(_has(b, b.load(flying), Shadow.IN_FLIGHT)), _count(b, index) as number:
+        b.call(overlap, [ctx, entry, _entry(b, queue, number)])
     store_field(b, b.add(index, i32(1)), ctx, Warp.COPY_COUNT)
     b.ret_void()
 

@@ -37,7 +37,7 @@ def build_library() -> ir.Module:
     race = race_detector.add_race_detector(module)
     checked_access.add_affine_addresses(module)
     loads, stores = (_add_accesses(module, check, race, is_store=is_store) for is_store in (False, True))
-    async_copy.add_async_copies(module, check, loads, stores)
+    async_copy.add_async_copies(module, event, check, loads, stores)
     mbarrier.add_mbarrier(module, check, race)
     cluster.add_cluster_address(module)
     textures.add_textures(module, check)

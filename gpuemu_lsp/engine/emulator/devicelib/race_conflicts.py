@@ -11,10 +11,10 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
 from gpuemu_lsp.engine.emulator.abi.field_access import element_offset, load_field, load_pointer, store_field
-from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, RaceCall
+from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, OrderAnswer, RaceCall, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, EventRecord, LaunchRecord, Warp
-from gpuemu_lsp.engine.emulator.devicelib.race_epochs import return_if
+from gpuemu_lsp.engine.emulator.devicelib.race_epochs import return_if, view_access
 from gpuemu_lsp.engine.emulator.devicelib.race_order import call_python
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64
@@ -27,7 +27,7 @@ def add_conflict(module: ir.Module) -> Value:
     """
     parameters = [POINTER, I32, I32, I64, I32, I32, I64, I32, I32, I32, I32, I32]
     function, b = t.new_function(module, "race_conflict", VOID, parameters)
-    ctx, site, lane, address, size, flags, value, other_site, thread, epoch, wrote, lanes = function.args
+    ctx, site, lane, address, size, flags, value, first_site, thread, epoch, wrote, lanes = function.args
     launch = load_pointer(b, ctx, Warp.LAUNCH)
     number = load_field(b, ctx, Warp.FIRST_THREAD)
     block = load_pointer(b, ctx, Warp.BLOCK)
@@ -54,6 +54,9 @@ def add_conflict(module: ir.Module) -> Value:
         return_if(b, _equal_bytes(b, t.at(b, address, 0), t.at(b, ctx, value), b.zext(size, I64)), None)
     # Last, because it is a call into Python: release and acquire, locks, named barriers.
     python = load_field(b, launch, LaunchRecord.RACE_CALLBACK)
+    party, party_site = b.alloca(I32), b.alloca(I32)
+    b.store(full, party)
+    b.store(first_site, party_site)
     with b.if_then(b.icmp_unsigned("!=", python, i64(0))):
         # A block that holds a lock accesses much that the last one wrote: Python is asked once.
         later = b.icmp_unsigned("==", b.lshr(number, i32(10)), load_field(b, launch, LaunchRecord.ORDERED_BLOCK))
@@ -66,7 +69,13 @@ def add_conflict(module: ir.Module) -> Value:
         before = b.icmp_unsigned("<", epoch, t.load(b, ctx, element_offset(b, Warp.ORDERED_UNTIL, lane), I32))
         return_if(b, b.and_(b.and_(single, known), before), None)
         answer = call_python(b, ctx, RaceCall.ORDERED, lane, address, full, epoch)
-        return_if(b, b.icmp_unsigned("!=", answer, i32(0)), None)
+        return_if(b, b.icmp_unsigned("==", answer, i32(OrderAnswer.ORDERED)), None)
+        with b.if_then(b.icmp_unsigned("==", answer, i32(OrderAnswer.OTHER_UNORDERED))):
+            view = view_access(b, ctx, address)
+            reader = b.load(view.plane(ShadowPlane.OTHER_READER), typ=I32)
+            b.store(b.or_(reader, b.and_(number, i32(~THREAD_IN_BLOCK))), party)
+            b.store(b.load(view.plane(ShadowPlane.OTHER_READ_SITE), typ=I32), party_site)
+    full, other_site = b.load(party), b.load(party_site)
     me = b.add(number, lane)
     own = b.shl(i32(1), lane)
     # Another call into Python, after the one that more often decides. Of two accesses that race one at most is a read.

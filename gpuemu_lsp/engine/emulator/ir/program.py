@@ -162,6 +162,12 @@ class Program:
         return self.has_bulk_copies or any(i.opcode == GROUP_EVENT for block in self.blocks for i in block.code)
 
     @cached_property
+    def waits_for_phases(self) -> bool:
+        """Whether the kernel tests ``mbarrier`` objects: in a loop, until others arrive."""
+        code = (i for block in self.blocks for i in block.code if i.opcode == "mbarrier")
+        return any(not {"test_wait", "try_wait"}.isdisjoint(i.modifiers) for i in code)
+
+    @cached_property
     def spans_blocks(self) -> bool:
         """Whether the kernel contains addresses in the shared memory of other blocks of its cluster."""
         return any(

@@ -16,6 +16,8 @@ from gpuemu_lsp.engine.ptx.model import Instruction
 _SCALAR = re.compile(r"[busf](8|16|32|64|128)")
 _ELEMENTS = re.compile(r"[A-Za-z_]\w*(?:[.\[]\w+\]?)*")
 """Names that can be indexed: identifiers, and members of a struct argument such as ``p.x``."""
+_NO_WAIT = "no `cp.async.wait_group` that covers its group is in between"
+
 _WILD = 1 << 36
 """Bytes from a region at which an address does not come from an index of 32 bits into it."""
 _TYPED = re.compile(r"[suf](8|16|32|64)")
@@ -131,6 +133,13 @@ def uninitialised(access: AccessedBytes) -> str:
 def in_flight(access: AccessedBytes) -> str:
     """Return the message of a read of bytes that an asynchronous copy is still writing."""
     return f"{uninitialised(access)}: the asynchronous copy that writes it has not been waited for"
+
+
+def copy_overtaken(access: AccessedBytes, *, by_copy: bool) -> str:
+    """Return the message of an asynchronous copy whose target its thread writes once more before the wait."""
+    if by_copy:
+        return f"this copy writes {access.place} while an earlier one of its thread may still write it: {_NO_WAIT}"
+    return f"{access.place} is stored to while this copy may still write it: {_NO_WAIT}"
 
 
 def read_only(access: AccessedBytes) -> str:

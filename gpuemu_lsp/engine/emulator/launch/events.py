@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, PUSH, memory_spac
 from gpuemu_lsp.engine.emulator.launch import access_messages
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, accessed_bytes, demangled
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
-from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, merged, race_event
+from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, limited, merged, race_event
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
 from gpuemu_lsp.engine.ptx.model import Instruction
@@ -29,6 +29,7 @@ _RULES: Mapping[int, str] = {
     EventKind.UNINITIALISED: "memory/uninitialized-read",
     EventKind.READ_ONLY: "memory/out-of-bounds",
     EventKind.WARP_MASK: "sync/missing-warp-mask",
+    EventKind.COPY_OVERTAKEN: "sync/async-order",
 }
 
 _RESIDENT_BLOCKS = 132
@@ -82,8 +83,10 @@ class _RawEvent:
 def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Event, ...]:
     """Return the launch's events: those of generated code in the order they happened, then the scheduler's."""
     checks = prepared.request.checks
-    events = []
-    for raw in _records(prepared):
+    events, raws = [], _records(prepared)
+    races = [{raw.site, raw.other_site} for raw in raws if raw.kind in _RACES]
+    racing = {site for sites in races if sites.isdisjoint(report.unordered) for site in sites}
+    for raw in raws:
         if raw.kind == EventKind.UNINITIALISED and (
             _is_copied_object(prepared, raw)
             or _text_line(prepared, raw.site) in report.explained
@@ -91,13 +94,16 @@ def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Even
             or _count(prepared, raw.site, _OUT)
         ):
             continue
-        if _is_unseen_arrival(prepared, raw) or (
-            raw.kind in _RACES and not report.unordered.isdisjoint((raw.site, raw.other_site))
-        ):
+        if _is_unseen_arrival(prepared, raw) or (raw.kind in _RACES and not {raw.site, raw.other_site} <= racing):
+            continue
+        # Another thread's write to the target of a copy is a race, with both lines.
+        if raw.kind == EventKind.COPY_OVERTAKEN and raw.site in racing:
             continue
         make = _stop if raw.kind == EventKind.STOP else _race if raw.kind in _RACES else _access
         events.append(make(prepared, raw))
     for key, incident in report.incidents.items():
+        if incident.unless_racing and incident.site in racing:
+            continue
         events.append(_from_incident(prepared, incident, report.counts[key]))
     # Bounds and synchronisation are always checked, because faulty accesses must be contained: events of checks that
     # the request disables are dropped here.
@@ -108,7 +114,7 @@ def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Even
         if event.rule in ("sync/barrier-divergence", "sync/missing-warp-mask") and not checks.sync:
             continue
         wanted.append(event)
-    return tuple(wanted[: prepared.request.max_events])
+    return limited(wanted, prepared.request.max_events)
 
 
 def last_writer(prepared: PreparedLaunch) -> Writer | None:
@@ -357,6 +363,8 @@ def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) ->
         return access_messages.misaligned(verb, access, instruction)
     if raw.kind == EventKind.UNINITIALISED:
         return access_messages.in_flight(access) if raw.in_flight else access_messages.uninitialised(access)
+    if raw.kind == EventKind.COPY_OVERTAKEN:
+        return access_messages.copy_overtaken(access, by_copy=raw.in_flight)
     if raw.kind == EventKind.READ_ONLY:
         return access_messages.read_only(access)
     return access_messages.out_of_bounds(verb, access)

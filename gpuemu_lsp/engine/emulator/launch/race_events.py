@@ -1,4 +1,4 @@
-"""Events of races: placed on the line of the read if there is one, with the other access's line."""
+"""Events of races, on the line of the read if there is one, with the other access's line; which events are kept."""
 
 from __future__ import annotations
 
@@ -207,3 +207,13 @@ def merged(events: Iterable[Event]) -> list[Event]:
             result[result.index(known)] = both
             found[key] = both
     return result
+
+
+def limited(events: list[Event], limit: int) -> tuple[Event, ...]:
+    """Return at most ``limit`` events, in their order: the first of each rule and place before others of the same.
+
+    One statement may be dozens of instructions, as the products of a tile are: its events must not hide the rest.
+    """
+    first = {(event.rule, event.location): index for index, event in reversed(list(enumerate(events)))}
+    chosen = sorted(range(len(events)), key=lambda index: first[events[index].rule, events[index].location] != index)
+    return tuple(events[index] for index in sorted(chosen[:limit]))

@@ -42,7 +42,8 @@ QUANTUM: Final = 1 << 12
 """Backward jumps after which a warp yields: long enough that the switch costs nothing, short enough for spin loops."""
 
 SPIN_QUANTUM: Final = 16
-"""The same in kernels with bulk copies or clusters: there each turn of a loop on an ``mbarrier`` calls Python."""
+"""The same in kernels that wait for phases of ``mbarrier`` objects, or with clusters: dozens of warps may wait in turn,
+and where there are bulk copies each turn of such a loop calls Python."""
 
 YIELDS_PER_CALL: Final = 64
 BARRIERS_PER_CALL: Final = 1 << 13
@@ -183,7 +184,7 @@ def _fill_launch_record(prepared: PreparedLaunch, params: Region, fresh: int, ca
         z,
         request.shared_bytes,
         shared,
-        SPIN_QUANTUM if program.has_bulk_copies or program.spans_blocks else QUANTUM,
+        SPIN_QUANTUM if program.waits_for_phases or program.spans_blocks else QUANTUM,
         YIELDS_PER_CALL,
         BARRIERS_PER_CALL,
         prepared.warp_count,

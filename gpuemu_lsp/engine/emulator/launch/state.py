@@ -130,6 +130,7 @@ class Incident:
     """A finding of the scheduler: rule, message and site; ``thread`` is the linear index in its block.
 
     ``other_site`` is that of a second instruction which the message is about, ``buffer`` the name of its memory.
+    ``unless_racing``: a race of the same site, which names both accesses, stands for it.
     """
 
     rule: str
@@ -139,6 +140,7 @@ class Incident:
     block: int
     other_site: int | None = None
     buffer: str | None = None
+    unless_racing: bool = False
 
 
 @dataclass(slots=True)

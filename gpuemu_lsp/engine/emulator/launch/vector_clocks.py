@@ -14,7 +14,8 @@ for a whole block: what all its threads did before its last barrier. Two facts a
 
 A release by a fence or store of ``.cta`` scope is acquired by threads of its own block only, and an acquire of that
 scope acquires from its own block only (section 8.5). Where a shadow cell stands for several accesses the answer is
-"ordered" if any of them is, which can only miss races.
+"ordered" if any of them is, which can only miss races; unless it is known of the warp of one that it has released
+nothing that was acquired.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.abi.fields import Field
-from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, RaceCall, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, OrderAnswer, RaceCall, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -109,7 +110,7 @@ class VectorClocks:
         first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
         caller = _Caller(first + lane, lane, context)
         if call == RaceCall.ORDERED:
-            return int(self._is_ordered(caller, who, when))
+            return self._ordered(caller, address, who, when)
         if call in (RaceCall.ACQUIRE, RaceCall.ACQUIRE_WARP):
             # Release numbers are unique across launches: one of an earlier launch is not found, as it should.
             released = self._released.get(who)
@@ -123,12 +124,12 @@ class VectorClocks:
             self._release(caller, address, block_scope=bool(who))
         return 0
 
-    def _is_ordered(self, caller: _Caller, who: int, when: int) -> bool:
+    def _ordered(self, caller: _Caller, address: int, who: int, when: int) -> OrderAnswer:
         """Return whether the accesses of a shadow cell are ordered before the caller; if in doubt, they are."""
         spread = when & Epoch.SPREAD
         # Several blocks: the cell names only one of them.
         if spread == Epoch.SPREAD:
-            return True
+            return OrderAnswer.ORDERED
         in_doubt = False
         clocks = self._blocks.get(caller.block)
         for clock in self._acquired(caller):
@@ -136,15 +137,35 @@ class VectorClocks:
             if when < until:
                 if clocks is not None and clock is clocks.all:
                     self._remember(caller.block, who >> 10, until)
-                return True
+                return OrderAnswer.ORDERED
             if spread == 0 and when < clock.get(who, 0):
                 if who >> 10 == caller.block:
                     caller.remember(who, clock[who])
-                return True
+                return OrderAnswer.ORDERED
             # Several threads of a block, some of which are ordered: the cell does not name them all.
             if spread and any(thread >> 10 == who >> 10 for thread in clock if thread >= 0):
                 in_doubt = True
-        return in_doubt
+        if not in_doubt:
+            return OrderAnswer.UNORDERED
+        return self._of_readers(caller, address, who, when) if spread > 1 else OrderAnswer.ORDERED
+
+    def _of_readers(self, caller: _Caller, address: int, who: int, when: int) -> OrderAnswer:
+        """Return the answer about several readers of shared memory, of which the cell names two.
+
+        Their epoch is that of the last: whether one that has released something did so after its read is not known.
+        """
+        if self._prepared.cluster_blocks > 1 or self._prepared.shared_owner(address) is None:
+            return OrderAnswer.ORDERED
+        planes = (ShadowPlane.READER, ShadowPlane.OTHER_READER, ShadowPlane.READ_EPOCH)
+        last, other, epoch = (self._cell(plane, address).value for plane in planes)
+        if epoch != when or last & THREAD_IN_BLOCK != who & THREAD_IN_BLOCK:
+            return OrderAnswer.ORDERED
+        acquired = {one >> 5 for clock in self._acquired(caller) for one in clock if one >= 0}
+        for thread, answer in ((last, OrderAnswer.UNORDERED), (other, OrderAnswer.OTHER_UNORDERED)):
+            warp = (caller.block << 10 | thread & THREAD_IN_BLOCK) >> 5
+            if warp != caller.thread >> 5 and warp not in acquired:
+                return answer
+        return OrderAnswer.ORDERED
 
     def _remember(self, block: int, after: int, until: int) -> None:
         """Let generated code answer the next questions about two blocks: what a block has acquired stays acquired."""
@@ -203,10 +224,14 @@ class VectorClocks:
 
     def _release_number(self, address: int) -> ctypes.c_uint32:
         """Return the number of the last release through an address, in shadow memory."""
+        return self._cell(ShadowPlane.RELEASE, address)
+
+    def _cell(self, plane: ShadowPlane, address: int) -> ctypes.c_uint32:
+        """Return the value of a plane of shadow memory for an address."""
         launch = self._prepared.launch
         offset = (address - launch.get(LaunchRecord.ARENA)) >> launch.get(LaunchRecord.RACE_CELL_SHIFT)
-        plane = ShadowPlane.RELEASE * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
-        return ctypes.c_uint32.from_address(launch.get(LaunchRecord.RACE_PLANES) + plane + 4 * offset)
+        distance = plane * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
+        return ctypes.c_uint32.from_address(launch.get(LaunchRecord.RACE_PLANES) + distance + 4 * offset)
 
     # ---- the asynchronous proxy --------------------------------------------------------------------------------------
 

@@ -140,6 +140,29 @@ def test_an_uninitialised_source_is_found() -> None:
     assert rules(run(body, X[:32], y(32), np.int32(0))) == ["memory/uninitialized-read"]
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("copy4(s + t, x + t); commit(); copy4(s + t, x + t); wait_all();", "an earlier one of its thread"),
+        ("copy4(s + t, x + t); copy4(s + t, x + 32 + t); wait_all();", "an earlier one of its thread"),
+        ("copy4(s + t, x + t); commit(); wait<1>(); v[t] = 0; wait_all();", "is stored to while this copy"),
+        # Correct: after the wait; twice the same within one group, by threads past the end; by another thread then.
+        ("copy4(s + t, x + t); commit(); wait<0>(); copy4(s + t, x + 32 + t); wait_all();", None),
+        ("for (int i = 0; i < 2; ++i) { int j = min(t + 16 * i, 20); copy4(s + j, x + j); } wait_all();", None),
+        ("copy4(s + t, x + t); wait_all(); __syncwarp(); copy4(s + (t ^ 1), x + t); wait_all(); v[t ^ 1] = 0;", None),
+    ],
+)
+def test_a_target_written_again_before_the_wait_is_found(body: str, message: str | None) -> None:
+    outcome = run(
+        f"__shared__ volatile float v[32]; float* s = (float*)v; int t = threadIdx.x; {body}",
+        X[:64],
+        y(32),
+        np.int32(0),
+    )
+    assert rules(outcome) == (["sync/async-order"] if message else []), outcome.events
+    assert not message or message in outcome.events[0].message
+
+
 def test_more_copies_than_the_queue_holds() -> None:
     body = """__shared__ float s[4096]; int t = threadIdx.x;
     for (int i = 0; i < 128; ++i) copy4(s + 32 * i + t, x + (32 * i + t) % 2048);

@@ -131,6 +131,7 @@ def test_an_uninitialised_object_is_found() -> None:
     [
         ("init(&b, 1); inval(&b); arrive(&b);", "`mbarrier.arrive` on an mbarrier after its `mbarrier.inval`"),
         ("init(&b, 2); arrive(&b); init(&b, 2);", "this initialises an mbarrier that is in use"),
+        ("init(&b, 1); init(&b, 1);", "this initialises an mbarrier again, which is undefined"),
         ("init(&b, 1); arrive(&b, 2);", "this arrives 2 times, but the phase waits for 1 of 1 arrivals only"),
     ],
 )
@@ -140,9 +141,22 @@ def test_misuse_of_an_object_is_found(body: str, message: str) -> None:
     assert message in outcome.events[0].message
 
 
-def test_an_object_may_be_initialised_again_after_inval_or_before_use() -> None:
-    body = "__shared__ u64 b; init(&b, 1); init(&b, 1); arrive(&b); inval(&b); init(&b, 2); arrive(&b); y[0] = 1;"
+def test_an_object_may_be_initialised_again_after_inval() -> None:
+    body = "__shared__ u64 b; init(&b, 1); arrive(&b); inval(&b); init(&b, 2); arrive(&b); y[0] = 1;"
     assert not run(body, X, y(1), np.int32(0), block=1).events
+
+
+@pytest.mark.parametrize(
+    ("waits", "races"), [("if (!parity(a, 0)) __trap();", True), ("while (!parity(a, 0) || !parity(a + 1, 0));", False)]
+)
+def test_a_reader_that_the_writer_does_not_wait_for_is_found_among_several(waits: str, races: bool) -> None:
+    """Each warp but the last reads the same cells, and has an object of its own."""
+    body = f"""__shared__ u64 a[2]; __shared__ volatile int s[32]; int t = threadIdx.x, lane = t % 32;
+    if (t == 0) {{ init(a, 32); init(a + 1, 32); }} if (t < 32) s[t] = t;
+    __syncthreads();
+    if (t < 64) {{ int v = s[lane]; arrive(a + t / 32); y[t] = v; }} else {{ {waits} s[lane] = -t; }}"""
+    outcome = run(body, X, y(64), np.int32(0), block=96)
+    assert rules(outcome) == (["memory/shared-race"] if races else []), outcome.events
 
 
 def test_an_object_must_be_aligned() -> None:

@@ -51,9 +51,11 @@ def operation_fault(one: BarrierObject | None, operation: int, state: int, count
     """Return what is wrong with an operation on an object in a state, None if nothing is; None is no object."""
     name = _NAMES[operation]
     if name == "init":
-        if one is not None and one.valid and one.used:
+        if one is None or not one.valid:
+            return None
+        if one.used:
             return "this initialises an mbarrier that is in use: its phase and arrivals are lost (no `mbarrier.inval`)"
-        return None
+        return "this initialises an mbarrier again, which is undefined without `mbarrier.inval` before it"
     if one is None:
         return f"`mbarrier.{name}` on an mbarrier that was never initialised"
     if not one.valid:

@@ -63,8 +63,9 @@ class CopyChecks:
             self._inside.add(issuer.site)
         chunks = chunk_numbers(near)
         if barrier is None:
-            self._shared.check_fenced(issuer, near, "this copy reads")
-            block.stores.append(PendingStore(issuer.site, issuer.thread, near, self._read(issuer, chunks)))
+            fenced = self._shared.check_fenced(issuer, near, "this copy reads")
+            epoch = self._read(issuer, chunks)
+            block.stores.append(PendingStore(issuer.site, issuer.thread, near, epoch, fenced=fenced))
             return
         self._check_overwritten(block, issuer, chunks)
         for store in block.stores:
@@ -148,7 +149,7 @@ class CopyChecks:
         instruction = self._shared.sites[caller.site][0]
         operand = instruction.operands[0] if instruction is not None and instruction.operands else None
         allowed = operand.bits if isinstance(operand, Immediate) else 0
-        self._check_sources(block, caller.window)
+        self.check_sources(caller.block, caller.window)
         threads = {caller.thread(index) for index in range(len(caller.lanes))}
         block.stores = [
             one
@@ -162,23 +163,14 @@ class CopyChecks:
             until = min(left) if left else races.next_epoch(caller.context)
             races.learn(caller.context, [lane], races.number(AsyncKind.STORE, caller.block, lane), until)
 
-    def _check_sources(self, block: BlockTraffic, window: int) -> None:
-        """Report stores whose source has been written since they were issued."""
+    def check_sources(self, number: int, window: int) -> None:
+        """Report stores of a block whose source has been written since they were issued."""
+        block = self._shared.block(number)
         for store in list(block.stores):
-            if self._shared.bits(window, store.places, Shadow.WRITTEN):
-                instruction = self._shared.sites[store.site][0]
+            if store.fenced and self._shared.bits(window, store.places, Shadow.WRITTEN):
                 block.stores.remove(store)
-                if instruction is not None:
-                    text = "the tile that this copy reads is written again before `cp.async.bulk.wait_group.read`"
-                    self._shared.incidents.append(Incident(ORDER, text, store.site, store.thread, self._number(block)))
-
-    def _number(self, block: BlockTraffic) -> int:
-        return next(number for number, one in self._shared.blocks.items() if one is block)
-
-    def fence(self, caller: EventCaller) -> None:
-        """Make all stores to the block's shared memory visible to the proxy."""
-        self._check_sources(self._shared.block(caller.block), caller.window)
-        self._shared.arena.shadow(caller.window, self._shared.size)[:] &= 255 & ~Shadow.WRITTEN
+                text = "the tile that this copy reads is written again before `cp.async.bulk.wait_group.read`"
+                self._shared.incidents.append(Incident(ORDER, text, store.site, store.thread, number))
 
 
 def _may_end_a_tile(tensor: TensorMap, coordinates: tuple[int, ...]) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.frontend.group_registers import RegisterFault
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
     CHUNK,
     Indices,
@@ -38,6 +40,9 @@ _REGISTER_FAULTS: Final = {
 }
 
 
+_GROUP_THREADS: Final = 4 * WARP_SIZE
+
+
 class GroupChecks:
     """Checks the products of a launch's warp groups."""
 
@@ -61,8 +66,31 @@ class GroupChecks:
             group.committed[caller.warp] = group.committed.get(caller.warp, 0) + 1
         elif kind == "wait_group":
             operand = instruction.operands[0] if instruction.operands else None
+            self._check_overwritten(caller.block, caller.window, caller.warp >> 2, group)
             group.wait(caller.warp, operand.bits if isinstance(operand, Immediate) else 0)
             self._completed(caller, group)
+
+    def check_overwritten(self, block: int, window: int) -> None:
+        """Report products in flight whose operands threads have written since; ``window`` is the block's memory."""
+        for number, group in self._shared.block(block).groups.items():
+            self._check_overwritten(block, window, number, group)
+
+    def _check_overwritten(self, block: int, window: int, number: int, group: WarpGroup) -> None:
+        # A barrier of the block orders nothing after the product, so that the race detector, to which the product has
+        # read its tiles when it was issued, sees no race where one is in between.
+        if not group.flying or not self._shared.has_stores(window):
+            return
+        for product in group.flying:
+            for name, chunks in zip("AB", product.operands, strict=True):
+                if not product.fenced or chunks is None:
+                    continue
+                if self._shared.bits(window, operand_bytes(chunks)[0], Shadow.WRITTEN):
+                    text = (
+                        f"threads write to operand {name} before `wgmma.wait_group`, while this product may still read"
+                    )
+                    thread = number * _GROUP_THREADS
+                    found = Incident(ORDER, f"{text} it", product.site, thread, block, unless_racing=True)
+                    self._shared.incidents.append(found)
 
     def _completed(self, caller: EventCaller, group: WarpGroup) -> None:
         """Let a warp come after the reads of the products that it has waited for."""
@@ -113,12 +141,14 @@ class GroupChecks:
         epoch = races.next_epoch(caller.context) if races.active else 0
         product = made_product(caller.site, instruction, descriptors, group.committed.get(caller.warp, 0), epoch)
         previous = group.products[-1] if group.products else None
-        group.products.append(product)
         shared = self._shared.block(caller.block).tiles
         sound = True
         for name, chunks, bits in zip("AB", product.operands, descriptors, strict=True):
             if chunks is not None:
-                sound &= self._operand(caller, name, chunks, decoded(bits).swizzle, shared)
+                readable, stored = self._operand(caller, name, chunks, decoded(bits).swizzle, shared)
+                sound &= readable
+                product = replace(product, fenced=product.fenced and not stored)
+        group.products.append(product)
         if sound:
             self._record(caller, product, first=True)
         fault = step_fault(product, previous, shared) if sound else None
@@ -140,19 +170,20 @@ class GroupChecks:
 
     def _operand(
         self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, shared: SharedTiles
-    ) -> bool:
-        """Check an operand of a product; return whether what it reads is there."""
+    ) -> tuple[bool, bool]:
+        """Check an operand of a product; return whether what it reads is there, and whether stores lack a fence."""
         places, low, high = operand_bytes(chunks)
         if low < 0 or high >= self._shared.size:
             # The loads of its elements report this.
-            return False
+            return False, True
         shadow = self._shared.arena.shadow(caller.window, self._shared.size)[places]
-        flying = shadow & Shadow.IN_FLIGHT != 0
+        flying, written = shadow & Shadow.IN_FLIGHT != 0, shadow & Shadow.WRITTEN != 0
+        stored = bool(written.any())
         missing = (shadow & (Shadow.INITIALISED | Shadow.ADDRESSABLE) == Shadow.ADDRESSABLE) & ~flying
         if flying.any():
             self._shared.explain(caller.site)
             self._in_flight(caller, name, places[flying], shared)
-            return False
+            return False, stored
         if missing.any():
             self._shared.explain(caller.site)
             text = (
@@ -161,10 +192,11 @@ class GroupChecks:
             )
             self._shared.add(caller, UNINITIALISED, text)
             # The product reads what is there all the same: what overwrites its tile is an error of its own.
-            return True
-        self._shared.check_fenced(caller, places, f"operand {name} has")
-        stored = (shadow & Shadow.WRITTEN != 0).reshape(-1, CHUNK).any(axis=1)
-        numbers = shared.at(chunks.addresses[~stored] if stored.any() else chunks.addresses).tolist()
+            return True, stored
+        if stored:
+            self._shared.check_fenced(caller, places, f"operand {name} has")
+        loaded = ~written.reshape(-1, CHUNK).any(axis=1)
+        numbers = shared.at(chunks.addresses[loaded] if stored else chunks.addresses).tolist()
         for number in set(numbers):
             tile = shared.tiles[number] if number >= 0 else None
             if tile is not None and tile.tensor is not None and tile.tensor.swizzle != swizzle:
@@ -174,8 +206,8 @@ class GroupChecks:
                     "descriptor says"
                 )
                 self._shared.add(caller, LAYOUT, text, tile.site)
-                return False
-        return True
+                return False, stored
+        return True, stored
 
     def _in_flight(self, caller: EventCaller, name: str, places: Indices, shared: SharedTiles) -> None:
         text = (

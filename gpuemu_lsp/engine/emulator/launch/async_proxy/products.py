@@ -21,6 +21,8 @@ class Product:
     operands: tuple[OperandChunks | None, OperandChunks]
     epoch: int = 0
     """Epoch of its reads in the race detector."""
+    fenced: bool = True
+    """Whether no store to its operands was without a fence when it was issued: one after that shows in the shadow."""
 
     def reads(self, chunks: np.ndarray) -> bool:
         """Return whether an operand has bytes in one of the chunks of shared memory, which are numbers."""
@@ -50,10 +52,14 @@ class WarpGroup:
     completed: int = 0
 
     @property
+    def flying(self) -> list[Product]:
+        """The products that nothing has waited for."""
+        return self.products[self.completed - self.first :]
+
+    @property
     def reads_until(self) -> int | None:
         """Epoch of the reads of the first product that nothing has waited for; None if there is none."""
-        index = self.completed - self.first
-        return self.products[index].epoch if index < len(self.products) else None
+        return next((one.epoch for one in self.flying), None)
 
     @property
     def count(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT, BulkOperation
@@ -42,10 +43,11 @@ class AsyncProxy:
         self._shared = SharedTraffic(prepared, races)
         self._registers = RegisterPool(prepared)
         self._barriers, self._copies = BarrierChecks(self._shared), CopyChecks(self._shared)
+        self._groups = GroupChecks(self._shared)
         self.copies = BulkCopies(prepared, races, self._issued)
         self._handlers: dict[BulkOperation, Callable[[EventCaller], None]] = {
-            BulkOperation.GROUP: GroupChecks(self._shared).event,
-            BulkOperation.PROXY_FENCE: self._copies.fence,
+            BulkOperation.GROUP: self._groups.event,
+            BulkOperation.PROXY_FENCE: self._fence,
             BulkOperation.COMMIT: self._copies.commit,
             BulkOperation.WAIT: self._copies.wait,
             BulkOperation.REGISTERS: self._registers.change,
@@ -66,6 +68,15 @@ class AsyncProxy:
     ) -> None:
         if self._active:
             self._copies.issue(issuer, near, barrier, tensor, coordinates, outside)
+
+    def _check_overwritten(self, block: int, window: int) -> None:
+        self._copies.check_sources(block, window)
+        self._groups.check_overwritten(block, window)
+
+    def _fence(self, caller: EventCaller) -> None:
+        """Make all stores to the block's shared memory visible to the proxy."""
+        self._check_overwritten(caller.block, caller.window)
+        self._shared.arena.shadow(caller.window, self._shared.size)[:] &= 255 & ~Shadow.WRITTEN
 
     def execute(self, context: int, site: int, mask: int, which: int) -> None:
         """Execute an operation of generated code; ``context`` is the address of the warp's context."""
@@ -100,12 +111,17 @@ class AsyncProxy:
     def report_to(self, report: LaunchReport) -> None:
         """Add the incidents of the launch to its report; where it hangs, what its threads wait for."""
         self._copies.report_outside()
+        # Nothing waits for the last operations of a block, but their tiles must stay until its end.
+        for resident in self._shared.prepared.residents:
+            number = resident.record.get(BlockRecord.LINEAR)
+            if number in self._shared.blocks:
+                self._check_overwritten(number, resident.shared.address)
         self.copies.report_to(report)
         for incident in (*self._shared.incidents, *self._registers.faults()):
             report.add(incident)
         report.explained |= self._shared.explained
         # What overtakes a product or a bulk store races with it, too: reported once.
-        report.unordered |= {one.site for one in self._shared.incidents if one.rule == ORDER}
+        report.unordered |= {one.site for one in self._shared.incidents if one.rule == ORDER and not one.unless_racing}
         if report.status == "hung":
             waits = self._barriers.waits()
             if waits:

@@ -32,7 +32,8 @@ UNINITIALISED: Final = "memory/uninitialized-read"
 class PendingStore:
     """A bulk copy out of shared memory that its thread has not waited for; ``group`` is None before its commit.
 
-    ``epoch`` is that of its reads in the race detector.
+    ``epoch`` is that of its reads in the race detector. ``fenced`` says whether no store to its source was without a
+    fence when it was issued: one after that shows in the shadow.
     """
 
     site: int
@@ -40,6 +41,7 @@ class PendingStore:
     places: Indices
     epoch: int = 0
     group: int | None = None
+    fenced: bool = True
 
 
 @dataclass(slots=True)
@@ -134,13 +136,15 @@ class SharedTraffic:
         places = places[(places >= 0) & (places < self.size)]
         return int((self.arena.shadow(window, self.size)[places] & bit != 0).sum())
 
-    def check_fenced(self, caller: EventCaller | CopyIssuer, places: Indices, what: str) -> None:
-        """Report bytes that threads have stored with no fence between the proxies since."""
-        # Copies by cp.async belong to neither proxy here: kernels multiply what they bring without a fence.
-        if self.program.has_async_copies:
-            return
+    def has_stores(self, window: int) -> bool:
+        """Return whether threads have stored to a block's shared memory since the last fence between the proxies."""
+        return bool((self.arena.shadow(window, self.size) & Shadow.WRITTEN).any())
+
+    def check_fenced(self, caller: EventCaller | CopyIssuer, places: Indices, what: str) -> bool:
+        """Report bytes that threads have stored with no fence between the proxies since; return if there are none."""
         count = self.bits(caller.window, places, Shadow.WRITTEN)
-        if count:
+        # Copies by cp.async belong to neither proxy here: kernels multiply what they bring without a fence.
+        if count and not self.program.has_async_copies:
             self.add(
                 caller,
                 FENCE,
@@ -148,6 +152,7 @@ class SharedTraffic:
                 "threads have written: no `fence.proxy.async` is between them, so that the asynchronous proxy may "
                 "see older values",
             )
+        return not count
 
     def explain(self, site: int) -> None:
         """Suppress the reports of single loads of this instruction."""
