@@ -27,8 +27,8 @@ from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
 
 _TYPING_SECONDS = 0.25
-_SAVE_SECONDS = 0.02
-"""Long enough to merge several saves, or a save and its file watcher event, into one check."""
+_SAVE_SECONDS = 0.0
+"""A save is not delayed: its file watcher event finds the same content, and a newer save supersedes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class CheckQueue:
             self._options[path] = merged
             self._scheduler.cancel_pending(BatchKey("compile", path))
             prepare, begin = partial(self._prepare_check, path), partial(self._check, path)
-            self._scheduler.debounce(_SAVE_SECONDS, key, prepare, begin, meanwhile=True)
+            self._scheduler.debounce(_SAVE_SECONDS, key, prepare, begin)
 
     async def check_all(self) -> int:
         """Check every registered kernel and every open file; return the number of files."""

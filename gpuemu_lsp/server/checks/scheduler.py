@@ -3,8 +3,8 @@
 Life of a batch, by its key (kind of work and file):
 
 1. ``debounce`` makes it *pending*. Each further call cancels the pending one and starts the delay again, so that a
-   burst of edits or saves is one batch. After the delay, or of a save during it, ``prepare`` reads what is to be
-   checked; it may await the parser thread, and a newer call still cancels it.
+   burst of edits is one batch. After the delay ``prepare`` reads what is to be checked; it may await the parser thread,
+   and a newer call still cancels it.
 2. ``start`` makes it *running*. One job reads and compiles the file and takes the verdicts that are stored; every
    other kernel is then submitted as one job, as soon as it is compiled. A file with one kernel is one job.
 3. It ends when every kernel has finished, or earlier: a newer ``start`` of the same key supersedes it, and ``cancel``
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -68,23 +67,17 @@ class BatchScheduler:
         key: BatchKey,
         prepare: Callable[[], Awaitable[_T]],
         begin: Callable[[_T], None],
-        meanwhile: bool = False,
     ) -> None:
         """Call ``begin(await prepare())`` after a delay without another call for ``key``.
 
         A newer call cancels this one while it waits or prepares; once ``begin`` is called, it no longer does.
-        ``meanwhile``: it prepares during the delay, where calls are too rare for that to be wasted.
         """
         self.cancel_pending(key)
 
         async def run() -> None:
             try:
-                ends = time.monotonic() + seconds
-                if not meanwhile:
-                    await asyncio.sleep(seconds)
+                await asyncio.sleep(seconds)
                 prepared = await prepare()
-                if meanwhile:
-                    await asyncio.sleep(max(0.0, ends - time.monotonic()))
                 del self._pending[key]  # before begin(), which may debounce the same key again
                 begin(prepared)
             except Exception:

@@ -126,23 +126,6 @@ async def test_a_request_cancels_one_that_is_being_prepared(recorder: Recorder):
     assert begun == ["new"]
 
 
-async def test_a_save_is_prepared_during_the_delay_and_begins_after_it(recorder: Recorder):
-    begun: list[int] = []
-    prepared: list[int] = []
-
-    async def prepare(number: int) -> int:
-        prepared.append(number)
-        return number
-
-    recorder.scheduler.debounce(60.0, KEY, partial(prepare, 1), begun.append, meanwhile=True)
-    await asyncio.sleep(0)
-    assert (prepared, begun) == ([1], [])
-    # A newer one is prepared again: what the first has read may have changed.
-    recorder.scheduler.debounce(0.01, KEY, partial(prepare, 2), begun.append, meanwhile=True)
-    await asyncio.wait_for(recorder.scheduler.wait_idle(), 5)
-    assert (prepared, begun) == ([1, 2], [2])
-
-
 async def test_a_pending_request_does_not_supersede_before_it_begins(recorder: Recorder):
     async def prepare() -> None:
         return None
