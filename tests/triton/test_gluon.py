@@ -53,4 +53,5 @@ def test_a_tile_is_read_before_or_after_its_copy_has_come(ctas, wait):
     if wait:
         assert found == set() and torch.equal(y, x + x)
     else:
-        assert found == {"memory/uninitialized-read"}
+        # The copy, which comes later, also races with the read.
+        assert found == {"memory/uninitialized-read", "memory/shared-race"}
