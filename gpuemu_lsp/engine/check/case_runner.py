@@ -67,8 +67,8 @@ class CaseRunner:
     ``launch`` is the request with everything but the case's own grid, block and arguments; its limit of
     translation is that of all launches together. ``subject`` gives each case its own code; None if that of ``launch``
     is the code of all cases. ``timing`` has milliseconds by stage, ``approximate`` the executed
-    instructions with a documented error. ``work`` counts executed steps and input elements: a measure of cost that is
-    the same on every machine. ``deadline`` is that of the check.
+    instructions with a documented error. ``steps`` counts executed steps, and ``work`` input elements too: measures of
+    cost that are the same on every machine. ``deadline`` is that of the check.
     """
 
     plan: Plan
@@ -81,6 +81,7 @@ class CaseRunner:
     timing: dict[str, float] = field(default_factory=dict)
     approximate: set[str] = field(default_factory=set)
     work: int = 0
+    steps: int = 0
     deadline: SharedDeadline = field(default_factory=SharedDeadline)
 
     def code(self, case: Case) -> CaseCode | None:
@@ -156,6 +157,7 @@ class CaseRunner:
             self.guidance.observe(case, outcome.coverage)
         if self.covered is not None and code is not None and outcome.coverage is not None:
             self.covered.setdefault(id(code), (CoverageTotals(), code.source_map))[0].add(outcome.coverage)
+        self.steps += outcome.steps
         self.work += outcome.steps + sum(array.size for array in case.tensors.values())
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)

@@ -13,8 +13,10 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints
 from gpuemu_lsp.engine.plan.model import Plan
 
+_CASES_PER_SEARCH, _CASES_PER_LAUNCH, _STEPS_PER_STEP = 5, 2, 6
+"""Cases that take no less time than a search for lengths, for itself and each of its launches, or steps for a step."""
 _MOST_AFTER_SEARCH = 64
-"""Limit of the cases where the search took more work than the usual number of cases."""
+"""Limit of the cases where the search took longer than the usual number of cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class DrawnCase:
 class CaseSource:
     """Yields the cases of one plan; ``seed`` determines the drawn ones.
 
-    ``searched`` is the work of the launches that found the lengths of its buffers, as :attr:`CaseRunner.work` counts
-    it. Unless a number of cases was requested, the cases take no less: what was spent on the sizes is used.
+    ``searched`` are the launches that found the lengths of its buffers, and their steps. Unless a number of cases was
+    requested, the cases take about as long: what was spent on the sizes is used.
     """
 
     plan: Plan
@@ -40,7 +42,7 @@ class CaseSource:
     hints: LaunchHints
     store: ReplayStore
     runner: CaseRunner
-    searched: int = 0
+    searched: tuple[int, int] = (0, 0)
 
     def cases(self) -> Iterator[DrawnCase]:
         """Yield stored failing cases first: what failed last time most likely fails again.
@@ -59,12 +61,15 @@ class CaseSource:
         options, guidance = self.options, self.runner.guidance
         # The other strategies promise how every case is drawn.
         may_guide = guidance is not None and options.strategy == DEFAULT_STRATEGY
-        searched = self.searched if options.cases is None else 0
-        most = max(options.most, _MOST_AFTER_SEARCH if searched else 0)
+        launches, steps = self.searched if options.cases is None else (0, 0)
+        # The launches of the search are larger, and their code is not optimised yet.
+        least = min(_CASES_PER_LAUNCH * launches + _CASES_PER_SEARCH, _MOST_AFTER_SEARCH) if launches else 0
+        most = max(options.most, least)
         for index, case in enumerate(draw_cases(self.plan, self.seed, most, self.hints, options.strategy)):
             # Not a time limit: the number of cases must be the same on every machine.
             expensive = options.cases is None and index >= FIRST_CASES and self.runner.work > CHEAP
-            if (expensive or index >= options.most) and self.runner.work >= searched:
+            used = index >= least or 0 < _STEPS_PER_STEP * steps <= self.runner.steps
+            if (expensive or index >= options.most) and used:
                 return
             if may_guide and guidance is not None and index >= FIRST and index % 2:
                 guided = guidance.draw()

@@ -217,12 +217,12 @@ def _check_plan(
     # Probing and translation count.
     limit = None if seconds is None else TimeLimit(totals.deadline.shortened(seconds / len(prepared.plans)))
     least = 0.0 if request.registered else least_seconds(request.options, len(prepared.plans))
-    searched = 0
+    searched = (0, 0)
     if plan.inferred:
         yield Stage(plan.kernel, "probe")
         settled = settle_shapes(request, prepared, plan, executor, totals.deadline)
         totals.add_time("search", settled.milliseconds)
-        searched = settled.work
+        searched = settled.searched
         if not request.registered:
             # The cases have as much time as the search for their sizes took.
             least = max(least, settled.milliseconds / 1e3)

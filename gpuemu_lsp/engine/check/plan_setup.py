@@ -162,9 +162,6 @@ _PROBE_TOTAL_SECONDS = 10.0
 """Limit of all probing launches of a plan in processor time without translation: a busy machine makes the same plan."""
 _PROBE_SHARE = 0.5
 """Share of the seconds of an unregistered kernel that they may take: its cases have the rest."""
-_STEP_FACTOR = 4
-"""A step of a probing launch takes about as long as so many of a case: its code is not optimised yet, and accesses out
-of bounds take longer."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
@@ -177,14 +174,14 @@ class _ProbeTimeoutError(Exception):
 class SettledShapes:
     """The plan with the shapes of its buffers, None where they are not found, and what is to be said about them.
 
-    ``milliseconds`` are those of the launches that found them, without translation, which the cases need too; ``work``
-    is theirs, as :attr:`CaseRunner.work` counts it.
+    ``milliseconds`` are those of the launches that found them, without translation, which the cases need too;
+    ``searched`` are their number and their steps.
     """
 
     plan: Plan | None
     findings: tuple[Finding, ...]
     milliseconds: float
-    work: int
+    searched: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -195,7 +192,8 @@ class _ProbingLaunches:
     launch: Request
     ends: float
     translate_ms: float = 0.0
-    work: int = 0
+    number: int = 0
+    steps: int = 0
 
     def run(self, candidate: Plan, dims: Mapping[str, int]) -> Outcome:
         """Launch the kernel with the shapes of ``candidate``."""
@@ -215,7 +213,8 @@ class _ProbingLaunches:
         )
         self.translate_ms += outcome.translate_ms
         self.ends += outcome.translate_ms / 1e3
-        self.work += _STEP_FACTOR * outcome.steps + sum(array.size for array in case.tensors.values())
+        self.number += 1
+        self.steps += outcome.steps
         reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
         if reason is not None:
             raise _ProbeTimeoutError(reason)
@@ -259,7 +258,7 @@ def settle_shapes(
     launches = _ProbingLaunches(executor, launch, time.process_time() + seconds)
     settled, findings = _settled(request, prepared, plan, launches)
     milliseconds = (scheduled_clock() - started) * 1e3 - launches.translate_ms
-    return SettledShapes(settled, findings, milliseconds, launches.work)
+    return SettledShapes(settled, findings, milliseconds, (launches.number, launches.steps))
 
 
 def _settled(

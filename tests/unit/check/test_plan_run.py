@@ -75,20 +75,21 @@ def test_the_source_draws_eight_cases_and_no_more_once_they_are_costly():
     assert len(list(replace(source, options=CheckOptions(cases=12)).cases())) == 12
 
 
-def test_the_source_draws_cases_until_they_took_the_work_of_the_search_for_sizes():
+def test_the_source_draws_cases_until_they_took_as_long_as_the_search_for_sizes():
     ours = runner()
     source = CaseSource(PLAN, CheckOptions(), 42, LaunchHints(), ReplayStore(PLAN, LaunchHints(), None), ours)
-    source.searched = 20 * 200_001
 
-    def drawn(options: CheckOptions) -> int:
-        ours.work = 0
+    def drawn(launches: int, steps: int, options: CheckOptions) -> int:
+        ours.steps, ours.work = 0, 10**9
+        source.searched = (launches, steps)
         for _ in replace(source, options=options).cases():
-            ours.work += 200_001
-        return ours.work // 200_001
+            ours.steps += 100
+        return ours.steps // 100
 
-    assert (drawn(CheckOptions()), drawn(CheckOptions(cases=4))) == (20, 4)
-    source.searched = 10**9
-    assert drawn(CheckOptions()) == 64
+    assert drawn(7, 10**9, CheckOptions()) == drawn(7, 0, CheckOptions()) == 19
+    assert drawn(7, 250, CheckOptions()) == 15
+    assert drawn(7, 250, CheckOptions(cases=4)) == 4
+    assert drawn(99, 10**9, CheckOptions()) == 64
 
 
 def test_a_stored_case_comes_first_and_is_not_run_twice(tmp_path):
