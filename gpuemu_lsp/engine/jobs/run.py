@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.store import BaselineRecord  # imports NumPy, which the main process of a check does not need
 
 _SECONDS_PER_KERNEL = 60.0
-_UNREGISTERED_SECONDS = 19.0
-"""Limit of a kernel that is not registered, at which its process is ended. Its check begins no step after 15 s, so that
-it ends before unless the compiler or an analysis takes as long."""
+_COMPILE_SECONDS = 19.0
+"""Limit of the compiler for a kernel that is not registered, which nothing else can interrupt. What follows has a limit
+of its own: it begins no step after 15 s."""
 
 
 class Runner(Protocol):
@@ -85,10 +85,9 @@ def seconds_for(request: CheckRequest) -> float:
     return _SECONDS_PER_KERNEL + 2.0 * request.options.case_seconds + 2.0 * request.options.most
 
 
-def check_seconds(request: CheckRequest) -> float:
-    """Return the limit of one kernel's check: a short one where nothing is registered and no user code runs."""
-    seconds = seconds_for(request)
-    return seconds if request.registered or request.user_code is not None else min(seconds, _UNREGISTERED_SECONDS)
+def compile_limit(request: CheckRequest) -> tuple[str, float] | None:
+    """Return the limit of the first stage of a kernel's check; None if it is registered or imports code of the user."""
+    return None if request.registered or request.user_code is not None else ("compile", _COMPILE_SECONDS)
 
 
 def fingerprinted(findings: Sequence[Finding], root: str) -> list[Finding]:
@@ -139,7 +138,7 @@ def _submit(
     pending: _PendingKernel, pool: Runner, on_event: Callable[[CheckEvent], None] | None, function: str
 ) -> None:
     request = pending.request
-    seconds = check_seconds(request)
+    seconds = seconds_for(request)
 
     def receive(event: Event) -> None:
         if isinstance(event, Progress):
@@ -161,7 +160,8 @@ def _submit(
                 on_event(extra)
         pending.ended.set()
 
-    job = Job(function, to_json(request), wall_seconds=seconds, taint=request.user_code)
+    first = compile_limit(request)
+    job = Job(function, to_json(request), wall_seconds=seconds, taint=request.user_code, first_stage=first)
     pool.submit(job, receive)
 
 

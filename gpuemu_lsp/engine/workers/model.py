@@ -35,12 +35,15 @@ class Job:
     ``taint`` identifies the user code that the job runs (a reference's path), None for none. User code may change its
     process for good (a NumPy setting, a patched function), so a worker that has run code of one taint is reused for
     that taint only; every other job gets a clean process.
+
+    ``first_stage`` is the first stage that it announces, and a limit in seconds until it announces another one.
     """
 
     function: str
     payload: Json = None
     wall_seconds: float | None = None
     taint: str | None = None
+    first_stage: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

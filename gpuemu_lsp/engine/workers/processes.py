@@ -127,7 +127,7 @@ class WorkerProcess:
         self.accepted = False
         self.started = now
         self.seconds, self.delay = seconds, 0.0 if self.pid is None else run_delay(self.pid)
-        self.deadline = None if seconds is None else now + seconds
+        self.deadline = None if seconds is None else now + self._limit(seconds)
         self.tail.clear()
         self.outgoing += encode({"function": job.function, "payload": job.payload})
 
@@ -135,8 +135,13 @@ class WorkerProcess:
         """Extend the time limit of its job by the time for which it waited for a processor; False if it has passed."""
         if self.pid is None or self.seconds is None:
             return False
-        self.deadline = self.started + self.seconds + run_delay(self.pid) - self.delay
+        self.deadline = self.started + self._limit(self.seconds) + run_delay(self.pid) - self.delay
         return self.deadline > now
+
+    def _limit(self, seconds: float) -> float:
+        """Return the limit that holds in the job's current stage."""
+        first = None if self.handle is None else self.handle.job.first_stage
+        return seconds if first is None or self.stage not in (None, first[0]) else min(first[1], seconds)
 
     def flush(self) -> None:
         """Send as much as the socket accepts without blocking."""

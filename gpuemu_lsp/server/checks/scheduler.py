@@ -28,7 +28,7 @@ from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding, with_case
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
-from gpuemu_lsp.engine.jobs.run import check_seconds, seconds_for
+from gpuemu_lsp.engine.jobs.run import compile_limit, seconds_for
 from gpuemu_lsp.engine.workers.job_handle import JobHandle
 from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress
 from gpuemu_lsp.engine.workers.pool import Pool
@@ -211,8 +211,9 @@ class BatchScheduler:
         job = Job(
             "check",
             to_json(request),
-            wall_seconds=check_seconds(request),
+            wall_seconds=seconds_for(request),
             taint=request.user_code,
+            first_stage=compile_limit(request),
         )
 
         def receive(event: Event) -> None:

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.functions import decode, encode
-from gpuemu_lsp.engine.jobs.run import check_seconds, run_requests
+from gpuemu_lsp.engine.jobs.run import compile_limit, run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
@@ -122,8 +122,8 @@ def test_a_compiler_crash_is_an_error_for_registered_kernels_only(request_of):
     assert "SIGSEGV" in unregistered.message
 
 
-def test_the_process_of_an_unregistered_kernel_is_ended_at_its_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpuemu_lsp.engine.jobs.run._UNREGISTERED_SECONDS", 0.02)  # less than any compilation takes
+def test_the_compiler_of_an_unregistered_kernel_is_ended_at_its_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpuemu_lsp.engine.jobs.run._COMPILE_SECONDS", 0.02)  # less than any compilation takes
     (tmp_path / "k.cu").write_text("__global__ void k(float* y) { y[threadIdx.x] = 1; }\n")
     request = CheckRequest(KernelSpec("k", str(tmp_path / "k.cu"), None), registered=False, root=str(tmp_path))
     with Pool(FUNCTIONS, size=1, limits=Limits()) as pool:
@@ -134,4 +134,4 @@ def test_the_process_of_an_unregistered_kernel_is_ended_at_its_limit(tmp_path, m
     assert "'k' was not checked: the compiler ran for more than" in finding.message
     imported = replace(request.spec, source=str(tmp_path / "k.py"))
     asked = [request, replace(request, registered=True), replace(request, spec=imported)]
-    assert [check_seconds(one) < 1 for one in asked] == [True, False, False]
+    assert [compile_limit(one) is not None for one in asked] == [True, False, False]

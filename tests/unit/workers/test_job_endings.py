@@ -208,3 +208,11 @@ def test_output_is_bounded_and_keeps_its_end(run):
 def test_output_of_one_job_is_not_shown_with_the_next(run):
     run("print('mine'); yield 1")
     assert run("yield 1")[0].output == ""
+
+
+def test_the_first_stage_of_a_job_may_have_a_limit_of_its_own(run):
+    spin = "import time\nwhile True: time.sleep(0.01)"
+    ending, _ = run(spin, wall_seconds=20.0, first_stage=("script", 0.2))
+    assert isinstance(ending, TimedOut) and ending.stage == "script" and ending.seconds < 5
+    later = "yield {'stage': 'later'}\nimport time\ntime.sleep(0.5)\nyield 1"
+    assert isinstance(run(later, wall_seconds=20.0, first_stage=("script", 0.2))[0], Done)
