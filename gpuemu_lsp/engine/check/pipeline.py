@@ -222,10 +222,9 @@ def _check_plan(
         yield Stage(plan.kernel, "probe")
         settled = settle_shapes(request, prepared, plan, executor, totals.deadline)
         totals.add_time("search", settled.milliseconds)
-        searched = settled.searched
         if not request.registered:
             # The cases have as much time as the search for their sizes took.
-            least = max(least, settled.milliseconds / 1e3)
+            searched, least = settled.searched, max(least, settled.milliseconds / 1e3)
         yield from map(totals.add, settled.findings)
         if settled.plan is None:
             return
