@@ -10,10 +10,13 @@ that was never touched: the time for the first touch of an array by the host is 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from gpuemu_lsp.engine.execution import Checks
+from gpuemu_lsp.engine.runtime.program import run_program
+from gpuemu_lsp.engine.runtime.toolchain.nvcc import run_nvcc
 
 SOURCE = r"""
 #include <chrono>
@@ -90,20 +93,26 @@ int main(int, char** argv) {
 
 
 def main() -> int:
-    """Build the program, run it, print what it printed."""
+    """Build the program, run it with all checks and without any, print what it printed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--launches", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=6000)
     parser.add_argument("--mebibytes", type=int, default=256, help="size of each of the two arrays")
     arguments = parser.parse_args()
-    gpuemu = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu"]
+    words = [str(one) for one in (arguments.launches, arguments.mebibytes, arguments.repeats)]
+    status = 0
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "cost.cu"), Path(folder, "cost")
         source.write_text(SOURCE)
-        subprocess.run([*gpuemu, "nvcc", "-O2", "-o", str(program), str(source)], check=True)
-        words = [str(one) for one in (arguments.launches, arguments.mebibytes, arguments.repeats)]
-        done = subprocess.run([*gpuemu, "run", str(program), "--", *words], check=False)
-    return done.returncode
+        if run_nvcc(["-O2", "-o", str(program), str(source)]):
+            return 1
+        unchecked = Checks(bounds=False, uninitialized=False, races=False, sync=False, contained=False)
+        for name, checks in (("all checks", Checks()), ("no check is compiled in", unchecked)):
+            print(f"--- {name}", flush=True)
+            result = run_program([str(program), *words], checks=checks)
+            print(f"{result.completed:,} of {result.launches:,} launches, {len(result.findings)} findings", flush=True)
+            status |= result.exit_status
+    return status
 
 
 if __name__ == "__main__":

@@ -128,6 +128,9 @@ class Checks:
     """False compiles no checks at all: a wrong access may crash the process. For measurements only."""
 
 
+ALL_CHECKS = Checks()
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Bytes of a buffer whose last writer is returned in ``Outcome.watched``; ``offset`` and ``size`` in bytes."""

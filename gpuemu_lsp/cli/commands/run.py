@@ -115,17 +115,17 @@ def run_python_program(words: Sequence[str], form: str, output: Path | None, *, 
     if not module and not Path(words[0]).is_file():
         print(f"gpuemu: {words[0]}: No such file or directory", file=sys.stderr)
         return EXIT_USAGE
-    return _report(run_python(words, module=module), form, output)
+    return _report(run_python(words, module=module), form, output, "Triton's and numba-cuda's are checked")
 
 
 def _counted(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
-def _report(result: ProgramRun, form: str, output: Path | None) -> int:
-    """Write the result; return the exit code."""
+def _report(result: ProgramRun, form: str, output: Path | None, hint: str = "was it built by `gpuemu nvcc`?") -> int:
+    """Write the result; return the exit code. ``hint`` says why there may be no launch."""
     findings = result.findings
-    text = _text(result, form)
+    text = _text(result, form, hint)
     if output is not None:
         output.write_text(text, encoding="utf-8")
     else:
@@ -137,7 +137,7 @@ def _report(result: ProgramRun, form: str, output: Path | None) -> int:
     return result.exit_status if complete else EXIT_USAGE
 
 
-def _text(result: ProgramRun, form: str) -> str:
+def _text(result: ProgramRun, form: str, hint: str) -> str:
     root = str(Path.cwd())
     findings = fingerprinted(result.findings, root)
     if form == "json":
@@ -159,7 +159,7 @@ def _text(result: ProgramRun, form: str) -> str:
     if result.repeated:
         closing += f" ({result.repeated:,} proved repeats)"
     if result.launches == 0:
-        closing = "gpuemu: the program made no launch (was it built by `gpuemu nvcc`?): nothing was checked"
+        closing = f"gpuemu: the program made no launch ({hint}): nothing was checked"
     for remark in (*result.notes, result.problem):
         closing += f"; {remark}" if remark is not None else ""
     return "\n".join([*blocks, f"{closing}; exit status {result.exit_status}; {result.seconds:.1f} s\n"])

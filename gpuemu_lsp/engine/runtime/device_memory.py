@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES
+from gpuemu_lsp.engine.emulator.launch.lasting.direct import CHUNK
 from gpuemu_lsp.engine.emulator.launch.lasting.memory import (
     LargeArray,
     LastingMemory,
@@ -46,8 +47,6 @@ dimension reaches no other allocation."""
 _NEAR = 1 << 20
 """Allocations that are nearer than this are one range when a launch has ended."""
 
-_CHUNK = 1 << 20
-
 _MIN_DIRECT = 4 << 20
 """Size from which an allocation that a launch rewrites is copied before the launch, and not page by page."""
 
@@ -60,9 +59,13 @@ _REFUSED, _GENERATION, _REPEATS = 4, 8, 16
 
 
 class DeviceMemory:
-    """The allocations of one run by address, and the memory behind them."""
+    """The allocations of one run by address, and the memory behind them.
 
-    def __init__(self) -> None:
+    Without ``tracking``, launches do not keep shadow bytes: all memory counts as initialised.
+    """
+
+    def __init__(self, *, tracking: bool = True) -> None:
+        self._tracking = tracking
         self.lasting = LastingMemory(BASE, SIZE)
         self._next = BASE + _FIRST
         self._last_gap = _GAP
@@ -130,7 +133,7 @@ class DeviceMemory:
         number = len(self._allocations)
         name = variable or f"allocation {number}{f' at {site}' if site else ''}"
         # What the host writes to memory that it shares with the device is not seen: all of that is initialised.
-        missing = size if kind is MemoryKind.DEVICE else 0
+        missing = size if kind is MemoryKind.DEVICE and self._tracking else 0
         allocation = DeviceAllocation(name, start, size, site, missing, kind=kind, variable=variable)
         bits = Shadow.ADDRESSABLE | (0 if missing else Shadow.INITIALISED) | (Shadow.READ_ONLY if read_only else 0)
         self.lasting.fill_shadow(*self._range(allocation), bits)
@@ -191,7 +194,7 @@ class DeviceMemory:
         if allocation.filled == Fill(span, value, self.generation):
             return True
         content = self.view(allocation)[span]
-        repeated = np.frombuffer(value * (_CHUNK // len(value)), np.uint8)
+        repeated = np.frombuffer(value * (CHUNK // len(value)), np.uint8)
         return all(
             np.array_equal(part, repeated[: len(part)])
             for part in (content[low : low + len(repeated)] for low in range(0, len(content), len(repeated)))
@@ -245,7 +248,7 @@ class DeviceMemory:
                 continue
             self.generation += change.changed
             one.missing -= change.initialised
-            if not change.rewritten:
+            if not change.rewritten and (self._tracking or not change.changed):
                 one.written_in_part = True
                 sparse.append(one)
         runs = self.lasting.changed()
@@ -282,7 +285,7 @@ class DeviceMemory:
 
     def end_direct(self) -> None:
         """Let all launches from now on say what they store."""
-        for one in list(self._direct.values()):
+        for one in self._allocations:
             self._end_direct(one)
 
     def addresses_in(self, allocation: DeviceAllocation) -> list[DeviceAllocation]:
@@ -308,6 +311,8 @@ class DeviceMemory:
             self.lasting.end_direct(allocation.direct)
             del self._direct[allocation.direct]
             allocation.direct = None
+        elif allocation.size >= _MIN_DIRECT:
+            self.lasting.unshare(whole_pages(*self._range(allocation)))
 
     def _note_direct(self) -> None:
         """Note which allocations have become direct, and which are no longer."""
@@ -388,8 +393,8 @@ class DeviceMemory:
             changed = bool((before[written] != after[written]).any())
             before[written] = after[written]
             return changed
-        for low in range(0, len(before), _CHUNK):
-            if not np.array_equal(before[low : low + _CHUNK], after[low : low + _CHUNK]):
+        for low in range(0, len(before), CHUNK):
+            if not np.array_equal(before[low : low + CHUNK], after[low : low + CHUNK]):
                 before[low:] = after[low:]
                 return True
         return False

@@ -10,7 +10,7 @@ import numpy as np
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer
-from gpuemu_lsp.engine.execution import Argument, Buffer, Dim3, Request, Scalar, StructArgument
+from gpuemu_lsp.engine.execution import ALL_CHECKS, Argument, Buffer, Checks, Dim3, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
@@ -153,6 +153,7 @@ def request_of(
     seconds: float,
     variables: ModuleVariables,
     unordered: list[tuple[DeviceAllocation, list[PendingAccess]]],
+    checks: Checks = ALL_CHECKS,
 ) -> BuiltRequest:
     """Return the request for a launch.
 
@@ -173,6 +174,7 @@ def request_of(
         shared_bytes=launch.shared_bytes,
         cluster=launch.cluster,
         arguments=arguments,
+        checks=checks,
         max_steps=1 << 40,
         max_seconds=seconds,
         translate_seconds=TRANSLATION_SECONDS,

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE
@@ -66,11 +67,13 @@ def run_program(
     *,
     leaks: bool = False,
     recorder: LaunchRecorder | None = None,
+    checks: Checks = ALL_CHECKS,
 ) -> ProgramRun:
     """Run a program that was built for our runtime, and check its launches.
 
     Its standard streams are those of this process. When this function returns, the program has ended. ``leaks`` reports
-    allocations that the program does not free. ``recorder`` records the launches.
+    allocations that the program does not free. ``recorder`` records the launches. ``checks`` are those of each launch:
+    all, but for measurements.
 
     Raises
     ------
@@ -82,7 +85,8 @@ def run_program(
     except ProgramBuildError:
         libraries = []
     started = time.monotonic()
-    service = RuntimeService(str(Path(command[0]).resolve()), limits.launch_seconds, limits.device_bytes, recorder)
+    name = str(Path(command[0]).resolve())
+    service = RuntimeService(name, limits.launch_seconds, limits.device_bytes, recorder, checks)
     ours, theirs = socket.socketpair()
     problem: str | None = None
     child: SupervisedProgram | None = None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
+from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -48,14 +49,20 @@ class RuntimeService:
     """The device of one run: its memory, streams and loaded modules, and what was found."""
 
     def __init__(
-        self, program: str, launch_seconds: float, device_bytes: int, recorder: LaunchRecorder | None = None
+        self,
+        program: str,
+        launch_seconds: float,
+        device_bytes: int,
+        recorder: LaunchRecorder | None = None,
+        checks: Checks = ALL_CHECKS,
     ) -> None:
         self._recorder = recorder
+        self._checks = checks
         self._launch_seconds = launch_seconds
         self._device_bytes = device_bytes
         self.remaining_seconds = math.inf
         """Time that the run has left, which a launch does not exceed."""
-        self.memory = DeviceMemory()
+        self.memory = DeviceMemory(tracking=checks.contained)
         self.findings = RunFindings(program, self.memory)
         self.launches = self.completed = self.repeated = 0
         self._order = StreamOrder()
@@ -229,7 +236,7 @@ class RuntimeService:
         before = self.memory.generation
         unordered = [] if self._order.single else self._transfers.all_unordered(operation)
         seconds = min(self._launch_seconds, max(self.remaining_seconds, 0.0))
-        built = request_of(launch, self.memory, seconds, variables, unordered)
+        built = request_of(launch, self.memory, seconds, variables, unordered, self._checks)
         recorded = (
             self._recorder.begin(key, launch, built, self.memory, variables) if self._recorder is not None else None
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 
 import numpy as np
@@ -119,20 +118,24 @@ def test_freed_memory_is_not_addressable(memory):
     assert {(event.rule, event.buffer) for event in outcome.events} == {("memory/out-of-bounds", run.arrays[1].name)}
 
 
-@pytest.mark.parametrize("readable", [True, False], ids=["page table", "no page table"])
-def test_an_attempt_that_starts_again_finds_memory_as_it_was(readable):
+@pytest.mark.parametrize("pages", ["scanned", "read", "unknown"])
+def test_an_attempt_that_starts_again_finds_memory_as_it_was(pages):
     lasting = LastingMemory(0x5E3D_0000_0000, 1 << 30)
     try:
-        if not readable:
-            os.close(lasting._pages)
-            lasting._pages = None
+        lasting._pages._scans &= pages == "scanned"
+        if pages == "unknown":
+            lasting._pages.close()
         lasting.used = [(0, 1 << 20)]
         lasting.data[:8] = 1
         lasting.begin()
         lasting.launch_data[4:12] = 2
         lasting.launch_shadow[4:12] = 7
         assert lasting.data[:16].tolist() == [1] * 8 + [0] * 8
-        assert (0, 4096) in lasting.changed() or not readable
+        lasting.launch_data[3 << 12] = 2
+        lasting.launch_shadow[5 << 12] = 2
+        assert lasting.launch_data[8 << 12] == 0
+        expected = [(0, 1 << 20)] if pages == "unknown" else [(0, 4096), (3 << 12, 4 << 12), (5 << 12, 6 << 12)]
+        assert lasting.changed() == expected
         lasting.begin()
         assert lasting.launch_data[:16].tolist() == [1] * 8 + [0] * 8
         assert not lasting.launch_shadow[:16].any()
@@ -230,6 +233,16 @@ def test_large_arrays_that_take_turns_stay_direct(memory):
         assert run.launch(run.COUNT, 1, expected=True) == (True, [])
         run.x, run.y = run.y, run.x
     assert run.x.direct is not None and run.y.direct is not None
+    assert [memory.view(one).view(np.int32)[-1] for one in (run.x, run.y)] == [5, 3]
+    # What the host writes to an array that is only read is seen, and no page of it is searched for copies.
+    other = LargeRun(memory, initialised=True)
+    assert other.launch(other.COUNT, 1, expected=True) == (True, []) and other.x.direct is None
+    memory.view(other.x).view(np.int32)[:] = 8
+    assert other.launch(other.COUNT, 1, expected=True) == (True, []) and (other.values == 10).all()
+    memory.lasting.begin()
+    memory.lasting.launch_data[other.x.address - memory.lasting.address] = 8
+    assert not memory.lasting.changed()
+    memory.settle(masks=False)
     # A launch that may write any memory: what it has no pointer to is copied page by page again.
     memory.lasting.arrays = ()
     memory.lasting.expect(Stores(frozenset(), elsewhere=True))

@@ -15,6 +15,8 @@ CHUNK = 1 << 20
 
 _LINE = 64
 """Bytes of a page whose shadow bytes say whether a launch has written the page: a line of the processor's cache."""
+_SAMPLE = 1024
+"""Pages, evenly spread, that say whether a launch has written most of an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,9 @@ class DirectPages:
         return self._copy[: len(self._data)]
 
     def _lines(self) -> Bytes:
-        """Return the shadow bytes of the first line of each page, a row each."""
-        return self._shadow.reshape(-1, mmap.PAGESIZE)[:, :_LINE]
+        """Return the shadow bytes of the first line of each page of the sample, a row each."""
+        pages = self._shadow.reshape(-1, mmap.PAGESIZE)
+        return pages[:: max(len(pages) // _SAMPLE, 1), :_LINE]
 
     def _reset_shadow(self) -> None:
         self._shadow[:] = Shadow.ADDRESSABLE | (Shadow.INITIALISED if self._initialised else 0)

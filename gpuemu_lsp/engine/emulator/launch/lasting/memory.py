@@ -4,12 +4,13 @@ Two files hold what is settled: the bytes, and a shadow byte for each of them. K
 addresses through private mappings: a page that a launch writes becomes a copy of its own (copy on write). So a launch
 costs what it touches, not what the program has allocated; whether it changed anything is a comparison of these pages;
 and a launch that has to start again, in other code, finds memory as it was. :meth:`LastingMemory.changed` finds the
-copies in the page table (``/proc/self/pagemap``, proc(5)).
+copies in the page table.
 
 A copy of each page costs more than the launch where a kernel rewrites a large array. Such an array can be *direct*
 (:mod:`~gpuemu_lsp.engine.emulator.launch.lasting.direct`): kernels write the file itself, and its bytes from before the
 launch, if there are any, are kept in a copy of the whole. As its shadow bytes are all equal before a launch, they are
-in memory of large pages and not in a file.
+in memory of large pages and not in a file. A large array to which a launch does not store is *shared*: it sees the
+files.
 """
 
 from __future__ import annotations
@@ -37,13 +38,11 @@ from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
     show_file,
 )
 from gpuemu_lsp.engine.emulator.launch.lasting.direct import CHUNK, Copies, DirectChange, DirectPages
+from gpuemu_lsp.engine.emulator.launch.lasting.page_table import PageTable, merged
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
 
 _PAGE = mmap.PAGESIZE
-_PRESENT, _SWAPPED, _OF_FILE = 63, 62, 61
-"""Bits of an entry of the page table; a copy of a page is one that is there and not of the file."""
-
 _MANY = 64
 """Runs of pages from which all pages are dropped at once."""
 
@@ -103,6 +102,7 @@ class LastingMemory:
         self.launch_blocks = self._blocks = HeapBlocks(0)
         self.arrays: tuple[LargeArray, ...] | None = None
         self._direct: dict[Range, DirectPages] = {}
+        self._shared: set[Range] = set()
         self._written: dict[Range, DirectPages] = {}
         self._copies_before = Copies()
         extent = SHADOW_OFFSET + size + ARENA_BYTES
@@ -116,10 +116,7 @@ class LastingMemory:
         for descriptor, start in zip(self._files, (address, address + SHADOW_OFFSET), strict=True):
             show_file(start, size, descriptor)
         self.launch_data, self.launch_shadow = bytes_at(address, size), bytes_at(address + SHADOW_OFFSET, size)
-        try:
-            self._pages: int | None = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._pages = None
+        self._pages = PageTable()
         self._running = False
 
     def close(self) -> None:
@@ -128,31 +125,40 @@ class LastingMemory:
             return
         for descriptor in self._files:
             os.close(descriptor)
-        if self._pages is not None:
-            os.close(self._pages)
+        self._pages.close()
         release(self.address, SHADOW_OFFSET + self.size + ARENA_BYTES)
 
     @property
     def has_large_arrays(self) -> bool:
         """Whether :meth:`expect` has something to decide for the next launch."""
-        return bool(self.arrays or self._direct)
+        return bool(self.arrays or self._direct or self._shared)
 
     def expect(self, stores: Stores) -> None:
-        """Prepare for a launch that stores as ``stores`` says: it writes no other direct pages.
+        """Prepare for a launch that stores as ``stores`` says: it writes no other direct or shared pages.
 
         It is a guess that it writes most of an array: a wrong one costs time.
         """
         if self._running:
             return
-        arrays = {one.pages: one for one in self.arrays or () if one.pointer in stores.pointers}
-        for pages, one in arrays.items():
-            if one.suited and pages not in self._direct and 4 * (pages[1] - pages[0]) <= _available_bytes():
-                self.make_direct(pages, initialised=one.initialised)
-        if self.arrays is not None and stores.elsewhere:
-            for pages in self._direct.keys() - arrays.keys():
+        known, arrays = self.arrays is not None, self.arrays or ()
+        stored = {one.pages for one in arrays if one.pointer in stores.pointers}
+        if not known or stores.elsewhere:
+            for pages in self._shared - stored:
+                self.unshare(pages)
+            for pages in self._direct.keys() - stored if known else ():
                 self.end_direct(pages)
-        known = self.arrays is not None
-        self._written = {pages: one for pages, one in self._direct.items() if pages in arrays or not known}
+        for one in arrays:
+            pages = one.pages
+            if pages in self._direct:
+                continue
+            if pages not in stored:
+                if not stores.elsewhere:
+                    self._share(pages)
+            elif one.suited and 4 * (pages[1] - pages[0]) <= _available_bytes():
+                self.make_direct(pages, initialised=one.initialised)
+            else:
+                self.unshare(pages)
+        self._written = {pages: one for pages, one in self._direct.items() if pages in stored or not known}
         self.arrays = None
 
     def begin(self) -> None:
@@ -186,15 +192,10 @@ class LastingMemory:
             return []
         runs: list[Range] = []
         for low, high in self._copied_on_write():
-            pages = self._copies(low, high) | self._copies(low + SHADOW_OFFSET, high + SHADOW_OFFSET)
-            if not pages.any():
-                continue
-            bounded = np.zeros(len(pages) + 2, np.bool_)
-            bounded[1:-1] = pages
-            edges = np.flatnonzero(bounded[1:] != bounded[:-1]).tolist()
-            first = low // _PAGE
-            runs += [((first + a) * _PAGE, (first + b) * _PAGE) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-        return runs
+            for distance in (0, SHADOW_OFFSET):
+                start = self.address + distance
+                runs += [(a - start, b - start) for a, b in self._pages.copies(start + low, start + high)]
+        return merged(runs)
 
     def written(self) -> dict[Range, Bytes]:
         """Return copies of the pages that the current launch may have written."""
@@ -232,7 +233,9 @@ class LastingMemory:
         """
         low, high = pages
         shadow = self.address + SHADOW_OFFSET + low
-        show_file(self.address + low, high - low, self.descriptor, low, shared=True)
+        if pages not in self._shared:
+            show_file(self.address + low, high - low, self.descriptor, low, shared=True)
+        self._shared.discard(pages)
         prepare_writes(self.address + low, high - low)
         make_accessible(shadow, high - low)
         prefer_large_pages(shadow, high - low)
@@ -255,9 +258,24 @@ class LastingMemory:
         """Copy pages again when they are written, from the next launch on."""
         self._written.pop(pages, None)
         del self._direct[pages]
+        self._show(pages, shared=False)
+
+    def unshare(self, pages: Range) -> None:
+        """Copy pages of a large array when they are written, from the next launch on."""
+        if pages in self._shared:
+            self._shared.remove(pages)
+            self._show(pages, shared=False)
+
+    def _share(self, pages: Range) -> None:
+        """Let launches that do not store to a large array see the file itself: it need not be searched for copies."""
+        if pages not in self._shared:
+            self._show(pages, shared=True)
+            self._shared.add(pages)
+
+    def _show(self, pages: Range, *, shared: bool) -> None:
         low, high = pages
         for descriptor, start in zip(self._files, (self.address, self.address + SHADOW_OFFSET), strict=True):
-            show_file(start + low, high - low, descriptor, low)
+            show_file(start + low, high - low, descriptor, low, shared=shared)
 
     @property
     def _files(self) -> tuple[int, int]:
@@ -277,8 +295,8 @@ class LastingMemory:
             raise MemoryError("the system has no memory for shadow bytes")
 
     def _copied_on_write(self) -> Iterator[Range]:
-        """Yield the used ranges without direct pages, and without a heap on which nothing was ever allocated."""
-        others = [*self._direct]
+        """Yield the used ranges without direct and shared pages, and a heap on which nothing was ever allocated."""
+        others = [*self._direct, *self._shared]
         if self.heap is not None and self.launch_blocks.next == self.heap.address:
             start = self.heap.address - self.address
             others.append((start, start + self.heap.size))
@@ -291,20 +309,6 @@ class LastingMemory:
                     low = last
             if low < high:
                 yield low, high
-
-    def _copies(self, low: int, high: int) -> npt.NDArray[np.bool_]:
-        """Return which pages from ``low`` to ``high`` are private copies; all if the system does not say."""
-        first = (self.address + low) // _PAGE
-        count = -(-(self.address + high) // _PAGE) - first
-        if self._pages is None:
-            return np.ones(count, np.bool_)
-        raw = os.pread(self._pages, 8 * count, 8 * first)
-        if len(raw) < 8 * count:
-            return np.ones(count, np.bool_)
-        state = np.frombuffer(raw, np.uint64) >> np.uint64(_OF_FILE)
-        present, swapped = np.uint64(1 << _PRESENT - _OF_FILE), np.uint64(1 << _SWAPPED - _OF_FILE)
-        found: npt.NDArray[np.bool_] = (state & np.uint64(7) == present) | (state & swapped != 0)
-        return found
 
 
 def _available_bytes() -> int:
