@@ -37,12 +37,15 @@ def pointer_parameters(program: Program) -> Mapping[str, int]:
 
 def roots(address: Address | None, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return the parameters and variables an address may be derived from, given the :func:`origins` of registers."""
-    if address is None:
-        return frozenset({UNKNOWN})
-    found = _roots_of(address.base, known)
+    found = all_roots(address, known)
     named = found - {UNKNOWN}
     # A loaded index that is added to a pointer has an unknown root as well; the pointer decides.
     return named or found
+
+
+def all_roots(address: Address | None, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return what :func:`roots` does, and ``UNKNOWN`` also where a loaded value of 64 bits may be the pointer."""
+    return frozenset({UNKNOWN}) if address is None else _roots_of(address.base, known)
 
 
 def _roots_of(operand: Operand, known: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.analysis.provenance import origins, roots
-from gpuemu_lsp.engine.emulator.ir.accesses import memory_accesses
-from gpuemu_lsp.engine.emulator.ir.opcodes import is_surface_access
+from gpuemu_lsp.engine.emulator.analysis.provenance import all_roots, origins
+from gpuemu_lsp.engine.emulator.ir.opcodes import is_surface_access, memory_space
+from gpuemu_lsp.engine.emulator.ir.operands import flattened
 from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.ptx.model import Address, Instruction
 
 Pointer = tuple[int, int] | str
 """Number of an argument and an offset in it, or the name of a variable of the module."""
+
+_READS = frozenset({"ld", "ldu", "ldmatrix", "prefetch", "prefetchu", "cvta", "isspacep", "mov", "tex", "tld4", "txq"})
+"""Opcodes that write no memory, of those that have an address. Any other is taken for a write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +26,15 @@ class Stores:
 
 
 def stores_of(program: Program) -> Stores:
-    """Return what a kernel writes by stores, atomics and reductions, all of its threads together."""
+    """Return what a kernel writes, all of its threads together."""
     known, found = origins(program), set[str]()
     # What copies of the asynchronous proxy and surfaces write is described by objects in memory.
     elsewhere = program.recursive or program.has_bulk_copies
     numbers = {name: index for index, name in enumerate(program.params)}
-    for access in memory_accesses(program):
-        if access.is_write and access.space != "shared":
-            found |= roots(access.address, known)
-            elsewhere |= is_surface_access(access.instruction)
+    for instruction in (instruction for block in program.blocks for instruction in block.code):
+        elsewhere |= is_surface_access(instruction) and instruction.opcode == "sust"
+        for address in _written(instruction):
+            found |= all_roots(address, known) or {""}
     pointers = set[Pointer]()
     for root in found:
         name, _, offset = root.rpartition("+")
@@ -41,3 +45,16 @@ def stores_of(program: Program) -> Stores:
         else:
             elsewhere |= root not in program.local and root not in program.shared
     return Stores(frozenset(pointers), elsewhere)
+
+
+def _written(instruction: Instruction) -> list[Address]:
+    """Return the addresses of global memory that an instruction may write."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode in _READS or (opcode == "wmma" and "load" in modifiers) or memory_space(instruction) not in _WRITABLE:
+        return []
+    addresses = [operand for operand in flattened(instruction.operands) if isinstance(operand, Address)]
+    # An asynchronous copy by threads writes shared memory, and reads what its second address says.
+    return addresses[:0] if opcode == "cp" and "bulk" not in modifiers else addresses
+
+
+_WRITABLE = ("global", "generic")
