@@ -59,6 +59,13 @@ def test_what_a_program_does_has_its_named_result(program: Path, what: str, stat
     assert "Traceback" not in done.stderr
 
 
+def test_a_launch_of_many_blocks_ends_with_the_run(program: Path) -> None:
+    command = [*GPUEMU, "run", "--timeout", "6", str(program), "long"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "error[engine/timeout]" in done.stderr, done.stderr
+    assert "many<<<1073741824, 32>>> was stopped at its time limit" in done.stderr
+
+
 def test_a_program_may_print_a_gigabyte(program: Path) -> None:
     process = subprocess.Popen([*GPUEMU, "run", str(program), "print"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None

@@ -80,7 +80,10 @@ class RunFindings:
 
     def not_run(self, outcome: Outcome, launch: ProgramLaunch) -> None:
         """Add the reason for which a launch did not run to its end, unless an event has it."""
-        if not any(event.severity is None for event in outcome.events):
+        if outcome.status == "hung" and not any(event.rule == "sync/hang" for event in outcome.events):
+            message = f"{launch_text(launch)} was stopped at its time limit, and not checked to its end"
+            self._add(make("engine/timeout", message, self.place(launch.site), kernel=_kernel_name(launch)))
+        elif not any(event.severity is None for event in outcome.events):
             message = f"{launch_text(launch)} did not run to its end: {outcome.status}"
             self._add(make("engine/not-executed", message, self.place(launch.site), kernel=_kernel_name(launch)))
 

@@ -141,17 +141,19 @@ class Scheduler:
             ClusterSchedule(prepared, self._barriers, self._clocks, self._report).run(self._turn, self._after_blocks)
             self._report.steps = self._steps()
             return self._report
-        residents = prepared.residents
-        upcoming = 0
+        residents, upcoming = prepared.residents, 0
         while not self._ended:
             if len(residents) == 1 and not residents[0].started:
                 started = time.monotonic()
                 upcoming = self._run_in_order(residents[0], upcoming)
                 if upcoming >= prepared.blocks and not residents[0].started:
                     break
-                self._after_blocks(upcoming)
-                if time.monotonic() - started < _LONG_STRETCH_SECONDS:
-                    self._stretch *= 2
+                if not self._versions.is_final:
+                    self._after_blocks(upcoming)
+                self._stretch *= 2 if time.monotonic() - started < _LONG_STRETCH_SECONDS else 1
+                # A check is not worse for one launch that takes long, but a run has a limit as a whole.
+                if prepared.arena.lasting is not None and self._limit.left() + self._versions.compile_seconds < 0:
+                    self._report.status = "hung"
                 continue
             upcoming = self._run_round(upcoming)
         self._report.steps = self._steps()
@@ -163,8 +165,6 @@ class Scheduler:
 
     def _after_blocks(self, done: int) -> None:
         """Continue in better code, if that pays, after ``done`` blocks."""
-        if self._versions.is_final:
-            return
         # Between blocks no warp is suspended: the only point at which speculative code can be entered.
         to_come = self._elapsed_ms() * (self._prepared.blocks - done) / max(done, 1)
         self._promote(to_come, self.profile(done))
