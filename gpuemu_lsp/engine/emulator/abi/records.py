@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +96,7 @@ class Record(RecordView):
         return self._i64[:count]
 
 
-def lanes_of(mask: int) -> list[int]:
+@lru_cache(maxsize=4096)
+def lanes_of(mask: int) -> tuple[int, ...]:
     """Return the numbers of the set bits of a 32-bit mask."""
-    return [lane for lane in range(32) if mask >> lane & 1]
+    return tuple(lane for lane in range(32) if mask >> lane & 1)

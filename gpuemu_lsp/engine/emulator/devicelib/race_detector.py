@@ -6,6 +6,8 @@ What epochs show is decided here; orders beyond barriers and warp synchronisatio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -276,25 +278,37 @@ def add_race_detector(module: ir.Module) -> Value:
 
 
 def _add_tile(module: ir.Module, one: Value) -> None:
-    """Add ``race_tile(ctx, site, lane, address, count, distance, size, flags)``: accesses to pieces of memory.
+    """Add ``race_tile(ctx, site, lane, start, runs, number, distance, size, flags)``: accesses to pieces of memory.
 
-    For the asynchronous proxy, whose single operations access kilobytes; Python calls it.
+    ``runs`` are pairs of an offset from ``start`` and a number of pieces ``distance`` bytes apart, at least one. For
+    the asynchronous proxy, whose single operations access kilobytes; Python calls it.
     """
-    function, b = t.new_function(module, "race_tile", VOID, [POINTER, I32, I32, I64, I32, I32, I32, I32])
-    ctx, site, lane, address, count, distance, size, flags = function.args
+    parameters = [POINTER, I32, I32, I64, POINTER, I64, I32, I32, I32]
+    function, b = t.new_function(module, "race_tile", VOID, parameters)
+    ctx, site, lane, start, runs, number, distance, size, flags = function.args
+    with _times(b, number) as run:
+        pair = b.shl(run, t.i64(4))
+        first = b.add(start, t.load(b, runs, pair, I64))
+        with _times(b, t.load(b, runs, b.add(pair, t.i64(8)), I64)) as index:
+            place = b.add(first, b.mul(index, b.zext(distance, I64)))
+            b.call(one, [ctx, site, lane, place, size, flags, t.i64(0)])
+    b.ret_void()
+
+
+@contextmanager
+def _times(b: ir.IRBuilder, count: Value) -> Iterator[Value]:
+    """Emit a loop over 0, 1, ... below ``count``, an i64 that is at least 1."""
     before = b.block
-    loop, end = b.append_basic_block("piece"), b.append_basic_block("end")
+    loop, end = b.append_basic_block("times"), b.append_basic_block("times.end")
     b.branch(loop)
     b.position_at_end(loop)
-    index = b.phi(I32)
-    index.add_incoming(i32(0), before)
-    place = b.add(address, b.zext(b.mul(index, distance), I64))
-    b.call(one, [ctx, site, lane, place, size, flags, t.i64(0)])
-    following = b.add(index, i32(1))
+    index = b.phi(I64)
+    index.add_incoming(t.i64(0), before)
+    yield index
+    following = b.add(index, t.i64(1))
     index.add_incoming(following, b.block)
     b.cbranch(b.icmp_unsigned("<", following, count), loop, end)
     b.position_at_end(end)
-    b.ret_void()
 
 
 NAMES: Final = (

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, OrderAnswer, RaceCall, ShadowPlane
@@ -39,8 +39,11 @@ _CALL = ctypes.CFUNCTYPE(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
+_MOST_ORDERS = 1024
+"""Threads whose order is kept: those that issue copies and products in a few blocks."""
+
+
+class _Caller(NamedTuple):
     """The thread that makes a call, with its warp's context: the warp is executing, so that epochs are current."""
 
     thread: int
@@ -84,6 +87,7 @@ class VectorClocks:
         self._released: dict[int, Released] = {}
         self._blocks: dict[int, BlockClocks] = {}
         self._arrived: dict[tuple[int, int], dict[int, int]] = {}
+        self._orders: dict[int, tuple[tuple[int, ...], Clock]] = {}
         self._call = _CALL(self._answer)
         # Without an address the generated code makes no calls: most kernels synchronise by barriers only.
         if candidates.needs_vector_clocks:
@@ -191,7 +195,7 @@ class VectorClocks:
                 yield clock
 
     def _acquire(self, caller: _Caller, clock: Clock) -> None:
-        clocks = self._blocks.setdefault(caller.block, BlockClocks())
+        clocks = self._clocks(caller.block)
         clocks.spread(caller.block_barrier)
         _, known = clocks.by_thread.get(caller.thread, (0, {}))
         # Released clocks are shared by all that acquire them, so that a join needs a copy.
@@ -200,7 +204,7 @@ class VectorClocks:
 
     def _acquire_together(self, caller: _Caller, clock: Clock) -> None:
         """Let all lanes of the caller's warp acquire a clock."""
-        clocks = self._blocks.setdefault(caller.block, BlockClocks())
+        clocks = self._clocks(caller.block)
         clocks.spread(caller.block_barrier)
         clocks.acquire_together(caller.thread >> 5, caller.get(Warp.EPOCH), clock)
 
@@ -233,6 +237,12 @@ class VectorClocks:
         distance = plane * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
         return ctypes.c_uint32.from_address(launch.get(LaunchRecord.RACE_PLANES) + distance + 4 * offset)
 
+    def _clocks(self, block: int) -> BlockClocks:
+        clocks = self._blocks.get(block)
+        if clocks is None:
+            clocks = self._blocks[block] = BlockClocks()
+        return clocks
+
     # ---- the asynchronous proxy --------------------------------------------------------------------------------------
 
     @property
@@ -240,16 +250,40 @@ class VectorClocks:
         """Whether accesses are instrumented, and orders other than barriers are followed."""
         return self._candidates.needs_vector_clocks
 
-    def order_of(self, context: int, lane: int) -> Clock:
-        """Return what is ordered before a thread's next access; ``context`` is the address of its warp's context."""
+    def order_of(self, context: int, lane: int, *, whole_warp: bool) -> Clock:
+        """Return what is ordered before a thread's next access; ``context`` is the address of its warp's context.
+
+        ``whole_warp``: all lanes of the warp make the access together.
+        """
         first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
         epoch = ctypes.c_uint32.from_address(context + Warp.EPOCH)
-        epoch.value += Epoch.TICK
-        return self._published(_Caller(first + lane, lane, context), epoch.value, {})
+        now = epoch.value + Epoch.TICK
+        epoch.value = now
+        clock = dict(self._known_order(_Caller(first + lane, lane, context), now))
+        if whole_warp:
+            clock.update(dict.fromkeys(range(first, first + WARP_SIZE), now))
+        clock[first + lane] = now
+        return clock
+
+    def _known_order(self, caller: _Caller, now: int) -> Clock:
+        """Return what is ordered before a thread: computed again if it has synchronised since the last time."""
+        clocks = self._blocks.get(caller.block)
+        barrier = caller.block_barrier
+        changes = (0, 0)
+        if clocks is not None:
+            clocks.spread(barrier)
+            changes = clocks.changes, clocks.changes_of_warps.get(caller.thread >> 5, 0)
+        key = (barrier, caller.get(Warp.WARP_BARRIER_EPOCH), *changes)
+        known = self._orders.get(caller.thread)
+        if known is None or known[0] != key:
+            if len(self._orders) > _MOST_ORDERS:
+                self._orders.clear()
+            known = self._orders[caller.thread] = key, self._published(caller, now, {})
+        return known[1]
 
     def set_order(self, number: int, epoch: int, clock: Clock) -> None:
         """Let a clock be all that a thread has acquired, for one that is no thread of the program."""
-        self._blocks.setdefault(number >> 10, BlockClocks()).acquire(number, epoch, clock)
+        self._clocks(number >> 10).acquire(number, epoch, clock)
 
     def publish(self, address: int, block: int, clock: Clock) -> None:
         """Release a clock through an address, for threads of a block or of its cluster."""
@@ -299,7 +333,7 @@ class VectorClocks:
         """
         clock = self._arrived.setdefault((resident.number, barrier), {})
         number = (resident.number << 10) + thread
-        clocks = self._blocks.setdefault(resident.number, BlockClocks())
+        clocks = self._clocks(resident.number)
         for known in clocks.known_to(number):
             join(clock, known)
         join(clock, {number: self._next_epoch(resident)})
@@ -316,7 +350,7 @@ class VectorClocks:
                 for epoch in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
                     context.set(epoch, now)
             return
-        clocks = self._blocks.setdefault(resident.number, BlockClocks())
+        clocks = self._clocks(resident.number)
         first = resident.number << 10
         acquired = [known for thread in threads for known in clocks.known_to(first + thread)]
         # Threads that left an earlier barrier together share one clock object: joined once.
@@ -344,7 +378,7 @@ class VectorClocks:
                 known.spread(now)
                 join(clock, known.all)
         for one in residents:
-            join(self._blocks.setdefault(one.number, BlockClocks()).all, clock)
+            join(self._clocks(one.number).all, clock)
 
     def _next_epoch(self, resident: ResidentBlock) -> int:
         """Start a new epoch in all warps of a block: epochs of different warps become comparable."""

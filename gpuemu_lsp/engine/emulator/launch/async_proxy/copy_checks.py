@@ -101,8 +101,9 @@ class CopyChecks:
             order,
             order.context,
             issuer.site,
-            runs(chunks * CHUNK + issuer.window, CHUNK),
+            [runs(chunks * CHUNK, CHUNK)],
             epoch,
+            start=issuer.window,
             block=issuer.block,
             lane=issuer.thread % WARP_SIZE,
         )

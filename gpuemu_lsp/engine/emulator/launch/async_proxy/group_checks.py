@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.memory import READABLE, Shadow
 from gpuemu_lsp.engine.emulator.frontend.group_registers import RegisterFault
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
@@ -40,6 +42,9 @@ _REGISTER_FAULTS: Final = {
 }
 
 
+_BROUGHT: Final = np.uint64(int.from_bytes(bytes([READABLE]) * 8, "little"))
+"""Shadow of eight bytes that have been brought by copies, or stored before a fence."""
+
 _GROUP_THREADS: Final = 4 * WARP_SIZE
 
 
@@ -53,7 +58,10 @@ class GroupChecks:
         """Follow an event of a warp group."""
         instruction = self._shared.sites[caller.site][0]
         assert instruction is not None
-        group = self._shared.block(caller.block).groups.setdefault(caller.warp >> 2, WarpGroup())
+        groups = self._shared.block(caller.block).groups
+        group = groups.get(caller.warp >> 2)
+        if group is None:
+            group = groups[caller.warp >> 2] = WarpGroup()
         kind = instruction.modifiers[0]
         if kind == "fault":
             following = self._shared.sites[caller.site + 1][0]
@@ -84,7 +92,7 @@ class GroupChecks:
             for name, chunks in zip("AB", product.operands, strict=True):
                 if not product.fenced or chunks is None:
                     continue
-                if self._shared.bits(window, operand_bytes(chunks)[0], Shadow.WRITTEN):
+                if self._shared.bits(window, operand_bytes(chunks).places, Shadow.WRITTEN):
                     text = (
                         f"threads write to operand {name} before `wgmma.wait_group`, while this product may still read"
                     )
@@ -103,20 +111,21 @@ class GroupChecks:
 
     def _record(self, caller: EventCaller, product: Product, *, first: bool) -> None:
         """Record what a warp's share of a product reads; ``first`` if it is the first of its warp group."""
-        order = self._shared.races.order(caller.context, caller.lanes[0])
+        order = self._shared.races.order(caller.context, caller.lanes[0], whole_warp=True)
         a, b = product.operands
         if order is None:
             return
-        places = warp_runs(b, None)
+        places = [warp_runs(b, None)]
         if a is not None:
-            places += warp_runs(a, caller.warp % 4)
+            places.append(warp_runs(a, caller.warp % 4))
         self._shared.races.access(
             AsyncKind.PRODUCT,
-            order.with_lanes(),
+            order,
             caller.context,
             caller.site,
-            [(start + caller.window, count) for start, count in places],
+            places,
             product.epoch,
+            start=caller.window,
             block=caller.block,
             lane=caller.warp >> 2,
             sampled=not first,
@@ -142,12 +151,13 @@ class GroupChecks:
         product = made_product(caller.site, instruction, descriptors, group.committed.get(caller.warp, 0), epoch)
         previous = group.products[-1] if group.products else None
         shared = self._shared.block(caller.block).tiles
-        sound = True
+        sound, fenced = True, True
         for name, chunks, bits in zip("AB", product.operands, descriptors, strict=True):
             if chunks is not None:
                 readable, stored = self._operand(caller, name, chunks, decoded(bits).swizzle, shared)
-                sound &= readable
-                product = replace(product, fenced=product.fenced and not stored)
+                sound, fenced = sound and readable, fenced and not stored
+        if not fenced:
+            product = replace(product, fenced=False)
         group.products.append(product)
         if sound:
             self._record(caller, product, first=True)
@@ -172,32 +182,35 @@ class GroupChecks:
         self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, shared: SharedTiles
     ) -> tuple[bool, bool]:
         """Check an operand of a product; return whether what it reads is there, and whether stores lack a fence."""
-        places, low, high = operand_bytes(chunks)
-        if low < 0 or high >= self._shared.size:
+        one = operand_bytes(chunks)
+        if one.low < 0 or one.high >= self._shared.size:
             # The loads of its elements report this.
             return False, True
-        shadow = self._shared.arena.shadow(caller.window, self._shared.size)[places]
-        flying, written = shadow & Shadow.IN_FLIGHT != 0, shadow & Shadow.WRITTEN != 0
-        stored = bool(written.any())
-        missing = (shadow & (Shadow.INITIALISED | Shadow.ADDRESSABLE) == Shadow.ADDRESSABLE) & ~flying
-        if flying.any():
-            self._shared.explain(caller.site)
-            self._in_flight(caller, name, places[flying], shared)
-            return False, stored
-        if missing.any():
-            self._shared.explain(caller.site)
-            text = (
-                f"uninitialized read of {int(missing.sum())} of the {places.size} bytes of operand {name} in shared "
-                f"memory, from {self._shared.place(int(places[missing].min()))} on: nothing has written them"
-            )
-            self._shared.add(caller, UNINITIALISED, text)
-            # The product reads what is there all the same: what overwrites its tile is an error of its own.
-            return True, stored
-        if stored:
-            self._shared.check_fenced(caller, places, f"operand {name} has")
-        loaded = ~written.reshape(-1, CHUNK).any(axis=1)
-        numbers = shared.at(chunks.addresses[loaded] if stored else chunks.addresses).tolist()
-        for number in set(numbers):
+        places, numbers, stored = one.places, one.numbers, False
+        whole = self._shared.arena.shadow(caller.window, self._shared.size // CHUNK * CHUNK)
+        # What copies have brought needs no closer look: most operands.
+        if (whole.view(np.uint64).reshape(-1, 2)[numbers] != _BROUGHT).any():
+            shadow = whole[places]
+            flying, written = shadow & Shadow.IN_FLIGHT != 0, shadow & Shadow.WRITTEN != 0
+            stored = bool(written.any())
+            missing = (shadow & (Shadow.INITIALISED | Shadow.ADDRESSABLE) == Shadow.ADDRESSABLE) & ~flying
+            if flying.any():
+                self._shared.explain(caller.site)
+                self._in_flight(caller, name, places[flying], shared)
+                return False, stored
+            if missing.any():
+                self._shared.explain(caller.site)
+                text = (
+                    f"uninitialized read of {int(missing.sum())} of the {places.size} bytes of operand {name} in "
+                    f"shared memory, from {self._shared.place(int(places[missing].min()))} on: nothing has written them"
+                )
+                self._shared.add(caller, UNINITIALISED, text)
+                # The product reads what is there all the same: what overwrites its tile is an error of its own.
+                return True, stored
+            if stored:
+                self._shared.check_fenced(caller, places, f"operand {name} has")
+                numbers = numbers[~written.reshape(-1, CHUNK).any(axis=1)]
+        for number in set(shared.at(numbers).tolist()):
             tile = shared.tiles[number] if number >= 0 else None
             if tile is not None and tile.tensor is not None and tile.tensor.swizzle != swizzle:
                 text = (
@@ -214,7 +227,7 @@ class GroupChecks:
             f"uninitialized read of {places.size} bytes of operand {name} in shared memory, from "
             f"{self._shared.place(int(places.min()))} on: the bulk copy that writes them is in flight"
         )
-        number = int(shared.at(places[:1])[0])
+        number = int(shared.at(places[:1] // CHUNK)[0])
         tile = shared.tiles[number] if number >= 0 else None
         if tile is not None:
             one = self._shared.block(caller.block).barriers.get(tile.barrier)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.launch.bulk.races import runs
+from gpuemu_lsp.engine.emulator.launch.bulk.races import Runs, runs
 
 CHUNK: Final = 16
 """Bytes that stay together in every layout."""
@@ -80,19 +80,29 @@ def chunk_numbers(places: Indices) -> Indices:
     return np.unique(places // CHUNK)
 
 
+@dataclass(frozen=True, slots=True)
+class OperandBytes:
+    """All bytes of an operand: their addresses, the lowest and the highest, and the numbers of its chunks."""
+
+    places: Indices
+    low: int
+    high: int
+    numbers: Indices
+
+
 @lru_cache(maxsize=256)
-def operand_bytes(chunks: OperandChunks) -> tuple[Indices, int, int]:
-    """Return the addresses of all bytes of an operand, the lowest and the highest."""
+def operand_bytes(chunks: OperandChunks) -> OperandBytes:
+    """Return the bytes of an operand."""
     places = (chunks.addresses[:, None] + np.arange(CHUNK)).reshape(-1)
-    return places, int(places.min()), int(places.max())
+    return OperandBytes(places, int(places.min()), int(places.max()), chunks.addresses // CHUNK)
 
 
 @lru_cache(maxsize=1024)
-def warp_runs(chunks: OperandChunks, quarter: int | None) -> tuple[tuple[int, int], ...]:
+def warp_runs(chunks: OperandChunks, quarter: int | None) -> Runs:
     """Return the start and the number of chunks of each run of adjacent ones.
 
     With ``quarter`` those with rows of one of the four warps, each of which reads 16 of the 64 rows of A; all rows of a
     chunk that holds several are of one warp.
     """
     addresses = chunks.addresses if quarter is None else chunks.addresses[chunks.rows // 16 == quarter]
-    return tuple(runs(addresses, CHUNK))
+    return runs(addresses, CHUNK)

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, OperandChunks, operand_chunks
-from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles, Tile
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
+    CHUNK,
+    Indices,
+    OperandChunks,
+    operand_bytes,
+    operand_chunks,
+)
+from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import BoxPlaces, SharedTiles, Tile, box_places
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 
@@ -80,26 +86,42 @@ class WarpGroup:
 
 @dataclass(frozen=True, slots=True)
 class ElementSteps:
-    """The elements of a tensor that an operand's chunks are, of an operand that lies in one tile.
-
-    ``across`` and ``along`` are the row (column of B) and the k in the tensor of the first element of each chunk.
-    """
+    """The elements of a tensor that an operand's chunks are, of an operand that lies in one tile."""
 
     tile: Tile
-    across: np.ndarray
-    along: np.ndarray
+    chunks: OperandChunks
+    places: BoxPlaces
+
+    @property
+    def across(self) -> Indices:
+        """The row (column of B) in the tensor of the first element of each chunk."""
+        return self.places.across + self._coordinate(1 if self.chunks.along_k else 0)
+
+    @property
+    def along(self) -> Indices:
+        """The k in the tensor of the first element of each chunk."""
+        return self.places.along + self._start
+
+    @property
+    def first(self) -> int:
+        """The k of the first chunk."""
+        return int(self.places.along[0]) + self._start
+
+    @property
+    def _start(self) -> int:
+        return self._coordinate(0 if self.chunks.along_k else 1)
+
+    def _coordinate(self, dimension: int) -> int:
+        return self.tile.coordinates[dimension]
 
 
 def element_steps(chunks: OperandChunks, shared: SharedTiles) -> ElementSteps | None:
     """Return the elements of an operand, None if it is not from one copy by a map of two dimensions."""
-    numbers = shared.at(chunks.addresses)
-    if numbers[0] < 0 or (numbers != numbers[0]).any():
+    one = operand_bytes(chunks)
+    tile = shared.only(one.numbers) if one.low >= 0 and one.high < shared.chunks.size * CHUNK else None
+    if tile is None or tile.tensor is None or tile.tensor.rank != 2:
         return None
-    tile = shared.tiles[int(numbers[0])]
-    if tile.tensor is None or tile.tensor.rank != 2:
-        return None
-    first, second = tile.elements(chunks)
-    return ElementSteps(tile, *((second, first) if chunks.along_k else (first, second)))
+    return ElementSteps(tile, chunks, box_places(chunks, tile.tensor, tile.start))
 
 
 def step_fault(product: Product, previous: Product | None, shared: SharedTiles) -> tuple[str, Tile] | None:
@@ -112,23 +134,20 @@ def step_fault(product: Product, previous: Product | None, shared: SharedTiles) 
 
     def spans() -> str:
         return " and ".join(
-            f"k of {name} is {_span(one, chunks)}"
-            for name, one, chunks in zip("AB", steps, product.operands, strict=True)
-            if one is not None and chunks is not None
+            f"k of {name} is {_span(one)}" for name, one in zip("AB", steps, strict=True) if one is not None
         )
 
-    for name, one, chunks in zip("AB", steps, product.operands, strict=True):
-        if one is not None and chunks is not None:
-            text = _irregular(name, one, chunks)
-            if text is not None:
-                return f"the descriptor of {name} does not follow its tile: {text}; {spans()}", one.tile
+    for name, one in zip("AB", steps, strict=True):
+        if one is not None and not one.places.regular:
+            text = f"the descriptor of {name} does not follow its tile: {_irregular(name, one)}; {spans()}"
+            return text, one.tile
     a, b = steps
     if previous is None or a is None or b is None:
         return None
     before = [element_steps(one, shared) if one is not None else None for one in previous.operands]
     if before[0] is None or before[1] is None or before[0].tile is not a.tile or before[1].tile is not b.tile:
         return None
-    advances = [int(now.along[0] - then.along[0]) for now, then in ((a, before[0]), (b, before[1]))]
+    advances = [now.first - then.first for now, then in ((a, before[0]), (b, before[1]))]
     if advances[0] == advances[1]:
         return None
     text = (
@@ -137,24 +156,21 @@ def step_fault(product: Product, previous: Product | None, shared: SharedTiles) 
     return f"{text}{advances[0]} elements, B by {advances[1]}", b.tile
 
 
-def _span(one: ElementSteps, chunks: OperandChunks) -> str:
+def _span(one: ElementSteps) -> str:
     """Return the elements along k that an operand's chunks are: ``16..31``."""
     element = one.tile.tensor.element_size if one.tile.tensor is not None else 1
-    inner = CHUNK // element if chunks.along_k else 1
+    inner = CHUNK // element if one.chunks.along_k else 1
     return f"{int(one.along.min())}..{int(one.along.max()) + inner - 1}"
 
 
-def _irregular(name: str, one: ElementSteps, chunks: OperandChunks) -> str | None:
-    """Return two chunks of an operand that are not as far apart in the tensor as in the product, None if none are."""
-    away = (one.along - chunks.ks != one.along[0] - chunks.ks[0]) | (
-        one.across - chunks.rows != one.across[0] - chunks.rows[0]
-    )
-    if not away.any():
-        return None
+def _irregular(name: str, one: ElementSteps) -> str:
+    """Return two chunks of an operand that are not as far apart in the tensor as in the product."""
+    chunks, across, along = one.chunks, one.across, one.along
+    away = (along - chunks.ks != along[0] - chunks.ks[0]) | (across - chunks.rows != across[0] - chunks.rows[0])
     what = "row" if name == "A" else "column"
     places = [
-        f"{what} {chunks.rows[index]}, k {chunks.ks[index]} of the product is {what} {one.across[index]}, k "
-        f"{one.along[index]} of the tensor"
+        f"{what} {chunks.rows[index]}, k {chunks.ks[index]} of the product is {what} {across[index]}, k "
+        f"{along[index]} of the tensor"
         for index in (0, int(np.flatnonzero(away)[0]))
     ]
     return ", ".join(places)

@@ -22,8 +22,14 @@ from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
-_LATER_COPIES = frozenset(
+_OPERATIONS = {int(one): one for one in BulkOperation}
+_TESTS = frozenset({BulkOperation.DELIVER_STATE, BulkOperation.DELIVER_PARITY})
+_COPIES = frozenset(
     {
+        BulkOperation.TENSOR_LOAD,
+        BulkOperation.TENSOR_STORE,
+        BulkOperation.LOAD,
+        BulkOperation.STORE,
         BulkOperation.SEND,
         BulkOperation.SEND_VALUES,
         BulkOperation.REPLACE_MAP,
@@ -31,14 +37,15 @@ _LATER_COPIES = frozenset(
         BulkOperation.MAP_FENCE,
     }
 )
-"""Copies, and changes of their maps, with numbers above those of the other operations."""
+"""Copies, and changes of their maps."""
 
 
 class AsyncProxy:
     """The asynchronous proxy of one launch: executes bulk copies, and checks what orders its accesses."""
 
     def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks) -> None:
-        self._checks = prepared.request.checks
+        checks = prepared.request.checks
+        self._active = checks.contained and checks.uninitialized and checks.sync
         races = AsyncRaces(prepared, clocks)
         self._shared = SharedTraffic(prepared, races)
         self._registers = RegisterPool(prepared)
@@ -52,10 +59,6 @@ class AsyncProxy:
             BulkOperation.WAIT: self._copies.wait,
             BulkOperation.REGISTERS: self._registers.change,
         }
-
-    @property
-    def _active(self) -> bool:
-        return self._checks.contained and self._checks.uninitialized and self._checks.sync
 
     def _issued(
         self,
@@ -80,15 +83,17 @@ class AsyncProxy:
 
     def execute(self, context: int, site: int, mask: int, which: int) -> None:
         """Execute an operation of generated code; ``context`` is the address of the warp's context."""
-        operation = BulkOperation(which & 0xFF)
-        if operation < BulkOperation.DELIVER_STATE or operation in _LATER_COPIES:
+        operation = _OPERATIONS[which & 0xFF]
+        if operation in _COPIES:
             self.copies.execute(context, site, mask, which)
+            return
+        if not self._active and operation not in _TESTS:
             return
         record = ctypes.c_int64.from_address(context + Warp.BLOCK).value
         caller = EventCaller(
             context,
             site,
-            tuple(lanes_of(mask)),
+            lanes_of(mask),
             ctypes.c_int64.from_address(record + BlockRecord.LINEAR).value,
             ctypes.c_int64.from_address(record + BlockRecord.SHARED).value,
             ctypes.c_int32.from_address(context + Warp.WARP_ID).value,
@@ -96,11 +101,9 @@ class AsyncProxy:
         if not caller.lanes:
             return
         if operation is BulkOperation.MBARRIER:
-            if self._active:
-                self._barriers.operate(caller, which >> RANK_SHIFT)
+            self._barriers.operate(caller, which >> RANK_SHIFT)
         elif operation in self._handlers:
-            if self._active:
-                self._handlers[operation](caller)
+            self._handlers[operation](caller)
         else:
             by_parity = operation is BulkOperation.DELIVER_PARITY
             self._barriers.before_test(caller, by_parity=by_parity)

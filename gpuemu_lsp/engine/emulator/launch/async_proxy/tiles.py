@@ -27,22 +27,31 @@ class Tile:
     tensor: TensorMap | None = None
     coordinates: tuple[int, ...] = ()
 
-    def elements(self, chunks: OperandChunks) -> tuple[Indices, Indices]:
-        """Return the first and the second coordinate in the tensor of the chunks of an operand, of a tile by a map."""
-        assert self.tensor is not None
-        first, second = _elements(chunks, self.tensor, self.start)
-        return first + self.coordinates[0], second + (self.coordinates[1] if self.tensor.rank > 1 else 0)
+
+@dataclass(frozen=True, slots=True)
+class BoxPlaces:
+    """The places in a box of the chunks of an operand: along the rows (columns of B), and along k of the product.
+
+    ``regular``: two chunks are as far apart in the box as in the product.
+    """
+
+    across: Indices
+    along: Indices
+    regular: bool
 
 
-@lru_cache(maxsize=256)
-def _elements(chunks: OperandChunks, tensor: TensorMap, start: int) -> tuple[Indices, Indices]:
+@lru_cache(maxsize=1024)
+def box_places(chunks: OperandChunks, tensor: TensorMap, start: int) -> BoxPlaces:
     """Return the places of an operand's chunks in a box whose tile begins at ``start``."""
     # The pattern is an exclusive or with bits that it does not change: it is its own inverse.
     linear = chunks.addresses ^ (chunks.addresses >> 3 & (CHUNK << tensor.swizzle) - CHUNK)
     index = (linear - start) // tensor.element_size
     sizes, steps = tensor.tile, tensor.steps
     first, rest = index % sizes[0], index // sizes[0]
-    return first, rest % sizes[1] * steps[1] if tensor.rank > 1 else np.zeros_like(rest)
+    second = rest % sizes[1] * steps[1] if tensor.rank > 1 else np.zeros_like(rest)
+    across, along = (second, first) if chunks.along_k else (first, second)
+    away = (along - chunks.ks != along[0] - chunks.ks[0]) | (across - chunks.rows != across[0] - chunks.rows[0])
+    return BoxPlaces(across, along, not away.any())
 
 
 @dataclass(slots=True)
@@ -57,7 +66,12 @@ class SharedTiles:
         self.chunks[chunk_numbers(places)] = len(self.tiles)
         self.tiles.append(tile)
 
-    def at(self, addresses: Indices) -> Indices:
-        """Return the number of the tile at each address, -1 for none."""
-        inside = (addresses >= 0) & (addresses < len(self.chunks) * CHUNK)
-        return np.where(inside, self.chunks[np.where(inside, addresses // CHUNK, 0)], -1)
+    def at(self, numbers: Indices) -> Indices:
+        """Return the number of the tile at each of some chunks, which are in shared memory; -1 for none."""
+        return self.chunks[numbers]
+
+    def only(self, numbers: Indices) -> Tile | None:
+        """Return the tile that all of some chunks are in, None if there is no such."""
+        found = self.chunks[numbers]
+        first = int(found[0])
+        return self.tiles[first] if first >= 0 and (found == first).all() else None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
-from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import ROWS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.access_messages import demangled
 from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject, GroupName
@@ -18,7 +16,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indice
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import WarpGroup
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
 from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, row_values
 from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
 
 ORDER: Final = "sync/async-order"
@@ -57,8 +55,7 @@ class BlockTraffic:
     """By warp and warp group: products issued and completed at the arrival that the warp last waited for."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventCaller:
+class EventCaller(NamedTuple):
     """The warp that an event comes from, with the operands of its lanes in scratch space."""
 
     context: int
@@ -70,8 +67,7 @@ class EventCaller:
 
     def values(self, row: int) -> list[int]:
         """Return a row of the operands, a value for each lane that executes."""
-        cells = (ctypes.c_uint64 * WARP_SIZE).from_address(self.context + ROWS[row])
-        return [int(cells[lane]) for lane in self.lanes]
+        return row_values(self.context, row, self.lanes)
 
     def thread(self, index: int = 0) -> int:
         """Return the number in its block of one of the executing threads."""

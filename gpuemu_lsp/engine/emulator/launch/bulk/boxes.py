@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +12,11 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
 Indices = npt.NDArray[np.int64]
+
+Memory: TypeAlias = Callable[[int, int], npt.NDArray[np.uint8]]
+
+_PIECE = np.complex128
+"""16 bytes that NumPy moves at once, whatever they are."""
 
 
 def swizzled(address: Indices, bits: int) -> Indices:
@@ -45,6 +52,41 @@ def _offsets(tile: tuple[int, ...], distances: tuple[int, ...], element_size: in
     index = np.indices(tile[::-1], dtype=np.int64).reshape(len(tile), -1)[::-1]
     elements = sum(place * distance for place, distance in zip(index, distances, strict=True))
     return (np.asarray(elements)[:, None] + np.arange(element_size, dtype=np.int64)).reshape(-1)
+
+
+def _chunks(places: Indices) -> Indices | None:
+    """Return the addresses of the pieces of 16 bytes that some bytes are, None if they are not.
+
+    The bytes of a piece follow one another if the last does the first: rows of boxes are multiples of 16 bytes.
+    """
+    if places.size % 16:
+        return None
+    first = places[::16]
+    return None if (first & 15).any() or (places[15::16] - first != 15).any() else first
+
+
+def gathered(memory: Memory, places: Indices) -> npt.NDArray[np.uint8]:
+    """Return the bytes at addresses, at least one; ``memory`` returns a view of those from an address on."""
+    chunks = _chunks(places)
+    if chunks is None:
+        low = int(places.min())
+        return memory(low, int(places.max()) - low + 1)[places - low]
+    low = int(chunks.min())
+    found: npt.NDArray[np.uint8] = (
+        memory(low, int(chunks.max()) - low + 16).view(_PIECE)[chunks - low >> 4].view(np.uint8)
+    )
+    return found
+
+
+def scatter(memory: Memory, places: Indices, values: npt.NDArray[np.uint8]) -> None:
+    """Write the bytes at addresses, at least one."""
+    chunks = _chunks(places)
+    if chunks is None:
+        low = int(places.min())
+        memory(low, int(places.max()) - low + 1)[places - low] = values
+        return
+    low = int(chunks.min())
+    memory(low, int(chunks.max()) - low + 16).view(_PIECE)[chunks - low >> 4] = values.view(_PIECE)
 
 
 def nan_bytes(tensor: TensorMap) -> npt.NDArray[np.uint8]:

@@ -26,12 +26,18 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import (
     BulkOperation,
 )
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, nan_bytes, tile_addresses
+from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, gathered, nan_bytes, tile_addresses
 from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED, TensorMaps
 from gpuemu_lsp.engine.emulator.launch.bulk.pending import PendingCopies, PendingCopy
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, AsyncRaces, runs
+from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, AsyncRaces, Runs, made_runs, runs
 from gpuemu_lsp.engine.emulator.launch.bulk.reductions import known_after, reduce_into, reducible
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, multicast_targets, offset_of, target_of
+from gpuemu_lsp.engine.emulator.launch.bulk.targets import (
+    CopyIssuer,
+    multicast_targets,
+    offset_of,
+    row_values,
+    target_of,
+)
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
@@ -91,8 +97,7 @@ class BulkCopies:
         """Let copies arrive before tests of ``mbarrier`` objects; ``context`` is the address of the warp's context."""
         block = _word(_word(context + Warp.BLOCK, ctypes.c_int64) + BlockRecord.LINEAR, ctypes.c_int64)
         lanes = lanes_of(mask)
-        rows = [_row(context, row)[lanes].tolist() for row in ROWS[:2]]
-        tests = dict.fromkeys(zip(*rows, strict=True))
+        tests = dict.fromkeys(zip(row_values(context, 0, lanes), row_values(context, 1, lanes), strict=True))
         for barrier, operand in tests:
             arrived = partial(self._arrived, barrier, context)
             self._pending.deliver(barrier, block, operand, arrived, by_parity=by_parity)
@@ -109,7 +114,7 @@ class BulkCopies:
             issuer.order,
             context,
             issuer.site,
-            runs(pieces, size),
+            [pieces],
             epoch,
             block=issuer.block,
             lane=issuer.thread % WARP_SIZE,
@@ -220,12 +225,13 @@ class BulkCopies:
     def _addressable(self, issuer: CopyIssuer, near: Indices, far: Indices) -> bool:
         """Report a copy of which bytes are in no memory; elements outside of the tensor are no error."""
         whose = "the shared memory of another block of the cluster" if issuer.remote else "shared memory"
-        for places, name in ((near + issuer.window, whose), (far[far >= 0], "global memory")):
+        inside = far if far.size and int(far.min()) >= 0 else far[far >= 0]
+        for places, name in ((near + issuer.window, whose), (inside, "global memory")):
             if not places.size:
                 continue
             low, size = int(places.min()), int(places.max()) - int(places.min()) + 1
             whole = self._arena.contains(low, size)
-            bad = int((self._arena.shadow(low, size)[places - low] & Shadow.ADDRESSABLE == 0).sum()) if whole else 0
+            bad = int((gathered(self._arena.shadow, places) & Shadow.ADDRESSABLE == 0).sum()) if whole else 0
             if not whole or bad:
                 part = f"{bad} of the {places.size} bytes" if whole else "bytes"
                 text = f"{part} of the bulk copy are outside of {name}"
@@ -243,7 +249,7 @@ class BulkCopies:
     def _load(self, copy: _Copy, issuer: CopyIssuer, barrier: int) -> None:
         if not self._addressable(issuer, copy.near, copy.far):
             return
-        outside = copy.tensor is not None and not (copy.far >= 0).any()
+        outside = copy.tensor is not None and int(copy.far.max()) < 0
         self._observe(issuer, copy.near, barrier + issuer.window, copy.tensor, copy.coordinates, outside)
         values, states = self._read(copy.far)
         if copy.tensor is not None and copy.tensor.nan_fill:
@@ -260,22 +266,25 @@ class BulkCopies:
         if copy.reduction is not None:
             return
         low, size = int(copy.places.min()), int(copy.places.max()) - int(copy.places.min()) + 1
-        self._arena.data(low, size)[copy.places - low] = self._request.fill
+        # Most tiles are a permutation of adjacent bytes.
+        target = slice(None) if size == copy.places.size else copy.places - low
+        self._arena.data(low, size)[target] = self._request.fill
         if self._request.checks.uninitialized:
-            self._arena.shadow(low, size)[copy.places - low] = Shadow.ADDRESSABLE | Shadow.IN_FLIGHT
+            self._arena.shadow(low, size)[target] = Shadow.ADDRESSABLE | Shadow.IN_FLIGHT
 
     def _read(self, far: Indices) -> tuple[_Bytes, _Bytes]:
         """Return the bytes at addresses and their shadow bytes, zeros outside of the tensor."""
+        # What was never written stays uninitialised where it arrives.
+        kept = np.uint8(255 & ~Shadow.INITIALISED)
+        if int(far.min()) >= 0:
+            return gathered(self._arena.data, far), (gathered(self._arena.shadow, far) | kept) & np.uint8(READABLE)
         inside = far >= 0
         # Elements outside of the tensor are zero, and count as bytes of the transaction (section 5.5.3.3).
         values = np.zeros(far.size, dtype=np.uint8)
         states = np.full(far.size, READABLE, dtype=np.uint8)
         if inside.any():
-            low = int(far[inside].min())
-            size = int(far[inside].max()) - low + 1
-            values[inside] = self._arena.data(low, size)[far[inside] - low]
-            # What was never written stays uninitialised where it arrives.
-            states[inside] &= self._arena.shadow(low, size)[far[inside] - low] | (255 & ~Shadow.INITIALISED)
+            values[inside] = gathered(self._arena.data, far[inside])
+            states[inside] &= gathered(self._arena.shadow, far[inside]) | kept
         return values, states
 
     def _store(self, copy: _Copy, issuer: CopyIssuer) -> None:
@@ -325,24 +334,21 @@ class BulkCopies:
             self._send(offset_of(barrier) + target.window, copy)
 
 
-def _pieces(places: Indices) -> tuple[Indices, int]:
-    """Return the addresses and the size of the pieces of 16 bytes, or of 4, that some bytes are."""
+def _pieces(places: Indices) -> tuple[Runs, int]:
+    """Return the runs and the size of the pieces of 16 bytes, or of 4, that some bytes are."""
     size = _LINE_ALIGNMENT if places.size % _LINE_ALIGNMENT == 0 and not (places[0] % _LINE_ALIGNMENT) else 4
     low, high = int(places.min()), int(places.max())
     if high - low + 1 == places.size:
         # A permutation of adjacent bytes.
-        return np.arange(low, high + 1, size, dtype=np.int64), size
-    return np.unique(places // size) * size, size
+        return made_runs(np.array([[low, places.size // size]])), size
+    return runs(places // size * size, size), size
 
 
 def _operands(context: int, mask: int) -> list[list[int]]:
     """Return the number of each executing lane with its operands in scratch space."""
-    rows = [_row(context, row) for row in ROWS]
-    return [[lane, *(int(row[lane]) for row in rows)] for lane in lanes_of(mask)]
-
-
-def _row(context: int, offset: int) -> npt.NDArray[np.uint64]:
-    return np.ctypeslib.as_array((ctypes.c_uint64 * WARP_SIZE).from_address(context + offset))
+    lanes = lanes_of(mask)
+    rows = (row_values(context, row, lanes) for row in range(len(ROWS)))
+    return [list(one) for one in zip(lanes, *rows, strict=True)]
 
 
 def _word(address: int, kind: type[ctypes.c_int64] | type[ctypes.c_int32]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -22,6 +23,9 @@ Reporter: TypeAlias = "Callable[[CopyIssuer, str, str, int | None], None]"
 
 _MAP_ALIGNMENT = 128
 """Alignment in bytes of a map that ``tensormap.replace`` changes, or ``cp_fenceproxy`` copies."""
+
+# A kernel has few maps, which its copies read again and again.
+_decoded, _problem = lru_cache(maxsize=64)(raw_map), lru_cache(maxsize=64)(tensor_map_problem)
 
 
 class TensorMaps:
@@ -43,7 +47,7 @@ class TensorMaps:
     def find(self, address: int, rank: int, issuer: CopyIssuer) -> TensorMap | None:
         """Return the map that a copy of some coordinates names, None after a report."""
         known = self._arena.contains(address, MAP_BYTES)
-        tensor = raw_map(bytes(self._arena.data(address, MAP_BYTES))) if known else None
+        tensor = _decoded(bytes(self._arena.data(address, MAP_BYTES))) if known else None
         if tensor is None and self._broken:
             # A consequence of what the kernel did, which has been reported.
             return None
@@ -52,7 +56,7 @@ class TensorMaps:
             text = "the argument of this copy is no tensor map that was given for the launch"
             self._report(issuer, UNSUPPORTED, text, None)
             return None
-        problem = tensor_map_problem(tensor)
+        problem = _problem(tensor)
         if problem is not None:
             text = f"the tensor map of this copy is not valid: {problem}"
             self._report(issuer, INVALID, text, self._changed.get(address))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import after_transactions, is_over, outstanding
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices
+from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, scatter
 from gpuemu_lsp.engine.emulator.launch.bulk.reductions import reduce_into
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 
@@ -77,13 +77,11 @@ class PendingCopies:
             self._complete(barrier, one.count)
 
     def _write(self, one: PendingCopy) -> None:
-        low = int(one.places.min())
-        size = int(one.places.max()) - low + 1
         if one.reduction is not None:
             reduce_into(self._arena, one.places, one.values, *one.reduction)
             return
-        self._arena.data(low, size)[one.places - low] = one.values
-        self._arena.shadow(low, size)[one.places - low] = one.shadow
+        scatter(self._arena.data, one.places, one.values)
+        scatter(self._arena.shadow, one.places, one.shadow)
 
     def word(self, barrier: int) -> int | None:
         """Return the bits of an ``mbarrier`` object, None if there is no memory for one."""

@@ -13,10 +13,10 @@ in between race with it; a product is recorded when it is issued, and its end on
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -47,21 +47,32 @@ MOST_THREADS: Final = AsyncKind.STORE * WARP_SIZE
 _PIECE = 16
 """Bytes that are reported at a time."""
 
+_NARROW: Final = (
+    Warp.WARP_ID,
+    Warp.FIRST_THREAD,
+    Warp.START_EPOCH,
+    Warp.EPOCH,
+    Warp.WARP_BARRIER_EPOCH,
+    Warp.BLOCK_BARRIER_EPOCH,
+    Warp.CLUSTER_BARRIER_EPOCH,
+)
+"""Fields of a warp's context that decide what is ordered before its accesses."""
+
 _CALL = ctypes.CFUNCTYPE(
     None,
     ctypes.c_int64,
     ctypes.c_int32,
     ctypes.c_int32,
     ctypes.c_int64,
-    ctypes.c_int32,
+    ctypes.c_int64,
+    ctypes.c_int64,
     ctypes.c_int32,
     ctypes.c_int32,
     ctypes.c_int32,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """What is ordered before an operation: a clock, and the epochs of the issuer's last barriers; and its thread.
 
     ``context`` is the address of the context of the issuer's warp, ``thread`` its index in its block.
@@ -74,12 +85,17 @@ class Order:
     block: int
     thread: int
 
-    def with_lanes(self) -> Order:
-        """Return the order with that of all lanes of the issuer's warp, which execute the operation together."""
-        number = (self.block << 10) + self.thread
-        now = self.clock.get(number, 0)
-        first = number & -WARP_SIZE
-        return replace(self, clock={**self.clock, **dict.fromkeys(range(first, first + WARP_SIZE), now)})
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Runs of adjacent pieces of memory: the start and the number of pieces of each; ``address`` is that of the table.
+
+    Starts are relative to a place that is given with them.
+    """
+
+    table: Indices
+    address: int
+    count: int
 
 
 class AsyncRaces:
@@ -89,16 +105,27 @@ class AsyncRaces:
         self._clocks = clocks
         self.active = clocks.follows_threads and prepared.threads <= MOST_THREADS
         self._context = Record(Warp.SIZE)
+        base = self._context.address
+        # Written for each operation: through views of single fields in a fraction of the time.
+        self._wide = [ctypes.c_int64.from_address(base + one) for one in (Warp.LAUNCH, Warp.BLOCK)]
+        self._narrow = [ctypes.c_uint32.from_address(base + one) for one in _NARROW]
+        # The thread of the last copy: none has this number.
+        self._copier = AsyncKind.COPY * WARP_SIZE - 1
+        self._ordered = [ctypes.c_uint32.from_address(base + Warp.ORDERED_THREAD + 4 * one) for one in range(WARP_SIZE)]
+        self._until = [ctypes.c_uint32.from_address(base + Warp.ORDERED_UNTIL + 4 * one) for one in range(WARP_SIZE)]
         self._last = 0
         if self.active:
             self._detect = _CALL(int(DEVICE_LIBRARY.address("race_tile")))
 
-    def order(self, context: int, lane: int) -> Order | None:
-        """Return the order of an operation that a lane issues now; None if races are not looked for."""
+    def order(self, context: int, lane: int, *, whole_warp: bool = False) -> Order | None:
+        """Return the order of an operation that a lane issues now; None if races are not looked for.
+
+        ``whole_warp``: all lanes of the warp execute it together.
+        """
         if not self.active:
             return None
         number = _get(context, Warp.FIRST_THREAD) + lane
-        clock = self._clocks.order_of(context, lane)
+        clock = self._clocks.order_of(context, lane, whole_warp=whole_warp)
         barriers = (_get(context, Warp.BLOCK_BARRIER_EPOCH), _get(context, Warp.CLUSTER_BARRIER_EPOCH))
         return Order(clock, *barriers, context, number >> 10, number & 1023)
 
@@ -115,9 +142,10 @@ class AsyncRaces:
         order: Order,
         context: int,
         site: int,
-        places: Iterable[tuple[int, int]],
+        places: Sequence[Runs],
         epoch: int,
         *,
+        start: int = 0,
         block: int,
         lane: int,
         size: int = _PIECE,
@@ -127,34 +155,32 @@ class AsyncRaces:
     ) -> int:
         """Check and record accesses to pieces of the shared memory of a block; return the number of their thread.
 
-        ``places`` are the start and the number of adjacent pieces of ``size`` bytes, ``context`` is that of any warp of
-        the block. With ``sampled`` the first 4 bytes stand for each piece.
+        ``places`` are runs of pieces of ``size`` bytes, from ``start`` on; ``context`` is that of any warp of the
+        block. With ``sampled`` the first 4 bytes stand for each piece.
         """
         record = self._context
         number = self.number(kind, block, lane)
         barrier = order.block_barrier if order.block == block else order.cluster_barrier
-        fields = (
-            (Warp.LAUNCH, ctypes.c_int64.from_address(context + Warp.LAUNCH).value),
-            (Warp.BLOCK, ctypes.c_int64.from_address(context + Warp.BLOCK).value),
-            # The thread that a finding names is the issuer.
-            (Warp.WARP_ID, order.thread // WARP_SIZE),
-            (Warp.FIRST_THREAD, number - lane),
-            (Warp.START_EPOCH, _get(context, Warp.START_EPOCH)),
-            (Warp.EPOCH, epoch),
-            (Warp.WARP_BARRIER_EPOCH, barrier),
-            (Warp.BLOCK_BARRIER_EPOCH, barrier),
-            (Warp.CLUSTER_BARRIER_EPOCH, order.cluster_barrier),
-        )
-        for field, value in fields:
-            record.set(field, value)
-        record.set(Warp.ORDERED_UNTIL.element(lane), 0)
+        for wide, field in zip(self._wide, (Warp.LAUNCH, Warp.BLOCK), strict=True):
+            wide.value = ctypes.c_int64.from_address(context + field).value
+        # The thread that a finding names is the issuer.
+        begin = _get(context, Warp.START_EPOCH)
+        warp = order.thread // WARP_SIZE
+        values = (warp, number - lane, begin, epoch, barrier, barrier, order.cluster_barrier)
+        for cell, value in zip(self._narrow, values, strict=True):
+            cell.value = value
+        # Most of what products read a copy has brought that their issuer has waited for: known without a question.
+        self._ordered[lane].value, self._until[lane].value = self._copier, order.clock.get(self._copier, 0)
         self._clocks.set_order(number, epoch, order.clock)
         flags = RaceFlag.WATCHED
         if store:
             # Not a weak store, which would be left out where it changes nothing.
             flags |= RaceFlag.STORE | RaceFlag.ATOMIC | (RaceFlag.STRONG if atomic else 0)
-        for start, count in places:
-            self._detect(record.address, site, lane, start, count, size, 4 if sampled else size, flags)
+        for one in places:
+            width = 4 if sampled else size
+            self._detect(record.address, site, lane, start, one.address, one.count, size, width, flags)
+        if kind is AsyncKind.COPY:
+            self._copier = number
         return number
 
     def number(self, kind: AsyncKind, block: int, lane: int) -> int:
@@ -174,9 +200,15 @@ def _get(context: int, field: Field) -> int:
     return ctypes.c_uint32.from_address(context + field).value
 
 
-def runs(addresses: Indices, size: int) -> Iterable[tuple[int, int]]:
-    """Yield the start and the number of pieces of each run of adjacent ones."""
+def runs(addresses: Indices, size: int) -> Runs:
+    """Return the runs of adjacent pieces of ``size`` bytes."""
     places = np.unique(addresses)
-    breaks = np.flatnonzero(np.diff(places) != size) + 1
-    for part in np.split(places, breaks):
-        yield int(part[0]), len(part)
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(places) != size) + 1])
+    counts = np.diff(np.concatenate([starts, [len(places)]]))
+    return made_runs(np.stack([places[starts], counts], axis=1))
+
+
+def made_runs(table: Indices) -> Runs:
+    """Return runs from rows of a start and a number of pieces."""
+    kept = np.ascontiguousarray(table, dtype=np.int64)
+    return Runs(kept, int(kept.ctypes.data), len(kept))

@@ -1,10 +1,14 @@
-"""The blocks of a cluster whose shared memory a copy reads or writes, and who issues it."""
+"""The operands of a copy: who issues it, and the blocks of a cluster whose shared memory it reads or writes."""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import ROWS
 from gpuemu_lsp.engine.emulator.devicelib.cluster import OFFSET_BITS
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.bulk.races import Order
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
 
@@ -29,6 +33,15 @@ class CopyIssuer:
     def remote(self) -> bool:
         """Whether the memory is another block's."""
         return self.block != self.home
+
+
+_Row = ctypes.c_uint64 * WARP_SIZE
+
+
+def row_values(context: int, row: int, lanes: Sequence[int]) -> list[int]:
+    """Return a row of the operands of an instruction, which are in the scratch space of a warp's context."""
+    cells = _Row.from_address(context + ROWS[row])
+    return cells[:] if len(lanes) == WARP_SIZE else [cells[lane] for lane in lanes]
 
 
 def offset_of(address: int) -> int:

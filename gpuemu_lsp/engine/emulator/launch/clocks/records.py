@@ -54,6 +54,10 @@ class BlockClocks:
     by_thread: dict[int, tuple[int, Clock]] = field(default_factory=dict)
     of_warps: dict[int, tuple[int, Clock]] = field(default_factory=dict)
     """What all lanes of a warp have acquired together."""
+    changes: int = 0
+    """How often ``all`` has changed."""
+    changes_of_warps: dict[int, int] = field(default_factory=dict)
+    """How often a warp, or a thread of it, has acquired something."""
     _by_warp: dict[int, dict[int, None]] = field(default_factory=dict)
     _oldest: float = math.inf
 
@@ -61,11 +65,13 @@ class BlockClocks:
         """Replace the clock of a thread."""
         self.by_thread[thread] = (epoch, clock)
         self._by_warp.setdefault(thread >> 5, {})[thread] = None
+        self.changes_of_warps[thread >> 5] = self.changes_of_warps.get(thread >> 5, 0) + 1
         self._oldest = min(self._oldest, epoch)
 
     def acquire_together(self, warp: int, epoch: int, clock: Clock) -> None:
         """Add to the clock of a warp."""
         known = self.of_warps.get(warp)
+        self.changes_of_warps[warp] = self.changes_of_warps.get(warp, 0) + 1
         self.of_warps[warp] = (epoch, clock if known is None or known[1] is clock else joined(known[1], clock))
         self._oldest = min(self._oldest, epoch)
 
@@ -84,6 +90,7 @@ class BlockClocks:
         if self._oldest >= barrier:
             return
         self._oldest = math.inf
+        self.changes += 1
         last: Clock | None = None
         for thread, (epoch, clock) in list(self.by_thread.items()):
             if epoch >= barrier:
