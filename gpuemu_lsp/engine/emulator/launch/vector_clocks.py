@@ -21,6 +21,7 @@ nothing that was acquired.
 from __future__ import annotations
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ class VectorClocks:
         self._unused_reads = UnusedReads(prepared) if candidates.sites else None
         self._candidates = candidates
         self._released: dict[int, Released] = {}
-        self._blocks: dict[int, BlockClocks] = {}
+        self._blocks: defaultdict[int, BlockClocks] = defaultdict(BlockClocks)
         self._arrived: dict[tuple[int, int], dict[int, int]] = {}
         self._orders: dict[int, tuple[tuple[int, ...], Clock]] = {}
         self._call = _CALL(self._answer)
@@ -195,7 +196,7 @@ class VectorClocks:
                 yield clock
 
     def _acquire(self, caller: _Caller, clock: Clock) -> None:
-        clocks = self._clocks(caller.block)
+        clocks = self._blocks[caller.block]
         clocks.spread(caller.block_barrier)
         _, known = clocks.by_thread.get(caller.thread, (0, {}))
         # Released clocks are shared by all that acquire them, so that a join needs a copy.
@@ -204,7 +205,7 @@ class VectorClocks:
 
     def _acquire_together(self, caller: _Caller, clock: Clock) -> None:
         """Let all lanes of the caller's warp acquire a clock."""
-        clocks = self._clocks(caller.block)
+        clocks = self._blocks[caller.block]
         clocks.spread(caller.block_barrier)
         clocks.acquire_together(caller.thread >> 5, caller.get(Warp.EPOCH), clock)
 
@@ -236,12 +237,6 @@ class VectorClocks:
         offset = (address - launch.get(LaunchRecord.ARENA)) >> launch.get(LaunchRecord.RACE_CELL_SHIFT)
         distance = plane * launch.get(LaunchRecord.RACE_PLANE_STRIDE)
         return ctypes.c_uint32.from_address(launch.get(LaunchRecord.RACE_PLANES) + distance + 4 * offset)
-
-    def _clocks(self, block: int) -> BlockClocks:
-        clocks = self._blocks.get(block)
-        if clocks is None:
-            clocks = self._blocks[block] = BlockClocks()
-        return clocks
 
     # ---- the asynchronous proxy --------------------------------------------------------------------------------------
 
@@ -283,7 +278,7 @@ class VectorClocks:
 
     def set_order(self, number: int, epoch: int, clock: Clock) -> None:
         """Let a clock be all that a thread has acquired, for one that is no thread of the program."""
-        self._clocks(number >> 10).acquire(number, epoch, clock)
+        self._blocks[number >> 10].acquire(number, epoch, clock)
 
     def publish(self, address: int, block: int, clock: Clock) -> None:
         """Release a clock through an address, for threads of a block or of its cluster."""
@@ -333,7 +328,7 @@ class VectorClocks:
         """
         clock = self._arrived.setdefault((resident.number, barrier), {})
         number = (resident.number << 10) + thread
-        clocks = self._clocks(resident.number)
+        clocks = self._blocks[resident.number]
         for known in clocks.known_to(number):
             join(clock, known)
         join(clock, {number: self._next_epoch(resident)})
@@ -350,7 +345,7 @@ class VectorClocks:
                 for epoch in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
                     context.set(epoch, now)
             return
-        clocks = self._clocks(resident.number)
+        clocks = self._blocks[resident.number]
         first = resident.number << 10
         acquired = [known for thread in threads for known in clocks.known_to(first + thread)]
         # Threads that left an earlier barrier together share one clock object: joined once.
@@ -378,7 +373,7 @@ class VectorClocks:
                 known.spread(now)
                 join(clock, known.all)
         for one in residents:
-            join(self._clocks(one.number).all, clock)
+            join(self._blocks[one.number].all, clock)
 
     def _next_epoch(self, resident: ResidentBlock) -> int:
         """Start a new epoch in all warps of a block: epochs of different warps become comparable."""
