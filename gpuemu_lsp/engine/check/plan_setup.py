@@ -160,8 +160,9 @@ _PROBE_SECONDS = 5.0
 """Time limit of a probing launch. The steps end it first except on a very busy machine."""
 _PROBE_TOTAL_SECONDS = 10.0
 """Limit of all probing launches of a plan in processor time without translation: a busy machine makes the same plan."""
-_PROBE_SHARE = 0.5
-"""Share of the seconds of an unregistered kernel that they may take: its cases have the rest."""
+_PROBE_SHARE = 0.45
+"""Share of the seconds of an unregistered kernel that they may take, less than one launch of its cases; they have the
+rest."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
