@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -159,12 +159,16 @@ _PROBE_STEPS = 2_000_000
 _PROBE_SECONDS = 5.0
 """Time limit of a probing launch. The steps end it first except on a very busy machine."""
 _PROBE_TOTAL_SECONDS = 10.0
-"""Limit of all probing launches of a plan in processor time without translation: a busy machine makes the same plan."""
+"""Limit of all probing launches of a plan but the first, without waits for a processor: a busy machine makes the same
+plan."""
 _PROBE_SHARE = 0.45
 """Share of the seconds of an unregistered kernel that they may take, less than one launch of its cases; they have the
 rest."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
+
+
+_NOT_IN_TIME = "the lengths of its buffers were not found in time"
 
 
 class _ProbeTimeoutError(Exception):
@@ -187,20 +191,26 @@ class SettledShapes:
 
 @dataclass(slots=True)
 class _ProbingLaunches:
-    """Launches that find the shapes of a plan's buffers; ``ends`` is a processor time of this process."""
+    """Launches that find the shapes of a plan's buffers, within ``seconds`` from the second one on.
+
+    The first one translates the kernel. The deadline leaves time for a case, whose block may need another translation.
+    """
 
     executor: Executor
     launch: Request
-    ends: float
+    seconds: float
+    deadline: SharedDeadline
+    case_seconds: float
+    ends: float = math.inf
     translate_ms: float = 0.0
     number: int = 0
     steps: int = 0
 
     def run(self, candidate: Plan, dims: Mapping[str, int]) -> Outcome:
         """Launch the kernel with the shapes of ``candidate``."""
-        left = self.ends - time.process_time()
+        left, limit = self.ends - scheduled_clock(), self.deadline.limit
         if left <= 0:
-            raise PlanError("the lengths of its buffers were not found in time")
+            raise PlanError(_NOT_IN_TIME)
         case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
         outcome = self.executor.run(
             replace(
@@ -209,14 +219,19 @@ class _ProbingLaunches:
                 block=case.block,
                 shared_bytes=case.shared_bytes,
                 arguments=pack_arguments(candidate, case),
-                max_seconds=min(left, self.launch.max_seconds),
+                max_seconds=min(left, self.seconds, self.launch.max_seconds),
+                translate_seconds=min(self.launch.translate_seconds, math.inf if limit is None else left),
             )
         )
         self.translate_ms += outcome.translate_ms
-        self.ends += outcome.translate_ms / 1e3
         self.number += 1
+        if self.number == 1:
+            needed = outcome.translate_ms / 1e3 + self.case_seconds
+            self.ends = scheduled_clock() + min(self.seconds, math.inf if limit is None else limit.left() - needed)
         self.steps += outcome.steps
         reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
+        if reason is not None and self.number > 1 and limit is not None:
+            raise PlanError(_NOT_IN_TIME)
         if reason is not None:
             raise _ProbeTimeoutError(reason)
         return outcome
@@ -256,7 +271,8 @@ def settle_shapes(
         guard_bytes=_GUARD_BYTES,
     )
     started = scheduled_clock()
-    launches = _ProbingLaunches(executor, launch, time.process_time() + seconds)
+    case_seconds = request.options.case_seconds
+    launches = _ProbingLaunches(executor, launch, seconds, deadline or SharedDeadline(), case_seconds)
     settled, findings = _settled(request, prepared, plan, launches)
     milliseconds = (scheduled_clock() - started) * 1e3 - launches.translate_ms
     return SettledShapes(settled, findings, milliseconds, (launches.number, launches.steps))
