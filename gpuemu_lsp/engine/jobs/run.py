@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SECONDS_PER_KERNEL = 60.0
 _COMPILE_SECONDS = 19.0
 """Limit of the compiler for a kernel that is not registered, which nothing else can interrupt. What follows has a limit
-of its own: it begins no step after 15 s."""
+of its own: it begins no step after 16.5 s."""
 
 
 class Runner(Protocol):
