@@ -109,7 +109,7 @@ def _has(b: ir.IRBuilder, bits: Value, bit: int) -> Value:
 def _add_overlap(module: ir.Module, event: Value) -> Value:
     """Add ``copy_overlap(ctx, entry, earlier)``: report lanes whose copy overtakes one that is pending in ``earlier``.
 
-    Within one group the same bytes may be copied twice, as where threads past the end repeat the last element.
+    Within one group the same bytes may be copied twice, as where a thread repeats its last element.
     """
     function, b = t.new_function(module, "copy_overlap", VOID, [POINTER, POINTER, POINTER])
     function.linkage = "internal"
