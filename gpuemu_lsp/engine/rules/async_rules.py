@@ -159,7 +159,7 @@ SYNC_RULES = (
         Severity.ERROR,
         "misuse of an mbarrier",
         "An `mbarrier` object is initialised again without `mbarrier.inval`, used after that, or gets more arrivals in "
-        "a phase than it expects.",
+        "a phase than it expects. Several threads may initialise it alike before its use.",
         Example(bad=_without("inval", _PHASES), good=_PHASES),
     ),
 )

@@ -147,6 +147,21 @@ def test_an_object_may_be_initialised_again_after_inval() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("if (t % 16 == 0) init(&b, 64); __syncthreads(); arrive(&b); while (!parity(&b, 0));", []),
+        ("if (t % 16 == 0) init(&b, t < 32 ? 64 : 65); __syncthreads();", ["memory/shared-race", "sync/mbarrier"]),
+        ("if (t % 16 == 0) init(&b, 64); arrive(&b);", ["memory/shared-race", "sync/mbarrier"]),
+        ("for (int i = 0; i < n + 2; i++) if (t == 0) init(&b, 64); __syncthreads();", ["sync/mbarrier"]),
+    ],
+)
+def test_several_threads_may_initialise_an_object_alike(code: str, found: list[str]) -> None:
+    """As all with `threadIdx.x == 0` of a two-dimensional block do."""
+    outcome = run(f"__shared__ u64 b; int t = threadIdx.x; {code} y[t] = 1;", X, y(64), np.int32(0), block=64)
+    assert set(rules(outcome)) == set(found), outcome.events
+
+
+@pytest.mark.parametrize(
     ("waits", "races"), [("if (!parity(a, 0)) __trap();", True), ("while (!parity(a, 0) || !parity(a + 1, 0));", False)]
 )
 def test_a_reader_that_the_writer_does_not_wait_for_is_found_among_several(waits: str, races: bool) -> None:

@@ -35,8 +35,22 @@ class BarrierObject:
     passed: dict[int, tuple[int, int]] = field(default_factory=dict)
     carried: dict[GroupName, tuple[int, int]] = field(default_factory=dict)
     """By warp group: products issued and completed when threads of it arrived in the current phase."""
+    threads: set[int] = field(default_factory=set)
+    """The threads that have initialised it."""
     ended: dict[GroupName, tuple[int, int]] = field(default_factory=dict)
     """The same of the last phase."""
+
+    def initialised_alike(self, site: int, expected: int, thread: int) -> bool:
+        """Return whether a thread initialises the object as another has done at the same place, before its use.
+
+        Where `threadIdx.x == 0` holds for several threads of a block, all of them do.
+        """
+        return (
+            self.valid
+            and not self.used
+            and (self.site, self.expected) == (site, expected)
+            and thread not in self.threads
+        )
 
     def follow(self, state: int) -> None:
         """Enter the phase that the object's bits show."""

@@ -29,12 +29,17 @@ class BarrierChecks:
             one = block.barriers.get(address)
             if one is not None:
                 one.follow(state)
+                if operation == OPERATIONS["init"] and one.initialised_alike(
+                    caller.site, operand, caller.thread(index)
+                ):
+                    one.threads.add(caller.thread(index))
+                    continue
             fault = operation_fault(one, operation, state, operand)
             if fault is not None:
                 self._shared.explain(caller.site)
                 self._shared.add(caller, MISUSE if one else UNINITIALISED, fault, one.site if one else None)
             if operation == OPERATIONS["init"]:
-                block.barriers[address] = BarrierObject(caller.site, operand)
+                block.barriers[address] = BarrierObject(caller.site, operand, threads={caller.thread(index)})
             elif one is None:
                 continue
             elif operation == OPERATIONS["inval"]:
