@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -83,7 +84,7 @@ class EvaluatedLaunch:
 
 
 @dataclass(slots=True)
-class ExpressionEvaluator:
+class ExpressionEvaluator(ABC):
     """Evaluates expressions of the functions of one module.
 
     ``functions`` are those of its top level by name, ``kernels`` the names of its Triton kernels. ``on_call`` is
@@ -106,13 +107,13 @@ class ExpressionEvaluator:
     _depth: int = 0
     steps: StepCount = field(default_factory=StepCount)
 
+    @abstractmethod
     def run(self, function: Node, names: Names) -> Value:
         """Evaluate the body of a function; return what it returns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call(self, node: Node, names: Names) -> Value:
         """Return the result of a call."""
-        raise NotImplementedError
 
     def truth(self, value: Value) -> bool | None:
         """Return whether a condition holds, None if that is not known."""
@@ -160,9 +161,9 @@ class ExpressionEvaluator:
             self.decided[text_of(variable)] = value
         return self.decision
 
+    @abstractmethod
     def decide_size(self, condition: Node | None, names: Names) -> bool | None:
         """Assume a condition on sizes, or its opposite, so that only such sizes are checked; None for any other."""
-        raise NotImplementedError
 
     def value(self, node: Node | None, names: Names) -> Value:
         """Return the value of an expression."""
