@@ -225,9 +225,9 @@ def _add_begin(
     index = load_field(b, ctx, Warp.COPY_COUNT)
     entry = _entry(b, queue, index)
     words = b.lshr(size, i32(2))
-    allowed, whole = b.alloca(I32), b.alloca(I32)
-    b.store(i32(0), allowed)
-    b.store(i32(0), whole)
+    allowed, whole, there = b.alloca(I32), b.alloca(I32), b.alloca(I32)
+    for lanes_found in (allowed, whole, there):
+        b.store(i32(0), lanes_found)
     flying = b.alloca(I8)
     b.store(ir.Constant(I8, 0), flying)
     # Targets are checked now, when the instruction that is at fault is executing, not at the wait.
@@ -237,18 +237,14 @@ def _add_begin(
         bit = b.shl(i32(1), lane)
         b.store(b.or_(b.load(allowed), b.select(may, bit, i32(0))), allowed)
         with b.if_then(may):
-            _, some = shadow_bits(b, target, b.zext(size, I64))
+            every, some = shadow_bits(b, target, b.zext(size, I64))
             b.store(b.or_(b.load(flying), some), flying)
+            known = b.and_(_has(b, every, Shadow.INITIALISED), b.not_(_has(b, some, Shadow.IN_FLIGHT)))
+            b.store(b.or_(b.load(there), b.select(known, bit, i32(0))), there)
+            # A later lane with the same target finds it.
+            change_shadow(b, target, size, 255, Shadow.IN_FLIGHT)
         full = b.icmp_unsigned(">=", load(b, taken, _row(b, lane, 8), I64), b.zext(size, I64))
         b.store(b.or_(b.load(whole), b.select(full, bit, i32(0))), whole)
-    good = b.load(allowed)
-    # The first of the two writes that the race detector sees; it also makes a read before the wait show poison.
-    _poison(b, store_lanes, [ctx, site, good, i32(_WORD), words, i32(0), target_flags])
-    # Where uninitialised reads are not checked, fresh memory counts as initialised, and so must the target.
-    fresh = b.trunc(load_field(b, load_pointer(b, ctx, Warp.LAUNCH), LaunchRecord.FRESH_SHADOW), I8)
-    keep = b.or_(fresh, ir.Constant(I8, 255 & ~Shadow.INITIALISED))
-    with t.for_lanes(b, good) as lane:
-        change_shadow(b, load(b, targets, _row(b, lane, 8), I64), size, keep, Shadow.IN_FLIGHT)
     _fill(b, t.at(b, entry, CopyEntry.DATA), ir.Constant(I8, 0), 4 * 128)
     _copy_whole(b, load_lanes, [ctx, site, b.load(whole), i32(_WORD), words, i32(0), source_flags], sources, entry)
     # The rest, lane by lane. Bytes that are not read stay 0 in the entry (``src-size`` smaller than the copy).
@@ -259,6 +255,19 @@ def _add_begin(
         with b.if_then(b.icmp_unsigned("!=", count, i32(0))):
             _copy_bytes(b, check, load_lanes, (ctx, site, lane, address, count, size, source_flags), entry)
     _move(b, t.at(b, entry, CopyEntry.TARGETS), targets, 32 * 8)
+    in_flight = _has(b, b.load(flying), Shadow.IN_FLIGHT)
+    with b.if_then(in_flight):
+        _leave_out_repeated(b, entry, allowed)
+    _leave_out_present(b, entry, allowed, b.load(there), words)
+    good = b.load(allowed)
+    # The first of the two writes that the race detector sees; it also makes a read before the wait show poison.
+    _move(b, t.at(b, ctx, Warp.ADDRESSES), targets, 32 * 8)
+    _poison(b, store_lanes, [ctx, site, good, i32(_WORD), words, i32(0), target_flags])
+    # Where uninitialised reads are not checked, fresh memory counts as initialised, and so must the target.
+    fresh = b.trunc(load_field(b, load_pointer(b, ctx, Warp.LAUNCH), LaunchRecord.FRESH_SHADOW), I8)
+    keep = b.or_(fresh, ir.Constant(I8, 255 & ~Shadow.INITIALISED))
+    with t.for_lanes(b, good) as lane:
+        change_shadow(b, load(b, targets, _row(b, lane, 8), I64), size, keep, Shadow.IN_FLIGHT)
     _move(b, t.at(b, entry, CopyEntry.GROUPS), t.at(b, queue, CopyQueue.COMMITTED), 32 * 4)
     for field, value in (
         (CopyEntry.PENDING_MASK, good),
@@ -267,10 +276,46 @@ def _add_begin(
         (CopyEntry.FLAGS, target_flags),
     ):
         store_field(b, value, entry, field)
-    with b.if_then(_has(b, b.load(flying), Shadow.IN_FLIGHT)), _count(b, index) as number:
+    with b.if_then(in_flight), _count(b, index) as number:
         b.call(overlap, [ctx, entry, _entry(b, queue, number)])
     store_field(b, b.add(index, i32(1)), ctx, Warp.COPY_COUNT)
     b.ret_void()
+
+
+def _leave_out_repeated(b: ir.IRBuilder, entry: Value, lanes: Value) -> None:
+    """Leave out of ``lanes`` those whose target and bytes a lower one has, as where a tail repeats its last element."""
+    with t.for_lanes(b, b.load(lanes)) as lane:
+        bit = b.shl(i32(1), lane)
+        target = load(b, entry, _row(b, lane, 8, CopyEntry.TARGETS), I64)
+        with t.for_lanes(b, b.and_(b.load(lanes), b.sub(bit, i32(1)))) as lower:
+            same = b.icmp_unsigned("==", target, load(b, entry, _row(b, lower, 8, CopyEntry.TARGETS), I64))
+            for word in range(4):
+                mine, other = (
+                    load(b, entry, _row(b, one, 4, CopyEntry.DATA + word * 128), I32) for one in (lane, lower)
+                )
+                same = b.and_(same, b.icmp_unsigned("==", mine, other))
+            b.store(b.and_(b.load(lanes), b.select(same, b.not_(bit), i32(-1))), lanes)
+
+
+def _leave_out_present(b: ir.IRBuilder, entry: Value, lanes: Value, known: Value, words: Value) -> None:
+    """Leave out of ``lanes`` those of ``known``, whose target is initialised, that copy the bytes that are there.
+
+    As with stores: what changes nothing shows in no order.
+    """
+    differs = b.alloca(I32)
+    with t.for_lanes(b, b.and_(b.load(lanes), known)) as lane:
+        target = load(b, entry, _row(b, lane, 8, CopyEntry.TARGETS), I64)
+        b.store(i32(0), differs)
+        with _count(b, words) as word:
+            row = b.zext(word, I64)
+            wanted = load(b, entry, _row(b, lane, 4, b.add(b.mul(row, i64(128)), i64(CopyEntry.DATA))), I32)
+            found = load(b, target, b.mul(row, i64(_WORD)), I32)
+            b.store(b.or_(b.load(differs), b.xor(wanted, found)), differs)
+        present = b.icmp_unsigned("==", b.load(differs), i32(0))
+        b.store(b.and_(b.load(lanes), b.select(present, b.not_(b.shl(i32(1), lane)), i32(-1))), lanes)
+        with b.if_then(present):
+            size = b.shl(words, i32(2))
+            change_shadow(b, target, size, 255 & ~Shadow.IN_FLIGHT, 0)
 
 
 def _poison(b: ir.IRBuilder, store_lanes: Value, arguments: list[Value]) -> None:

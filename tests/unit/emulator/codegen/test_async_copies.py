@@ -182,3 +182,16 @@ def test_copies_without_a_wait_do_not_reach_the_next_block() -> None:
     outcome = launch(source, 2, 32, X[:32], y(32), np.int32(0))
     assert not outcome.events
     assert (result(outcome, 1, np.float32) == -1).all()
+
+
+@pytest.mark.parametrize("between", ["", "__syncthreads();"])
+@pytest.mark.parametrize("place", ["t < 50 ? t : 49", "t % 32"], ids=["tail", "warps"])
+@pytest.mark.parametrize("other", ["", "+ t / 32"], ids=["same", "other"])
+def test_threads_may_copy_the_same_bytes_to_one_place(between: str, place: str, other: str) -> None:
+    # The rule of stores: what changes nothing shows in no order.
+    body = f"""__shared__ float s[64]; int t = threadIdx.x, i = {place};
+    copy4(s + i, x + i {other.replace("32", "56") if "50" in place else other}); commit(); {between} wait<0>();
+    __syncthreads(); y[t] = s[i];"""
+    for descending in (False, True):
+        outcome = run(body, X[:128], y(64), np.int32(0), block=64, descending=descending)
+        assert rules(outcome) == (["memory/shared-race"] if other else [])
