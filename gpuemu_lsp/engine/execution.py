@@ -124,6 +124,9 @@ class Checks:
     sequential program: its compiler then divides the work, and races between blocks are the author's. Of those within
     a block, weak loads of what another warp stored in global memory are: no compiler inserts a barrier there."""
     sync: bool = True
+    strict_fences: bool = False
+    """Report what the asynchronous proxy reads without a ``fence.proxy.async`` also in programs that hand nothing over
+    with one, as published kernels do that rely on barriers alone."""
     contained: bool = True
     """False compiles no checks at all: a wrong access may crash the process. For measurements only."""
 

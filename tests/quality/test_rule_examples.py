@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -70,7 +70,7 @@ PRODUCT = Setup(
 )
 SETUPS = {
     "sync/async-order": PRODUCT,
-    "sync/proxy-fence": PRODUCT,
+    "sync/proxy-fence": replace(PRODUCT, tables=PRODUCT.tables + "[validation]\nstrict_fences = true\n"),
     "sync/register-pool": Setup(
         '[kernels.dims]\nn = 2048\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
         "[kernels.launch]\ngrid = 8\nblock = 384\n",

@@ -11,6 +11,7 @@ import numpy as np
 from cupy.cuda import nvrtc
 
 from gpuemu_lsp.engine.execution import Buffer, Event, Outcome, Request
+from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.tensor_map import TensorMap, tensor_map_argument
 from support.emulator_launch import EMULATOR, artifact
 
@@ -83,9 +84,10 @@ class Variant:
         return {number for number, line in enumerate(self.source.splitlines(), 1) if text in line}
 
 
-def lines_of(event: Event) -> set[int]:
-    """Return the lines of an event, from the innermost helper outwards."""
-    found, location = set(), event.location
+def lines_of(place: Event | Location) -> set[int]:
+    """Return the lines of an event or a location, from the innermost helper outwards."""
+    found: set[int] = set()
+    location = place.location if isinstance(place, Event) else place
     while location is not None:
         found.add(location.line)
         location = location.inlined_at

@@ -104,7 +104,8 @@ class CaseRunner:
         code = self.code(case)
         if code is None:
             return self.launch
-        return replace(self.launch, artifact=code.artifact, entry=code.entry, checks=code.checks)
+        checks = replace(code.checks, strict_fences=self.launch.checks.strict_fences)
+        return replace(self.launch, artifact=code.artifact, entry=code.entry, checks=checks)
 
     def source_map(self, case: Case, default: SourceMap) -> SourceMap:
         """Return the source map of the code of a case; ``default`` is that of :attr:`launch`."""

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_refere
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
-from gpuemu_lsp.engine.execution import Executor, Outcome, Request
+from gpuemu_lsp.engine.execution import Checks, Executor, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
 from gpuemu_lsp.engine.fuzz.model import CaseKey, LaunchHints, PlanError
@@ -74,6 +74,7 @@ def open_plan(
         (),
         max_seconds=options.case_seconds,
         translate_seconds=options.translate_seconds,
+        checks=Checks(strict_fences=request.validation.strict_fences),
     )
     # The goals that guide cases are those of one artifact.
     guided = options.coverage and subject.single

@@ -181,6 +181,7 @@ def _validation(checked: Mapping[str, Any]) -> Validation:
         seed=checked.get("seed"),
         check_nan=checked.get("check_nan", default.check_nan),
         check_inf=checked.get("check_inf", default.check_inf),
+        strict_fences=checked.get("strict_fences", default.strict_fences),
         dtypes=tuple(dict.fromkeys(checked.get("dtypes", ()))),
         tolerances=tolerances(checked.get("tolerances", {})),
     )

@@ -186,6 +186,7 @@ class Validation:
     check_inf: bool = True
     dtypes: tuple[str, ...] = ()
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    strict_fences: bool = False
 
 
 @dataclass(frozen=True, slots=True)

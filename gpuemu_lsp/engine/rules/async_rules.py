@@ -116,12 +116,13 @@ SYNC_RULES = (
     ),
     Rule(
         "sync/proxy-fence",
-        Severity.INFORMATION,
+        Severity.WARNING,
         "no fence between stores and an asynchronous read",
         "Threads have stored an operand of this `wgmma`, or the source of this bulk store, in shared memory, and no "
         "thread of the block has executed `fence.proxy.async` since. The asynchronous proxy, which reads it, need not "
         "see the stores (PTX ISA, 8.6 and 9.7.15.4), whatever barrier is between them. Published kernels rely on a "
-        "barrier alone and work on an H100, which is why it is an information.",
+        "barrier alone throughout, and work on an H100: reported is a kernel that has the fence before another read "
+        "of this kind, and with `strict_fences = true` in `[validation]` of gpuemu.toml every one.",
         Example(bad=_without("fence.proxy.async"), good=_PRODUCT),
     ),
     Rule(

@@ -25,11 +25,10 @@ def _softmax(x):
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
-def _checked(kernel, tensors, output, dtype, shape, wanted, atol, rtol, rules=(), **more):
+def _checked(kernel, tensors, output, dtype, shape, wanted, atol, rtol):
     """Run a kernel; compare with its fp64 reference in pyptx's own tolerances."""
-    outcome = run(kernel, {**tensors, output: np.zeros(shape, dtype)}, (output,), **LIMITS, **more)
-    assert outcome.status == "completed", outcome.events
-    assert {event.rule for event in outcome.events} == set(rules), outcome.events
+    outcome = run(kernel, {**tensors, output: np.zeros(shape, dtype)}, (output,), **LIMITS)
+    assert outcome.status == "completed" and not outcome.events, outcome.events
     assert outcome.written is not None and outcome.written[output].all()
     found = _wide(outcome.buffers[output].view(dtype).reshape(shape))
     assert np.allclose(found, wanted, atol=atol, rtol=rtol), np.abs(found - wanted).max()
@@ -92,13 +91,13 @@ def test_grouped_product():
     assert np.array_equal(found, wanted)
 
 
-def _attention(kernel, queries, keys, width, **more):
+def _attention(kernel, queries, keys, width):
     random = np.random.default_rng(4)
     q, k, v = ((random.standard_normal((rows, width)) * 0.3).astype(BF16) for rows in (queries, keys, keys))
     wanted = _softmax(_wide(q) @ _wide(k).T / np.sqrt(width)) @ _wide(v)
     output = next(name for name in kernel.tensors if name not in ("Q", "K_t", "V"))
     tensors = {"Q": q, "K_t": np.ascontiguousarray(k.T), "V": v}
-    return _checked(kernel, tensors, output, np.float32, (queries, width), wanted, 2e-2, 1e-2, **more)
+    return _checked(kernel, tensors, output, np.float32, (queries, width), wanted, 2e-2, 1e-2)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +110,8 @@ def _attention(kernel, queries, keys, width, **more):
 )
 def test_attention(name, build, arguments, sizes):
     # All three store P, and multiply it after a barrier but without the fence between the proxies that the manual asks
-    # for: an information.
-    _attention(traced(f"hopper.experimental.{name}", build, *arguments), *sizes, rules=("sync/proxy-fence",))
+    # for: an error by the manual that a GPU does not show, reported on request.
+    _attention(traced(f"hopper.experimental.{name}", build, *arguments), *sizes)
 
 
 def test_a_tile_that_nothing_has_written():
@@ -124,8 +123,8 @@ def test_a_tile_that_nothing_has_written():
     output = next(name for name in kernel.tensors if name not in ("Q", "K_t", "V"))
     tensors = {"Q": q, "K_t": np.ascontiguousarray(k.T), "V": v, output: np.zeros((128, 64), np.float32)}
     outcome = run(kernel, tensors, (output,), **LIMITS)
-    found = [event.message for event in outcome.events if event.rule != "sync/proxy-fence"]
-    assert found and all(event.rule in ("memory/uninitialized-read", "sync/proxy-fence") for event in outcome.events)
+    found = [event.message for event in outcome.events]
+    assert {event.rule for event in outcome.events} == {"memory/uninitialized-read"}
     assert "of the 2048 bytes of operand A in shared memory, from byte 49152 of `dyn_smem` on: nothing has" in found[0]
 
 
@@ -142,5 +141,5 @@ def test_a_cluster_of_two_blocks():
     schedule[0, 0] = 0
     tensors = {"A": a, "B": b, "hilbert_schedule": schedule, "M": m, "N": n, "K": k}
     wanted = _wide((_wide(b) @ _wide(a).T).astype(np.float32).astype(BF16))
-    found = _checked(kernel, tensors, "C", BF16, (n, m), wanted, 1e-2, 1e-2, ("sync/proxy-fence",))
+    found = _checked(kernel, tensors, "C", BF16, (n, m), wanted, 1e-2, 1e-2)
     assert np.array_equal(found, wanted)

@@ -153,6 +153,7 @@ project = { name = "p", version = "1.2", framework = "pytorch" }
 validation.dtypes = ["f32", "float16", "float32"]
 validation.check_nan = false
 validation.check_inf = false
+validation.strict_fences = true
 validation.seed = 18446744073709551615
 validation.tolerances = { f32 = 1e-4, half = { rtol = 1e-2 } }
 policies = { fail_on_regression = false, warn_threshold = 1 }
@@ -169,7 +170,7 @@ tolerances = { float16 = 1 }
     )
     assert (project.name, project.version, project.framework) == ("p", "1.2", "pytorch")
     shared = {"float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(0.0, 1e-2)}
-    assert project.validation == Validation(2**64 - 1, False, False, ("float32", "float16"), shared)
+    assert project.validation == Validation(2**64 - 1, False, False, ("float32", "float16"), shared, True)
     assert project.policies == Policies(False, 1.0, ("bfloat16",), 10, 2)
     (op,) = project.kernels
     assert (op.op.input_names, op.op.frameworks, op.reference_function) == (("q", "k"), ("jax",), "attention")

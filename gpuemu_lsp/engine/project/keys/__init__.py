@@ -45,6 +45,14 @@ _VALIDATION = Table(
         ConfigKey(
             "check_inf", Boolean(), "Compare infinities in outputs with the reference.", example=True, default=True
         ),
+        ConfigKey(
+            "strict_fences",
+            Boolean(),
+            "Report every store to shared memory that `wgmma` or a bulk store reads without a `fence.proxy.async` in "
+            "between (`sync/proxy-fence`), also in kernels that rely on barriers alone.",
+            example=True,
+            default=False,
+        ),
         ConfigKey("seed", Integer(0, 2**64 - 1), "Master seed of the cases; equal seeds give equal cases.", example=42),
         ConfigKey(
             "tolerances",

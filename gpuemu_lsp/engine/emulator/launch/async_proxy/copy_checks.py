@@ -64,6 +64,7 @@ class CopyChecks:
         chunks = chunk_numbers(near)
         if barrier is None:
             fenced = self._shared.check_fenced(issuer, near, "this copy reads")
+            self._shared.follow_read(block, chunks)
             epoch = self._read(issuer, chunks)
             block.stores.append(PendingStore(issuer.site, issuer.thread, near, epoch, fenced=fenced))
             return
@@ -89,6 +90,7 @@ class CopyChecks:
             coordinates,
         )
         block.tiles.add(tile, near)
+        block.fenced[chunks] = False
 
     def _read(self, issuer: CopyIssuer, chunks: Indices) -> int:
         """Record what a store reads in the race detector; return the epoch."""
@@ -171,7 +173,8 @@ class CopyChecks:
             if store.fenced and self._shared.bits(window, store.places, Shadow.WRITTEN):
                 block.stores.remove(store)
                 text = "the tile that this copy reads is written again before `cp.async.bulk.wait_group.read`"
-                self._shared.incidents.append(Incident(ORDER, text, store.site, store.thread, number))
+                other = self._shared.writer(window, store.places)
+                self._shared.incidents.append(Incident(ORDER, text, store.site, store.thread, number, other))
 
 
 def _may_end_a_tile(tensor: TensorMap, coordinates: tuple[int, ...]) -> bool:

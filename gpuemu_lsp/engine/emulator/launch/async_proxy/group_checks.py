@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     LAYOUT,
     ORDER,
     UNINITIALISED,
+    BlockTraffic,
     EventCaller,
     SharedTraffic,
 )
@@ -41,6 +42,8 @@ _REGISTER_FAULTS: Final = {
     "product may read what they held before",
 }
 
+_WAITS: Final = (RegisterFault.READ_BEFORE_WAIT, RegisterFault.READ_UNCOMMITTED)
+"""Faults whose other party is a product in flight."""
 
 _BROUGHT: Final = np.uint64(int.from_bytes(bytes([READABLE]) * 8, "little"))
 """Shadow of eight bytes that have been brought by copies, or stored before a fence."""
@@ -67,7 +70,8 @@ class GroupChecks:
             following = self._shared.sites[caller.site + 1][0]
             message = _REGISTER_FAULTS[RegisterFault(int(instruction.modifiers[1]))]
             name = f"`{following.name}`: " if following is not None and following.opcode[0] != "%" else ""
-            self._shared.incidents.append(Incident(ORDER, name + message, caller.site, caller.thread(), caller.block))
+            waited = RegisterFault(int(instruction.modifiers[1])) in _WAITS and group.flying
+            self._shared.add(caller, ORDER, name + message, group.flying[-1].site if waited else None)
         elif kind == "mma_async":
             self._product(caller, group, instruction)
         elif kind == "commit_group":
@@ -92,12 +96,14 @@ class GroupChecks:
             for name, chunks in zip("AB", product.operands, strict=True):
                 if not product.fenced or chunks is None:
                     continue
-                if self._shared.bits(window, operand_bytes(chunks).places, Shadow.WRITTEN):
+                places = operand_bytes(chunks).places
+                if self._shared.bits(window, places, Shadow.WRITTEN):
                     text = (
                         f"threads write to operand {name} before `wgmma.wait_group`, while this product may still read"
                     )
                     thread = number * _GROUP_THREADS
-                    found = Incident(ORDER, f"{text} it", product.site, thread, block, unless_racing=True)
+                    other = self._shared.writer(window, places)
+                    found = Incident(ORDER, f"{text} it", product.site, thread, block, other, unless_racing=True)
                     self._shared.incidents.append(found)
 
     def _completed(self, caller: EventCaller, group: WarpGroup) -> None:
@@ -150,11 +156,12 @@ class GroupChecks:
         epoch = races.next_epoch(caller.context) if races.active else 0
         product = made_product(caller.site, instruction, descriptors, group.committed.get(caller.warp, 0), epoch)
         previous = group.products[-1] if group.products else None
-        shared = self._shared.block(caller.block).tiles
+        block = self._shared.block(caller.block)
+        shared = block.tiles
         sound, fenced = True, True
         for name, chunks, bits in zip("AB", product.operands, descriptors, strict=True):
             if chunks is not None:
-                readable, stored = self._operand(caller, name, chunks, decoded(bits).swizzle, shared)
+                readable, stored = self._operand(caller, name, chunks, decoded(bits).swizzle, block)
                 sound, fenced = sound and readable, fenced and not stored
         if not fenced:
             product = replace(product, fenced=False)
@@ -179,14 +186,15 @@ class GroupChecks:
                 return
 
     def _operand(
-        self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, shared: SharedTiles
+        self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, block: BlockTraffic
     ) -> tuple[bool, bool]:
         """Check an operand of a product; return whether what it reads is there, and whether stores lack a fence."""
         one = operand_bytes(chunks)
         if one.low < 0 or one.high >= self._shared.size:
             # The loads of its elements report this.
             return False, True
-        places, numbers, stored = one.places, one.numbers, False
+        places, numbers, stored, shared = one.places, one.numbers, False, block.tiles
+        self._shared.follow_read(block, numbers)
         whole = self._shared.arena.shadow(caller.window, self._shared.size // CHUNK * CHUNK)
         # What copies have brought needs no closer look: most operands.
         if (whole.view(np.uint64).reshape(-1, 2)[numbers] != _BROUGHT).any():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT, BulkOperation
@@ -77,9 +76,9 @@ class AsyncProxy:
         self._groups.check_overwritten(block, window)
 
     def _fence(self, caller: EventCaller) -> None:
-        """Make all stores to the block's shared memory visible to the proxy."""
+        """Follow a fence between the proxies."""
         self._check_overwritten(caller.block, caller.window)
-        self._shared.arena.shadow(caller.window, self._shared.size)[:] &= 255 & ~Shadow.WRITTEN
+        self._shared.fence(caller)
 
     def execute(self, context: int, site: int, mask: int, which: int) -> None:
         """Execute an operation of generated code; ``context`` is the address of the warp's context."""
@@ -120,7 +119,7 @@ class AsyncProxy:
             if number in self._shared.blocks:
                 self._check_overwritten(number, resident.shared.address)
         self.copies.report_to(report)
-        for incident in (*self._shared.incidents, *self._registers.faults()):
+        for incident in (*self._shared.incidents, *self._shared.unfenced_reads(), *self._registers.faults()):
             report.add(incident)
         report.explained |= self._shared.explained
         # What overtakes a product or a bulk store races with it, too: reported once.

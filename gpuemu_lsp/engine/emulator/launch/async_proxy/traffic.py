@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
@@ -47,6 +48,9 @@ class BlockTraffic:
     """What is known of one block."""
 
     tiles: SharedTiles
+    fenced: npt.NDArray[np.bool_]
+    """The chunks that threads have stored and a fence between the proxies has made visible, until a copy overwrites
+    them."""
     groups: dict[int, WarpGroup] = field(default_factory=dict)
     barriers: dict[int, BarrierObject] = field(default_factory=dict)
     stores: list[PendingStore] = field(default_factory=list)
@@ -82,6 +86,10 @@ class SharedTraffic:
         self.sites, self.program = prepared.kernel.sites, prepared.kernel.program
         self.blocks: dict[int, BlockTraffic] = {}
         self.incidents: list[Incident] = []
+        self.unfenced: list[Incident] = []
+        self.fences_reads = False
+        """Whether the proxy has read bytes that threads had stored before a fence: the program does not rely on
+        barriers alone."""
         self.explained: set[int] = set()
         self.size = prepared.launch.get(LaunchRecord.SHARED_SIZE)
 
@@ -93,14 +101,12 @@ class SharedTraffic:
             if len(self.blocks) > 512:
                 self.blocks.pop(next(iter(self.blocks)))
             chunks = np.full(self.size // CHUNK + 1, -1, dtype=np.int64)
-            found = self.blocks[number] = BlockTraffic(SharedTiles(chunks))
+            found = self.blocks[number] = BlockTraffic(SharedTiles(chunks), np.zeros(chunks.size, dtype=np.bool_))
         return found
 
     def add(self, caller: EventCaller | CopyIssuer, rule: str, message: str, other: int | None = None) -> None:
         """Add an incident at an instruction, with the site of a second one."""
-        thread = caller.thread() if isinstance(caller, EventCaller) else caller.thread
-        block = caller.block if isinstance(caller, EventCaller) else caller.home
-        self.incidents.append(Incident(rule, message, caller.site, thread, block, other))
+        self.incidents.append(_incident(caller, rule, message, other))
 
     def owner(self, address: int, caller: EventCaller) -> int:
         """Return the number of the block whose shared memory has an address, in doubt that of the caller."""
@@ -136,18 +142,41 @@ class SharedTraffic:
         """Return whether threads have stored to a block's shared memory since the last fence between the proxies."""
         return bool((self.arena.shadow(window, self.size) & Shadow.WRITTEN).any())
 
+    def writer(self, window: int, places: Indices) -> int | None:
+        """Return the site of a store to one of some bytes that no fence has followed, None if it is not known."""
+        stored = places[self.arena.shadow(window, self.size)[places] & Shadow.WRITTEN != 0]
+        return self.races.writer(window + int(stored.min())) if stored.size else None
+
+    def fence(self, caller: EventCaller) -> None:
+        """Make all stores to a block's shared memory visible to the proxy."""
+        shadow = self.arena.shadow(caller.window, self.size)
+        written = np.flatnonzero(shadow & Shadow.WRITTEN)
+        self.block(caller.block).fenced[written // CHUNK] = True
+        shadow[written] &= 255 & ~Shadow.WRITTEN
+
+    def follow_read(self, block: BlockTraffic, numbers: Indices) -> None:
+        """Follow a read by the proxy of some chunks of a block."""
+        self.fences_reads = self.fences_reads or bool(block.fenced[numbers].any())
+
+    def unfenced_reads(self) -> list[Incident]:
+        """Return the reads without a fence that are to be reported.
+
+        Published kernels rely on a barrier between the stores of threads and what the proxy reads. A program that has
+        fences elsewhere does not.
+        """
+        return self.unfenced if self.fences_reads or self.prepared.request.checks.strict_fences else []
+
     def check_fenced(self, caller: EventCaller | CopyIssuer, places: Indices, what: str) -> bool:
-        """Report bytes that threads have stored with no fence between the proxies since; return if there are none."""
+        """Note bytes that threads have stored with no fence between the proxies since; return if there are none."""
         count = self.bits(caller.window, places, Shadow.WRITTEN)
         # Copies by cp.async belong to neither proxy here: kernels multiply what they bring without a fence.
         if count and not self.program.has_async_copies:
-            self.add(
-                caller,
-                FENCE,
+            text = (
                 f"{what} {count} bytes of shared memory, from {self.place(int(places.min()))} on, that stores of "
                 "threads have written: no `fence.proxy.async` is between them, so that the asynchronous proxy may "
-                "see older values",
+                "see older values"
             )
+            self.unfenced.append(_incident(caller, FENCE, text, self.writer(caller.window, places)))
         return not count
 
     def explain(self, site: int) -> None:
@@ -155,3 +184,9 @@ class SharedTraffic:
         instruction = self.sites[site][0]
         if instruction is not None:
             self.explained.add(instruction.text_line)
+
+
+def _incident(caller: EventCaller | CopyIssuer, rule: str, message: str, other: int | None = None) -> Incident:
+    thread = caller.thread() if isinstance(caller, EventCaller) else caller.thread
+    block = caller.block if isinstance(caller, EventCaller) else caller.home
+    return Incident(rule, message, caller.site, thread, block, other)

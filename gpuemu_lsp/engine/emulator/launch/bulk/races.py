@@ -22,9 +22,9 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.access_flags import RaceFlag
 from gpuemu_lsp.engine.emulator.abi.fields import Field
-from gpuemu_lsp.engine.emulator.abi.race_records import Epoch
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.records import Record
-from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices
@@ -102,7 +102,7 @@ class AsyncRaces:
     """Records the accesses of the asynchronous proxy in the race detector of one launch."""
 
     def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks) -> None:
-        self._clocks = clocks
+        self._clocks, self._launch = clocks, prepared.launch
         self.active = clocks.follows_threads and prepared.threads <= MOST_THREADS
         self._context = Record(Warp.SIZE)
         base = self._context.address
@@ -190,6 +190,19 @@ class AsyncRaces:
     def publish(self, barrier: int, block: int, number: int, epoch: int) -> None:
         """Let those who test an ``mbarrier`` object from now on come after operations up to an epoch."""
         self._clocks.publish(barrier, block, {number: epoch + Epoch.TICK})
+
+    def writer(self, address: int) -> int | None:
+        """Return the site of the last write of this launch to an address, None if it is not known."""
+        launch = self._launch
+        if not self.active:
+            return None
+        shift, stride = launch.get(LaunchRecord.RACE_CELL_SHIFT), launch.get(LaunchRecord.RACE_PLANE_STRIDE)
+        cell = launch.get(LaunchRecord.RACE_PLANES) + (address - launch.get(LaunchRecord.ARENA) >> shift << 2)
+        epoch, site = (
+            ctypes.c_uint32.from_address(cell + plane * stride).value
+            for plane in (ShadowPlane.WRITE_EPOCH, ShadowPlane.WRITE_SITE)
+        )
+        return site if epoch >= launch.get(LaunchRecord.RACE_LAUNCH_EPOCH) else None
 
     def learn(self, context: int, lanes: Sequence[int], number: int, until: int) -> None:
         """Let lanes of a warp come after the operations before an epoch."""
