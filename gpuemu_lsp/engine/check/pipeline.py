@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.check.model import (
 )
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
+from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.check.policies.unregistered_time import did_not_finish, least_seconds, left_out, limited
@@ -229,6 +230,8 @@ def _check_plan(
         if settled.plan is None:
             return
         plan = settled.plan
+    if prepared.artifact is not None:
+        plan = with_assumed_values(plan, prepared.artifact)
     yield Stage(plan.kernel, "reference")
     if prepared.ahead is not None:
         prepared.ahead.wait_translated(plan)

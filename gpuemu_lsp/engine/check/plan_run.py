@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
@@ -28,7 +29,7 @@ from gpuemu_lsp.engine.check.policies.guessed_launch import (
     is_refusal,
     not_checked,
 )
-from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, independent_of_values, is_judged
+from gpuemu_lsp.engine.check.policies.read_launch import ByPlace, claim_on_read_launch, independent_of_values, is_judged
 from gpuemu_lsp.engine.check.policies.recorded_launch import claim_on_recorded_launch, is_judged_in_recording
 from gpuemu_lsp.engine.check.recordings.outputs import changed_outputs
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
@@ -117,7 +118,7 @@ class PlanRun:
     _refused: dict[tuple[str, int], Finding] = field(default_factory=dict)
     """Hints about sizes that the kernel refuses, by place; what they say depends on the other cases."""
     _recorded: int = 0
-    _independent: dict[frozenset[str], Mapping[tuple[Location, int], bool]] = field(default_factory=dict)
+    _independent: dict[tuple[frozenset[str], bool], ByPlace] = field(default_factory=dict)
     _indexed: Collection[Location] | None = None
 
     @property
@@ -333,9 +334,8 @@ class PlanRun:
             if self.plan.recorded is not None:
                 yield event, claim_on_recorded_launch(finding, event, self.plan, self.plan.recorded, case)
             elif self.plan.read_launch is not None:
-                claimed = claim_on_read_launch(
-                    finding, event, self.plan, case, lambda sizes: self._independent_accesses(case, sizes)
-                )
+                independent = partial(self._independent_accesses, case)
+                claimed = claim_on_read_launch(finding, event, self.plan, case, independent)
                 if claimed is not None:
                     yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
             elif guessed:
@@ -344,11 +344,12 @@ class PlanRun:
             else:
                 yield event, finding
 
-    def _independent_accesses(self, case: Case, sizes: frozenset[str]) -> Mapping[tuple[Location, int], bool]:
+    def _independent_accesses(self, case: Case, sizes: frozenset[str], compared: bool) -> ByPlace:
+        key = sizes, compared
         # A program whose host code launches a kernel has one code for all cases.
-        if sizes not in self._independent:
-            self._independent[sizes] = independent_of_values(self.runner.launch_of(case), self.plan, sizes)
-        return self._independent[sizes]
+        if key not in self._independent:
+            self._independent[key] = independent_of_values(self.runner.launch_of(case), self.plan, *key)
+        return self._independent[key]
 
     def _indexed_accesses(self, case: Case) -> Collection[Location]:
         if self._indexed is None:

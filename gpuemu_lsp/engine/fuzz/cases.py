@@ -29,6 +29,8 @@ MAX_WORK = 2_000_000
 HARD_ELEMENTS = 64_000_000
 """Limit of the elements of a case in any configuration."""
 
+_SMALL_INTEGERS = (-4, 5)
+"""Range of integers of which nothing is known."""
 _FALLBACKS = ("regular", "medium", "default", "large", "small", "default", "warp", "boundary")
 
 
@@ -110,7 +112,7 @@ def bounds_of(plan: Plan, dims: Mapping[str, int]) -> Mapping[str, tuple[float, 
     try:
         env = evaluate_plan(plan, dims, None).env
         given = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "out"]
-        return {arg.param: _bounds(arg, plan, env) for arg in given}
+        return {arg.param: None if arg.assumed else _bounds(arg, plan, env) for arg in given}
     except ImpossibleError as error:
         raise PlanError(f"the case cannot be launched: {error}") from error
 
@@ -253,7 +255,8 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             outputs[arg.param] = geometry.shapes[arg.param]
         else:
             stream = data.derive(f"input_{len(tensors)}")
-            bounds = _bounds(arg, plan, geometry.env)
+            # Half of the cases, and those that search for lengths, have the values that are valid as indices.
+            bounds = _SMALL_INTEGERS if arg.assumed and key.seed % 2 else _bounds(arg, plan, geometry.env)
             tensors[arg.param] = draw(how.values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
     for name in tensors:
         # Aliases have one buffer, so their values are the same.

@@ -75,6 +75,8 @@ class TensorArg:
     """Bytes from the begin that the program has written before the launch, where it has written no others."""
     texture: TextureSpec | None = None
     """The parameter is a texture or surface object for this memory, whose last axis has the channels of a texel."""
+    assumed: bool = False
+    """The program does not show its integers, and any may be tried: see ``check/policies/assumed_values``."""
 
     @property
     def ordered(self) -> bool:
@@ -187,6 +189,8 @@ class ReadLaunch:
     """Outputs of which the program need not read every element."""
     unseen: frozenset[str] = frozenset()
     """Integer arguments whose values the program does not show."""
+    assumed: frozenset[str] = frozenset()
+    """Those of them that point to integers, which are zeros for that reason alone."""
     hidden: frozenset[str] = frozenset()
     """Sizes of buffers that callers give and the kernel is not passed: callers may relate them to those that it is."""
     ranks: Mapping[str, Expression] = field(default_factory=dict)

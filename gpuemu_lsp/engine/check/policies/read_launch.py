@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.check.policies.assumed_values import holds_assumed_values
 from gpuemu_lsp.engine.check.policies.guessed_launch import needs_multiples, not_checked
 from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.execution import Event, Request
@@ -19,11 +20,15 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.plan.model import COMPARISONS, Plan, ReadLaunch, ScalarArg, TensorArg, parameters
+from gpuemu_lsp.engine.plan.types import INTEGERS
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, names
 from gpuemu_lsp.engine.ptx.model import Location
 
-Independent: TypeAlias = Callable[[frozenset[str]], Mapping[tuple[Location, int], bool]]
-"""The accesses that a launch makes whatever the values of its inputs are, and of arguments computed from sizes."""
+ByPlace: TypeAlias = Mapping[tuple[Location, int], bool]
+Independent: TypeAlias = Callable[[frozenset[str], bool], ByPlace]
+"""The accesses that a launch makes whatever the values of its inputs are, and of arguments computed from sizes.
+
+The second argument: those of inputs that are only compared may be any, and are no matter."""
 _INDEPENDENT = re.compile(
     r"module '[\w.]+' has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
 )
@@ -45,7 +50,7 @@ def claim_on_read_launch(
     event: Event | None,
     plan: Plan,
     case: Case,
-    independent: Independent = lambda sizes: {},
+    independent: Independent = lambda sizes, compared: {},
 ) -> Finding | None:
     """Return the finding with the severity that holds for every launch of the program; None where it says nothing.
 
@@ -78,12 +83,7 @@ def claim_on_read_launch(
     if launch.host and event is not None and event.rule == "sync/hang" and "time limit" in event.message:
         # On the program's sizes a loop may be long and not endless, and the time depends on the machine.
         return not_checked(finding)
-    if (
-        launch.unseen
-        and event is not None
-        and finding.severity is Severity.ERROR
-        and _may_differ(event, plan, independent)
-    ):
+    if launch.unseen and finding.severity is Severity.ERROR and _may_differ(event, plan, case, independent):
         return _depends_on_values(finding, launch)
     if launch.host and event is not None and event.rule in _INCOMPLETE_RULES and not _is_given(case, plan, launch):
         # An assertion may demand sizes that the program alone has.
@@ -210,10 +210,23 @@ def is_judged(mismatch: Mismatch, launch: ReadLaunch) -> bool:
     return mismatch.rule != "numeric/unwritten-output" or not (launch.variant or mismatch.param in launch.unjudged)
 
 
-def _may_differ(event: Event, plan: Plan, independent: Independent) -> bool:
-    """Return whether other values of the inputs may be such that an event does not occur."""
-    known = _ACCESS_RULES | _VALUE_RULES
-    return (event.rule in known or event.rule.endswith("-race")) and _needs_values(event, plan, independent)
+def _may_differ(event: Event | None, plan: Plan, case: Case, independent: Independent) -> bool:
+    """Return whether other values of the inputs, such as the program has, may be such that an error does not occur."""
+    if event is None or not (event.rule in _ACCESS_RULES | _VALUE_RULES or event.rule.endswith("-race")):
+        return holds_assumed_values(plan, case)
+    return _needs_values(event, plan, independent) and not _is_race_of_one_branch(event, plan, independent)
+
+
+def _is_race_of_one_branch(event: Event, plan: Plan, independent: Independent) -> bool:
+    """Return whether only one access of a race depends on values, and only on the outcome of comparisons with them.
+
+    It then occurs as soon as one thread takes that branch.
+    """
+    if not event.rule.endswith("-race"):
+        return False
+    places = [replace(event, rule="memory/out-of-bounds", location=one) for one in (event.location, event.other)]
+    settled = any(not _needs_values(one, plan, independent) for one in places)
+    return settled and not any(_needs_values(one, plan, independent, compared=True) for one in places)
 
 
 def _is_within_block(
@@ -241,8 +254,13 @@ def _is_in_buffer_of_all_sizes(event: Event | None, plan: Plan, case: Case, laun
     return any(frozenset[str]().union(*map(names, shape)) >= case.dims.keys() for shape in mine)
 
 
-def _needs_values(event: Event, plan: Plan, independent: Independent, sizes: frozenset[str] = frozenset()) -> bool:
-    """Return whether the accesses of an event may depend on the values of inputs, or on some sizes."""
+def _needs_values(
+    event: Event, plan: Plan, independent: Independent, sizes: frozenset[str] = frozenset(), compared: bool = False
+) -> bool:
+    """Return whether the accesses of an event may depend on the values of inputs, or on some sizes.
+
+    ``compared``: not of inputs whose values are only compared.
+    """
     if event.rule not in _ACCESS_RULES and not event.rule.endswith("-race"):
         return True
     pointers = [
@@ -254,7 +272,7 @@ def _needs_values(event: Event, plan: Plan, independent: Independent, sizes: fro
     for location in (event.location, event.other) if event.rule.endswith("-race") else (event.location,):
         if location is None:
             return True
-        known = [independent(sizes).get((location, number)) for number in pointers or (_NO_PARAMETER,)]
+        known = [independent(sizes, compared).get((location, number)) for number in pointers or (_NO_PARAMETER,)]
         if True not in known or False in known:
             return True
     return False
@@ -281,10 +299,11 @@ def _deciding(event: Event, plan: Plan) -> frozenset[str]:
     return frozenset().union(*(names(expression) for expression in expressions))
 
 
-def independent_of_values(launch: Request, plan: Plan, sizes: frozenset[str]) -> dict[tuple[Location, int], bool]:
+def independent_of_values(launch: Request, plan: Plan, sizes: frozenset[str], compared: bool) -> ByPlace:
     """Return which accesses a launch makes whatever the integers are that the program leaves open, and some sizes.
 
-    By source location and number of the parameter, -1 for memory that no parameter points to.
+    By source location and number of the parameter, -1 for memory that no parameter points to. ``compared``: values of
+    inputs that are only compared decide nothing.
     """
     # Delayed, as all of the emulator: see `case_runner`.
     from gpuemu_lsp.engine.emulator.analysis.dependence.values import independent_accesses
@@ -297,7 +316,18 @@ def independent_of_values(launch: Request, plan: Plan, sizes: frozenset[str]) ->
     ]
     if sizes and "%nctaid" in launch.artifact.ptx:
         return {}
-    return independent_accesses(launch.artifact.ptx, launch.entry, unknown)
+    settled = [
+        number
+        for number, args in enumerate(parameters(plan.args))
+        if any(isinstance(arg, TensorArg) and (_is_shown(arg, unseen) or (compared and arg.assumed)) for arg in args)
+    ]
+    return independent_accesses(launch.artifact.ptx, launch.entry, unknown, settled)
+
+
+def _is_shown(arg: TensorArg, unseen: frozenset[str]) -> bool:
+    """Return whether the program shows the integers of an input, and they are the same ones for all sizes."""
+    fixed = arg.range is not None and not any(isinstance(one, Expression) and names(one) for one in arg.range)
+    return fixed and arg.direction == "in" and arg.dtype in INTEGERS and arg.param not in unseen
 
 
 def _depends(arg: ScalarArg, sizes: frozenset[str]) -> bool:

@@ -277,7 +277,7 @@ def _record(
     for value in itertools.chain.from_iterable(map(_pointers, values)):
         if value.allocation is not None:
             known = machine.heap[value.allocation]
-            contents = known.contents if known.contents.kind == "any" else Contents("kernel")
+            contents = replace(known.contents, byte=None) if known.contents.kind == "any" else Contents("kernel")
             machine.heap[value.allocation] = replace(known, contents=contents, kernels=known.kernels + 1)
 
 

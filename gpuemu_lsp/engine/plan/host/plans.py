@@ -169,6 +169,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         free=free,
         unjudged=frozenset(building.unjudged) | {params[position].name for position in one.launch.parts},
         unseen=frozenset(building.unseen),
+        assumed=frozenset(building.assumed),
         hidden=frozenset(hidden),
         ranks=building.ranks,
         host=True,

@@ -140,6 +140,8 @@ class Contents:
     drawn: bool = False
     begin: Polynomial | None = None
     """For ``some``: the bytes from the begin of the allocation that are written, where no others are."""
+    byte: int | None = None
+    """The value of each byte, after ``memset``."""
 
     @property
     def shown(self) -> bool:

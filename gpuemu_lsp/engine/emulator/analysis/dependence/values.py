@@ -8,7 +8,7 @@ Conditions decide the execution of the blocks that are control-dependent on them
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph, build_cfg
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
@@ -35,16 +35,19 @@ NO_PARAMETER = -1
 """The number for memory that is not that of a parameter: shared memory and variables."""
 
 
-def independent_accesses(ptx: str, entry: str, unknown: Collection[int]) -> dict[tuple[Location, int], bool]:
+def independent_accesses(
+    ptx: str, entry: str, unknown: Collection[int], settled: Collection[int] = ()
+) -> dict[tuple[Location, int], bool]:
     """Return, by source location and number of the pointer's parameter, whether all accesses are independent.
 
-    ``unknown`` are the numbers of parameters whose values are open.
+    ``unknown`` are the numbers of parameters whose values are open; what those in ``settled`` point to is not.
     """
     program, graph = build_cfg(flatten(parse(ptx), entry))
     names = list(program.params)
     opened = frozenset(names[number] for number in unknown if number < len(names))
-    registers, blocks = _open_state(program, graph, opened)
     known = origins(program)
+    closed = frozenset(f"{names[number]}+0" for number in settled if number < len(names))
+    registers, blocks = _open_state(program, graph, lambda one: _is_source(one, opened, closed, known))
     found: dict[tuple[Location, int], bool] = {}
     for number, block in enumerate(program.blocks):
         for instruction in block.code:
@@ -69,7 +72,9 @@ def _pointers(found: frozenset[str], names: list[str]) -> Iterable[int]:
     return {numbers.get(root.partition("+")[0], NO_PARAMETER) for root in found}
 
 
-def _open_state(program: Program, graph: ControlFlowGraph, unknown: frozenset[str]) -> tuple[set[str], set[int]]:
+def _open_state(
+    program: Program, graph: ControlFlowGraph, is_source: Callable[[Instruction], bool]
+) -> tuple[set[str], set[int]]:
     """Return the registers with an open value, and the blocks whose execution depends on one."""
     deciding = control_dependences(graph)
     registers: set[str] = set()
@@ -79,11 +84,7 @@ def _open_state(program: Program, graph: ControlFlowGraph, unknown: frozenset[st
         before = len(registers), len(blocks)
         for number, block in enumerate(program.blocks):
             for instruction in block.code:
-                if (
-                    number in blocks
-                    or _is_source(instruction, unknown)
-                    or not registers.isdisjoint(registers_read(instruction))
-                ):
+                if number in blocks or is_source(instruction) or not registers.isdisjoint(registers_read(instruction)):
                     registers.update(registers_written(instruction))
         for number, block in enumerate(program.blocks):
             if number in blocks or not registers.isdisjoint(terminator_reads(block)):
@@ -92,9 +93,14 @@ def _open_state(program: Program, graph: ControlFlowGraph, unknown: frozenset[st
     return registers, blocks
 
 
-def _is_source(instruction: Instruction, unknown: frozenset[str]) -> bool:
+def _is_source(
+    instruction: Instruction, unknown: frozenset[str], settled: frozenset[str], known: Mapping[str, frozenset[str]]
+) -> bool:
+    address = address_operand(instruction)
+    pointed = roots(address, known) if settled and instruction.opcode in ("ld", "ldu") else frozenset()
+    if pointed and pointed <= settled:
+        return False
     if instruction.opcode == "ld" and memory_space(instruction) == "param":
-        address = address_operand(instruction)
         # A parameter that is indexed may be any of them.
         return address is None or not isinstance(address.base, Symbol) or address.base.name in unknown
     return instruction.opcode in _FROM_MEMORY

@@ -168,8 +168,8 @@ def _memset(machine: Machine, values: list[Value], template: tuple[str, ...], na
     if len(values) >= 3 and isinstance(values[0], Pointer) and values[0].allocation is not None:
         known = machine.heap[values[0].allocation]
         value, count = machine.integer(values[1]), machine.integer(values[2])
-        zero = value is not None and value.constant == 0
-        contents = Contents("any", ZERO, ONE) if zero else Contents("any")
+        byte = None if value is None or value.constant is None else value.constant & 0xFF
+        contents = Contents("any", ZERO, ONE) if byte == 0 else Contents("any", byte=byte)
         if known.size is not None and count is not None and add(known.size, values[0].offset, -1) != count:
             contents = _merged(machine, known, contents, values[0].offset, count)
         machine.heap[values[0].allocation] = replace(known, contents=contents)
@@ -183,7 +183,8 @@ def _set_values(machine: Machine, values: list[Value], template: tuple[str, ...]
     count = machine.integer(values[2]) if len(values) >= 3 else None
     width = int(name.removesuffix("Async").rpartition("D")[2]) // 8
     bytes_: Value = multiply(count, number(width)) if count is not None else Unknown()
-    return _memset(machine, [*values[:2], bytes_], template, name)
+    filled = values[1] if width == 1 or values[1] == ZERO else Unknown()
+    return _memset(machine, [values[0], filled, bytes_], template, name)
 
 
 def _zero(machine: Machine, value: Value) -> Value:

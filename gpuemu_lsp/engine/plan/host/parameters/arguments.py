@@ -64,6 +64,7 @@ def _pointers(building: Building, param: Param, value: Value) -> Iterator[PlanAr
     """Yield memory with null pointers: those that the program stores are not known. A kernel may only write them."""
     building.unseen.add(param.name)
     for arg in tensor(building, param.name, ElementType("uint64"), False, param.const, value):
+        building.assumed.discard(param.name)
         yield replace(arg, range=(parse(0), parse(1))) if isinstance(arg, TensorArg) else arg
 
 

@@ -37,8 +37,7 @@ def tensor(
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
         building.open = True
         if known.dtype in INTEGERS:
-            building.unseen.add(name)
-            bounds = parse(0), parse(1)
+            bounds = _assumed(building, name, opaque)
         yield TensorArg(name, name, "in" if const else "inout", known.dtype, (), bounds, lanes=known.lanes)
         return
     starts_later = value.offset.constant != 0
@@ -55,7 +54,7 @@ def tensor(
         building.unjudged.add(name)
     shape = building.expression(elements)
     if known.dtype in INTEGERS:
-        bounds = _range(building, name, memory, opaque)
+        bounds = _range(building, name, memory, known, opaque)
     offset = building.expression(value.offset) if starts_later and whole else None
     yield TensorArg(
         name,
@@ -115,15 +114,25 @@ def _elements(memory: Allocation, pointer: Pointer, known: ElementType, whole: b
 
 
 def _range(
-    building: Building, name: str, memory: Allocation, opaque: bool
+    building: Building, name: str, memory: Allocation, known: ElementType, opaque: bool
 ) -> tuple[Expression | float, Expression | float]:
     contents = memory.contents
+    if contents.byte is not None:
+        filled = bytes([contents.byte]) * dtype_size(known.dtype)
+        value = int.from_bytes(filled, "little", signed=known.dtype.startswith("int"))
+        return parse(value), parse(value + 1)
     if contents.low is not None and contents.high is not None and not opaque:
         if not contents.shown:
             building.unseen.add(name)
         return building.expression(contents.low), building.expression(contents.high)
-    if contents.kind != "none":
-        building.unseen.add(name)
+    return (parse(0), parse(1)) if contents.kind == "none" else _assumed(building, name, opaque)
+
+
+def _assumed(building: Building, name: str, opaque: bool) -> tuple[Expression, Expression]:
+    """Return the range of integers that the program does not show: zeros are valid as indices and as lengths."""
+    building.unseen.add(name)
+    if not opaque:
+        building.assumed.add(name)
     return parse(0), parse(1)
 
 

@@ -1,0 +1,94 @@
+"""Integer inputs of which the program shows no values, or all bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuemu_lsp.engine.check.model import CheckOptions
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.requests.targets import collect
+
+PROGRAM = """
+#include <cuda_runtime.h>
+#include <stdio.h>
+__global__ void k(const int* in, const int* other, int* count, const float* x, float* out, int n) {
+  __shared__ int total, stored[128];
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  BODY
+}
+int main(int argc, char** argv) {
+  const int n = 1000;
+  int host[n], *in, *other, *count;
+  float values[n], *x, *out;
+  FILE* file = fopen(argv[1], "rb");
+  fread(host, sizeof(int), n, file);
+  fread(values, sizeof(float), n, file);
+  cudaMalloc(&in, n * sizeof(int));
+  cudaMalloc(&other, n * sizeof(int));
+  cudaMalloc(&count, 8 * sizeof(int));
+  cudaMalloc(&x, n * sizeof(float));
+  cudaMalloc(&out, n * sizeof(float));
+  cudaMemset(count, 0, 8 * sizeof(int));
+  cudaMemset(out, 0, n * sizeof(float));
+  cudaMemcpy(in, host, n * sizeof(int), cudaMemcpyHostToDevice);
+  cudaMemcpy(other, host, n * sizeof(int), cudaMemcpyHostToDevice);
+  cudaMemcpy(x, values, n * sizeof(float), cudaMemcpyHostToDevice);
+  k<<<8, 128>>>(in, other, count, x, out, n);
+}
+"""
+FILLED = PROGRAM.replace("cudaMemcpy(in, host, n * sizeof(int), cudaMemcpyHostToDevice)", "cudaMemset(in, 1, 4 * n)")
+COUNTED = "if (i < n && in[i] > 0) atomicAdd(&total, 1); __syncthreads(); if (t == 0) count[blockIdx.x] = total;"
+BOTH = "if (i < n && in[i] == 0x01010101) total += 1; __syncthreads(); if (t == 0) count[blockIdx.x] = total;"
+
+
+def severities(tmp_path: Path, text: str) -> dict[str, set[Severity]]:
+    """Return the severities of what is found in a program, by rule."""
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    source = tmp_path / "program.cu"
+    source.write_text(text)
+    (request,) = collect([str(source)], CheckOptions(cases=8), tmp_path).requests
+    found: dict[str, set[Severity]] = {}
+    for one in check_kernel(request):
+        if isinstance(one, Finding) and one.rule.startswith(("memory/", "sync/", "engine/")):
+            found.setdefault(one.rule, set()).add(one.severity)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "rule", "severity"),
+    [
+        # The first access is made in any case: one thread that takes the branch is enough.
+        (PROGRAM, f"if (t == 0) total = 0;\n  {COUNTED}", "memory/shared-race", Severity.ERROR),
+        # Of two threads that take the branch the program need not have any.
+        (PROGRAM, f"if (t == 0) total = 0; __syncthreads(); {BOTH}", "", Severity.HINT),
+        (PROGRAM, "if (i < n && in[i] == 2) count[0] = i;", "memory/global-race", Severity.INFORMATION),
+        # The values of the whole buffer are known.
+        (FILLED, f"if (t == 0) total = 0; __syncthreads();\n  {BOTH}", "memory/shared-race", Severity.ERROR),
+        # One input may say where another one is valid.
+        (PROGRAM, "if (in[i % n] > 1) out[i] = x[i];", "memory/out-of-bounds", Severity.INFORMATION),
+        (
+            PROGRAM,
+            "if (in[i % n]) stored[t] = i; __syncthreads(); if (i < n && other[i]) out[i] = stored[t];",
+            "memory/uninitialized-read",
+            Severity.INFORMATION,
+        ),
+    ],
+    ids=["one branch", "sentinel", "two threads", "filled", "validity", "related inputs"],
+)
+def test_a_branch_that_depends_on_values(tmp_path: Path, text: str, body: str, rule: str, severity: Severity) -> None:
+    found = severities(tmp_path, text.replace("BODY", body))
+    assert found == ({rule: {severity}} if rule else {})
+
+
+def test_values_that_are_indices_bounds_or_kinds(tmp_path: Path) -> None:
+    """Values that reach an address, also through memory, the end of a loop, or a trap, stay zeros."""
+    for body in (
+        "if (i < n) out[i] = x[in[i]];",
+        "stored[t] = i < n ? in[i] : 0; __syncthreads(); if (i < n) out[i] = x[stored[127 - t]];",
+        "if (i + 1 < n) for (int j = in[i]; j < in[i + 1]; j++) out[i] += x[other[j]];",
+        "if (i < n) { if (in[i] != 0) __trap(); out[i] = x[i]; }",
+    ):
+        assert severities(tmp_path, PROGRAM.replace("BODY", body)) == {}, body
