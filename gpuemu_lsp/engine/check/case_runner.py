@@ -82,6 +82,8 @@ class CaseRunner:
     approximate: set[str] = field(default_factory=set)
     work: int = 0
     steps: int = 0
+    hung: bool = False
+    """Some launch did not end."""
     deadline: SharedDeadline = field(default_factory=SharedDeadline)
 
     def code(self, case: Case) -> CaseCode | None:
@@ -159,6 +161,7 @@ class CaseRunner:
         if self.covered is not None and code is not None and outcome.coverage is not None:
             self.covered.setdefault(id(code), (CoverageTotals(), code.source_map))[0].add(outcome.coverage)
         self.steps += outcome.steps
+        self.hung = self.hung or outcome.status == "hung"
         self.work += outcome.steps + sum(array.size for array in case.tensors.values())
         self._add_time("translate", outcome.translate_ms)
         self._add_time("execute", outcome.execute_ms)

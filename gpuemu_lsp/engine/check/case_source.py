@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
@@ -15,8 +15,8 @@ from gpuemu_lsp.engine.plan.model import Plan
 
 _CASES_PER_SEARCH, _CASES_PER_LAUNCH, _STEPS_PER_STEP = 5, 2, 6
 """Cases that take no less time than a search for lengths, for itself and each of its launches, or steps for a step."""
-_MOST_AFTER_SEARCH = 64
-"""Limit of the cases where the search took longer than the usual number of cases."""
+_LEAST_AFTER_SEARCH, _MOST_AFTER_SEARCH = 64, 512
+"""Cases that are enough by these counts, and limit of the cases while the search took longer than they."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class CaseSource:
     """Yields the cases of one plan; ``seed`` determines the drawn ones.
 
     ``searched`` are the launches that found the lengths of its buffers, and their steps. Unless a number of cases was
-    requested, the cases take about as long: what was spent on the sizes is used.
+    requested, the cases take about as long by these counts, and then until ``search_is_longer`` is False: what was
+    spent on the sizes is used.
     """
 
     plan: Plan
@@ -43,6 +44,8 @@ class CaseSource:
     store: ReplayStore
     runner: CaseRunner
     searched: tuple[int, int] = (0, 0)
+    search_is_longer: Callable[[], bool] = bool
+    """Returns whether the search took longer than the cases so far."""
 
     def cases(self) -> Iterator[DrawnCase]:
         """Yield stored failing cases first: what failed last time most likely fails again.
@@ -63,13 +66,13 @@ class CaseSource:
         may_guide = guidance is not None and options.strategy == DEFAULT_STRATEGY
         launches, steps = self.searched if options.cases is None else (0, 0)
         # The launches of the search are larger, and their code is not optimised yet.
-        least = min(_CASES_PER_LAUNCH * launches + _CASES_PER_SEARCH, _MOST_AFTER_SEARCH) if launches else 0
-        most = max(options.most, least)
+        least = min(_CASES_PER_LAUNCH * launches + _CASES_PER_SEARCH, _LEAST_AFTER_SEARCH) if launches else 0
+        most = max(options.most, _MOST_AFTER_SEARCH if launches else 0)
         for index, case in enumerate(draw_cases(self.plan, self.seed, most, self.hints, options.strategy)):
-            # Not a time limit: the number of cases must be the same on every machine.
+            # Not a time limit: the number of cases must be the same on every machine unless the search was slow there.
             expensive = options.cases is None and index >= FIRST_CASES and self.runner.work > CHEAP
             used = index >= least or 0 < _STEPS_PER_STEP * steps <= self.runner.steps
-            if (expensive or index >= options.most) and used:
+            if (expensive or index >= options.most) and used and not (launches and self.search_is_longer()):
                 return
             if may_guide and guidance is not None and index >= FIRST and index % 2:
                 guided = guidance.draw()

@@ -30,7 +30,13 @@ from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.policies.unregistered import softened
-from gpuemu_lsp.engine.check.policies.unregistered_time import did_not_finish, least_seconds, left_out, limited
+from gpuemu_lsp.engine.check.policies.unregistered_time import (
+    after_hang,
+    did_not_finish,
+    least_seconds,
+    left_out,
+    limited,
+)
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict, store_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
@@ -198,9 +204,10 @@ def _check_plans(
     if not plans:
         yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
     for number, plan in enumerate([plan for plan in plans if plan.dtype in request.options.dtypes] or plans):
-        if number and totals.deadline.has_passed():
+        hung = not request.registered and any(run.runner.hung for run in totals.runs)
+        if number and (hung or totals.deadline.has_passed()):
             ran = any(run.progress.count.run for run in totals.runs)
-            yield totals.add(did_not_finish(plan, totals.deadline, ran=ran))
+            yield totals.add(after_hang(plan) if hung else did_not_finish(plan, totals.deadline, ran=ran))
             continue
         totals.unlaunched = plan.guessed and any(other.launched for other in plans)
         yield from _check_plan(request, prepared, plan, executor, totals)
@@ -218,14 +225,15 @@ def _check_plan(
     # Probing and translation count.
     limit = None if seconds is None else TimeLimit(totals.deadline.shortened(seconds / len(prepared.plans)))
     least = 0.0 if request.registered else least_seconds(request.options, len(prepared.plans))
-    searched = (0, 0)
+    searched, search_ms = (0, 0), 0.0
     if plan.inferred:
         yield Stage(plan.kernel, "probe")
         settled = settle_shapes(request, prepared, plan, executor, totals.deadline)
         totals.add_time("search", settled.milliseconds)
         if not request.registered:
             # The cases have as much time as the search for their sizes took.
-            searched, least = settled.searched, max(least, settled.milliseconds / 1e3)
+            searched, search_ms = settled.searched, settled.milliseconds
+            least = max(least, search_ms / 1e3)
         yield from map(totals.add, settled.findings)
         if settled.plan is None:
             return
@@ -236,13 +244,14 @@ def _check_plan(
     if prepared.ahead is not None:
         prepared.ahead.wait_translated(plan)
     run = open_plan(request, prepared, plan, executor, totals.deadline)
-    run.source.searched = searched
     totals.runs.append(run)
     yield from map(totals.add, run.opening)
     if run.runner.subject is None:
         overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings)
         yield from map(totals.add, map(prepared.ignores.apply, overflows))
     largest, began = None, scheduled_clock()
+    run.source.searched = searched
+    run.source.search_is_longer = lambda: _seconds(run, began) * 1e3 < search_ms
     for case, case_id in run.cases():
         # A time limit is set by the user; the first case always runs.
         late = limit is not None and run.progress.count.run and limit.left() <= 0

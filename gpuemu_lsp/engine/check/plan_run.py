@@ -202,6 +202,7 @@ class PlanRun:
             self.store.mark_passed(case_id)
         # All stored cases run: an error of the last check must not be missing because others failed first.
         enough = self.progress.failing >= self.context.request.options.max_failures and self.store.all_replayed(case_id)
+        enough = enough and not self.source.search_is_longer()
         # After a hang no further case runs: each would take the whole time limit too.
         self.finished = enough or not judged or outcome.status == "hung"
         for finding in found:

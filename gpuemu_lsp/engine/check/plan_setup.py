@@ -212,7 +212,7 @@ class _ProbingLaunches:
         left, limit = self.ends - scheduled_clock(), self.deadline.limit
         if left <= 0:
             raise PlanError(_NOT_IN_TIME)
-        case = rebuild(candidate, CaseKey(0, "default", dict(dims)))
+        began, case = scheduled_clock(), rebuild(candidate, CaseKey(0, "default", dict(dims)))
         outcome = self.executor.run(
             replace(
                 self.launch,
@@ -228,7 +228,8 @@ class _ProbingLaunches:
         self.number += 1
         if self.number == 1:
             needed = outcome.translate_ms / 1e3 + self.case_seconds
-            self.ends = scheduled_clock() + min(self.seconds, math.inf if limit is None else limit.left() - needed)
+            left = self.seconds + began + outcome.translate_ms / 1e3 - scheduled_clock()
+            self.ends = scheduled_clock() + min(left, math.inf if limit is None else limit.left() - needed)
         self.steps += outcome.steps
         reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
         if reason is not None and self.number > 1 and limit is not None:

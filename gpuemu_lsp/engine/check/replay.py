@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import CheckRequest, InputPreview, Replay, Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes, unoptimized_run
+from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare, without_optimization
 from gpuemu_lsp.engine.check.replay_store import is_of_plan, restored_case
 from gpuemu_lsp.engine.execution import Buffer
@@ -124,6 +125,7 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
         hints += shapes.findings
     if settled is None:
         return ReopenedCase((*problems, *hints))
+    settled = with_assumed_values(settled, prepared.artifact)
     run = open_plan(request, prepared, settled, executor)
     # The reference could not be loaded.
     if run.finished:

@@ -62,20 +62,23 @@ class Emulator:
         if problem is not None:
             return _failed(problem)
         # Compiled once per machine, and not interrupted: its time is not the kernel's.
+        began = scheduled_clock()
         DEVICE_LIBRARY.link()
+        linking = (scheduled_clock() - began) * 1e3
         limit = TranslationLimit(request.translate_seconds)
         try:
             translating = not self._library.known(request.artifact.ptx, request.entry)
             with limit.running() if translating else nullcontext():
                 kernel, _, milliseconds = self._library.kernel(request.artifact.ptx, request.entry)
         except TranslationTimeoutError as error:
-            return _timed_out(request, request.artifact.ptx.count(";\n"), error)
+            return _timed_out(request, request.artifact.ptx.count(";\n"), error, began)
         except PtxError as error:
             return _failed(f"the PTX cannot be read: {error}")
         except KeyError:
             return _failed(f"the module has no kernel `{request.entry}`")
         except TranslationError as error:
             return _failed(f"the PTX cannot be translated: {error}")
+        milliseconds += linking
         problem = _cluster_problem(request, kernel.program.required_cluster)
         if problem is not None:
             return _failed(problem)
@@ -89,7 +92,7 @@ class Emulator:
             except TranslationError as error:
                 return _failed(f"the PTX cannot be translated: {error}")
             except TranslationTimeoutError as error:
-                return _timed_out(request, len(kernel.sites), error)
+                return _timed_out(request, len(kernel.sites), error, began)
 
 
 class _Again(Exception):  # noqa: N818 - not an error: the launch starts again with other code
@@ -252,12 +255,12 @@ def _cluster_problem(request: Request, required: tuple[int, ...]) -> str | None:
     return None
 
 
-def _timed_out(request: Request, instructions: int, error: TranslationTimeoutError) -> Outcome:
-    """Return the outcome of a launch whose translation took too long."""
+def _timed_out(request: Request, instructions: int, error: TranslationTimeoutError, began: float) -> Outcome:
+    """Return the outcome of a launch whose translation, which ``began`` at a time, took too long."""
     limit = f"{request.translate_seconds:.3g} s"
     message = f"translating {instructions:,} PTX instructions took longer than {limit}; the time ran out in {error}"
     message += ". Less inlining and unrolling makes it shorter"
-    return replace(_failed(message, "engine/timeout"), translate_ms=request.translate_seconds * 1e3)
+    return replace(_failed(message, "engine/timeout"), translate_ms=(scheduled_clock() - began) * 1e3)
 
 
 def _failed(message: str, rule: str = "engine/not-executed") -> Outcome:

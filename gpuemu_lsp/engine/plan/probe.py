@@ -13,6 +13,7 @@ access.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,11 +21,13 @@ from gpuemu_lsp.engine.execution import Event, Outcome
 from gpuemu_lsp.engine.plan.candidates import LengthCandidate, candidates_for, one_block, regular_sizes
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, dtype_size
-from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, parse
 
 _MAX_ENLARGEMENTS = 48
 _MAX_STEPS = 20_000_000
 """Limit for all runs of one probe, in basic blocks executed by a warp; unlike a time limit it is deterministic."""
+_MAX_ELEMENTS = 8_000_000
+"""Limit of the elements of a buffer whose length is known: drawing its values takes longer than the launches."""
 _MAX_SIZES = 6
 _MAX_RETRIES = 3
 """Limit of retries with another candidate of the same length for tensors that are too long."""
@@ -135,9 +138,12 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     if not 1 <= len(names) <= _MAX_SIZES:
         return ProbeResult(None, f"{len(names)} size parameters are too many to infer the shapes of its buffers")
     first, second = regular_sizes(plan)
+    if (elements := _elements(plan, first)) > _MAX_ELEMENTS:
+        return ProbeResult(None, f"the search for the lengths of its buffers needs one of {elements:,} elements")
     outcome: Outcome | None = None
     tensors = _open_tensors(plan)
     search = _Search(run, candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors})
+    given, plan = plan, _with_zeroed_flags(plan, first, search)
     problem = _fit(plan, first, search)
     if problem is not None and search.array_fault and not search.exhausted:
         # An error whatever the lengths are, which are not known because it ended the launch.
@@ -172,10 +178,19 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
     uncertain = _uncertain(inferred, first, search) & _uncertain(inferred, second, search)
-    settled = _with_shapes(plan, exact)
+    settled = _with_shapes(given, exact)
     if plan.read_launch is None:
-        settled = _directions(settled, outcome)
+        settled = _directions(settled, plan, outcome)
     return ProbeResult(replace(settled, uncertain_lengths=uncertain))
+
+
+def _elements(plan: Plan, sizes: Mapping[str, int]) -> int:
+    """Return the elements of the largest buffer whose length is known, 0 if there is none."""
+    known = [arg.shape for arg in plan.args if isinstance(arg, TensorArg) and arg.shape]
+    try:
+        return max((math.prod(evaluate(extent, sizes) for extent in shape) for shape in known), default=0)
+    except ExpressionError:
+        return 0
 
 
 def _open_tensors(plan: Plan) -> list[TensorArg]:
@@ -183,6 +198,28 @@ def _open_tensors(plan: Plan) -> list[TensorArg]:
     read = plan.read_launch is not None
     tensors = (arg for arg in plan.args if isinstance(arg, TensorArg) and arg.texture is None)
     return [arg for arg in tensors if not (read and arg.shape)]
+
+
+def _with_zeroed_flags(plan: Plan, sizes: Mapping[str, int], search: _Search) -> Plan:
+    """Return the plan with zeros in the integers that may be outputs and are read before they are written.
+
+    A flag that is not initialised may end the kernel before it has accessed any of its buffers.
+    """
+    guessed = plan.read_launch is None
+    flags = {arg.param for arg in plan.args if guessed and isinstance(arg, TensorArg) and _may_be_flag(arg)}
+    if flags:
+        flags &= _read_first(search.run(search.plan(plan), sizes))
+    args = (
+        replace(arg, direction="inout", range=(parse(0), parse(1)))
+        if isinstance(arg, TensorArg) and arg.param in flags
+        else arg
+        for arg in plan.args
+    )
+    return replace(plan, args=tuple(args)) if flags else plan
+
+
+def _may_be_flag(arg: TensorArg) -> bool:
+    return arg.direction == "out" and arg.dtype in INTEGERS
 
 
 def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
@@ -258,18 +295,21 @@ def _too_long(plan: Plan, sizes: Mapping[str, int], search: _Search) -> set[str]
 def _uncertain(plan: Plan, sizes: Mapping[str, int], search: _Search) -> frozenset[str]:
     """Return the tensors of one element that may be longer: it is never accessed, or there is only one block.
 
-    With a single byte in place of the element, every access to it is out of bounds and so reported.
+    With a single byte in place of the element, every access to it is out of bounds and so reported. One of them at a
+    time: after such a fault the kernel may go on where it did not before.
     """
     open_tensors = (arg for arg in plan.args if isinstance(arg, TensorArg) and arg.param in search.chosen)
     tensors = [arg for arg in open_tensors if dtype_size(arg.dtype) > 1]
-    single = {arg.param for arg in tensors if evaluate(arg.shape[0], sizes) == 1}
-    if not single:
-        return frozenset()
-    args = tuple(replace(arg, dtype="uint8") if arg in tensors and arg.param in single else arg for arg in plan.args)
+    single = [arg for arg in tensors if evaluate(arg.shape[0], sizes) == 1]
     if one_block(plan, sizes):
-        return frozenset(single)
-    outcome = search.run(replace(plan, args=args), sizes)
-    return frozenset(single - {event.buffer for event in _faults(outcome)})
+        return frozenset(arg.param for arg in single)
+    uncertain: set[str] = set()
+    for one in single:
+        args = tuple(replace(arg, dtype="uint8") if arg is one else arg for arg in plan.args)
+        outcome = search.run(replace(plan, args=args), sizes)
+        if one.param not in {event.buffer for event in _faults(outcome)}:
+            uncertain.add(one.param)
+    return frozenset(uncertain)
 
 
 def _has_integers(plan: Plan) -> bool:
@@ -308,9 +348,17 @@ def _with_shapes(plan: Plan, shapes: Mapping[str, Expression]) -> Plan:
     return replace(plan, args=args)
 
 
-def _directions(plan: Plan, outcome: Outcome) -> Plan:
-    """Infer directions: a tensor that is only read is an input, one read before it is written is ``inout``."""
-    read_first = {event.buffer for event in outcome.events if event.rule == "memory/uninitialized-read"}
+def _read_first(outcome: Outcome) -> set[str | None]:
+    return {event.buffer for event in outcome.events if event.rule == "memory/uninitialized-read"}
+
+
+def _directions(plan: Plan, launched: Plan, outcome: Outcome) -> Plan:
+    """Infer directions: a tensor that is only read is an input, one read before it is written is ``inout``.
+
+    ``launched`` is the plan of the outcome, in which those known to be read are ``inout`` already.
+    """
+    read_first = _read_first(outcome)
+    read_first |= {one.param for one in launched.args if isinstance(one, TensorArg) and one.direction == "inout"}
     args = []
     for arg in plan.args:
         if isinstance(arg, TensorArg) and arg.direction == "out":

@@ -90,6 +90,11 @@ def test_the_source_draws_cases_until_they_took_as_long_as_the_search_for_sizes(
     assert drawn(7, 250, CheckOptions()) == 15
     assert drawn(7, 250, CheckOptions(cases=4)) == 4
     assert drawn(99, 10**9, CheckOptions()) == 64
+    # On a machine where the search was slow the cases go on, up to a limit.
+    source.search_is_longer = lambda: ours.steps < 7000
+    assert (drawn(7, 0, CheckOptions()), drawn(7, 0, CheckOptions(cases=4)), drawn(0, 0, CheckOptions())) == (70, 4, 8)
+    source.search_is_longer = lambda: True
+    assert drawn(7, 0, CheckOptions()) == 512
 
 
 def test_a_stored_case_comes_first_and_is_not_run_twice(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,9 @@ from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.candidates import candidates_for, regular_sizes
 from gpuemu_lsp.engine.plan.model import PlanResult
+from gpuemu_lsp.engine.plan.probe import probe
 from gpuemu_lsp.engine.plan.resolve import unregistered
+from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.source.model import SourceFile
 
 _I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
@@ -318,3 +321,27 @@ void f(float* x, int rows, int cols) { k<<<rows, 64>>>(x, x, rows, cols); }
     assert not [finding for finding in findings if finding.severity in ("error", "warning")], findings
     assert report.status == "unreferenced"
     assert "The extents of 'scratch', 'x' are not known" in findings[0].message
+
+
+def test_no_search_with_buffers_that_take_longer_to_fill_than_to_use(bare: Callable[[str], PlanResult]):
+    (plan,) = bare(_COPY).plans
+    known = replace(plan.args[0], shape=(parse("200000 * n"),))
+    found = probe(replace(plan, args=(known, *plan.args[1:])), lambda *_: pytest.fail("the kernel was launched"))
+    assert found.plan is None and "102,400,000 elements" in found.reason
+
+
+_FLAG = f"""__global__ void k(volatile int* stop, const float* x, float* y, int n) {{
+  if (*stop != 0) return;
+  {_I}
+  if (i < n) y[i] = x[i BUG];
+}}"""
+
+
+def test_a_flag_that_ends_the_kernel_hides_no_lengths(reader: Callable[[str], SourceFile]):
+    """Whatever an uninitialised flag holds, the lengths are those of a run to the end."""
+    for bug in ("", "+ 1"):
+        source = reader(_FLAG.replace("BUG", bug))
+        request = CheckRequest(unregistered(source, source.kernels[-1]), CheckOptions(cases=8), registered=False)
+        found = [one for one in check_kernel(request) if isinstance(one, Finding)]
+        assert any("stop: in [1]; x: in [n]; y: out [n]" in one.message for one in found)
+        assert any(one.rule == "memory/out-of-bounds" for one in found) == bool(bug)

@@ -47,6 +47,12 @@ def did_not_finish(plan: Plan, deadline: SharedDeadline, *, ran: bool) -> Findin
     return make(rule, message, plan.place, kernel=plan.kernel, dtype=plan.dtype, severity=Severity.HINT)
 
 
+def after_hang(plan: Plan) -> Finding:
+    """Return the hint that a plan did not run because another one of the kernel did not end."""
+    message = f"'{plan.entry}' did not run as {plan.dtype}: another instance did not run to completion."
+    return make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
+
+
 def left_out(plan: Plan, ran: int, seconds: float) -> Finding:
     """Return the hint that the time of an unregistered kernel has ended before all its cases ran."""
     cases = "1 case" if ran == 1 else f"{ran} cases"
