@@ -163,8 +163,7 @@ _PROBE_TOTAL_SECONDS = 10.0
 """Limit of all probing launches of a plan but the first, without waits for a processor: a busy machine makes the same
 plan."""
 _PROBE_SHARE = 0.45
-"""Share of the seconds of an unregistered kernel that they may take, less than one launch of its cases; they have the
-rest."""
+"""Share of the seconds of an unregistered kernel that they may take; its cases have the rest."""
 _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
