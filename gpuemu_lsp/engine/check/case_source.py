@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ _CASES_PER_SEARCH, _CASES_PER_LAUNCH, _STEPS_PER_STEP = 5, 2, 6
 """Cases that take no less time than a search for lengths, for itself and each of its launches, or steps for a step."""
 _LEAST_AFTER_SEARCH, _MOST_AFTER_SEARCH = 64, 512
 """Cases that are enough by these counts, and limit of the cases while the search took longer than they."""
+_SMALLER = 8
+"""Ratio of the work of a case that takes too long to that of the next ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,16 @@ class CaseSource:
     store: ReplayStore
     runner: CaseRunner
     searched: tuple[int, int] = (0, 0)
+    most_work: float = math.inf
+    """Largest :func:`_work` of a further case."""
     search_is_longer: Callable[[], bool] = bool
     """Returns whether the search took longer than the cases so far."""
+
+    def goes_on_smaller(self, case: Case) -> bool:
+        """Return whether much smaller cases follow one that did not end in its time: not after the second such one."""
+        follow = math.isinf(self.most_work)
+        self.most_work = _work(case) / _SMALLER
+        return follow
 
     def cases(self) -> Iterator[DrawnCase]:
         """Yield stored failing cases first: what failed last time most likely fails again.
@@ -70,13 +81,21 @@ class CaseSource:
         most = max(options.most, _MOST_AFTER_SEARCH if launches else 0)
         for index, case in enumerate(draw_cases(self.plan, self.seed, most, self.hints, options.strategy)):
             # Not a time limit: the number of cases must be the same on every machine unless the search was slow there.
-            expensive = options.cases is None and index >= FIRST_CASES and self.runner.work > CHEAP
+            usual = options.cases is None and math.isinf(self.most_work)
+            expensive = usual and index >= FIRST_CASES and self.runner.work > CHEAP
             used = index >= least or 0 < _STEPS_PER_STEP * steps <= self.runner.steps
             if (expensive or index >= options.most) and used and not (launches and self.search_is_longer()):
                 return
+            if _work(case) > self.most_work:
+                continue
             if may_guide and guidance is not None and index >= FIRST and index % 2:
                 guided = guidance.draw()
-                if guided is not None:
+                if guided is not None and _work(guided[0]) <= self.most_work:
                     yield DrawnCase(*guided)
                     continue
             yield DrawnCase(case, case.key.id, repeated=(case.key.id, case.dims) in replayed)
+
+
+def _work(case: Case) -> int:
+    """Return a measure of what a launch takes: its threads, each of which may have a loop over the largest size."""
+    return math.prod((*case.grid, *case.block)) * max(case.dims.values(), default=1)

@@ -95,8 +95,7 @@ class PlanRun:
 
     ``finished`` is True once no further case is to run. ``snapshots`` has, by rule, the mismatches of the launch that
     was examined last. ``opening`` are findings that precede all cases. ``merged`` is True once a finding was left out
-    because another one is on its line. ``not_run`` is the reason for which the last case could not be run, if one could
-    not.
+    because another one is on its line. ``not_run`` is the reason why the last case could not be run, if it could not.
     """
 
     context: PlanContext
@@ -200,11 +199,11 @@ class PlanRun:
             self._record(case, case_id, found)
         elif judged:
             self.store.mark_passed(case_id)
-        # All stored cases run: an error of the last check must not be missing because others failed first.
-        enough = self.progress.failing >= self.context.request.options.max_failures and self.store.all_replayed(case_id)
-        enough = enough and not self.source.search_is_longer()
-        # After a hang no further case runs: each would take the whole time limit too.
-        self.finished = enough or not judged or outcome.status == "hung"
+        most = self.context.request.options.max_failures
+        enough = self.progress.failing >= most and not self.source.search_is_longer()
+        # All stored cases run, so that an error of the last check is not missing; after a hang none that may hang too.
+        hung = outcome.status == "hung" and not (refused and self.source.goes_on_smaller(case))
+        self.finished = not judged or hung or (enough and self.store.all_replayed(case_id))
         for finding in found:
             place = (finding.place.path, finding.place.range.start.line)
             proven = self._reported.get((finding.rule, Severity.ERROR, *place))

@@ -31,6 +31,8 @@ _MAX_INDEPENDENT = 2
 """Sizes, one of them unknown, that are likely not to depend on each other."""
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
 """Instructions by which a warp loads or stores a whole tile."""
+_STILL_RUNNING = "while its registers changed"
+"""Of a loop that had not ended when the time did, and need not be endless."""
 
 
 def not_checked(finding: Finding) -> Finding:
@@ -46,15 +48,15 @@ def not_checked(finding: Finding) -> Finding:
         kernel=finding.kernel,
         dtype=finding.dtype,
         dims=finding.dims,
-        data={"refused": True} if finding.rule == "sync/trap" else {},
+        data={"refused": True} if finding.rule == "sync/trap" or _STILL_RUNNING in finding.message else {},
         severity=Severity.HINT,
     )
 
 
 def is_refusal(finding: Finding) -> bool:
-    """Return whether a hint is about sizes that a trap of the kernel refuses, as that of an assertion does.
+    """Return whether a hint is about sizes that a trap of the kernel refuses, or that take too long.
 
-    After a hang the kernel may be at fault, and after an access out of bounds a length that was assumed.
+    After another hang the kernel may be at fault, and after an access out of bounds a length that was assumed.
     """
     return finding.data.get("refused") is True
 
