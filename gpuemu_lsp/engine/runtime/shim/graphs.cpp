@@ -139,14 +139,14 @@ Work plain_copy(void* to, const void* from, size_t size) {
 }  // namespace
 
 bool captured(cudaStream_t stream, cudaGraphNodeType type, Work work) {
-    if (reinterpret_cast<uint64_t>(stream) <= 2 || !handle(stream)->capture) return false;
+    if (!capturing(stream)) return false;
     Node* node = handle(stream)->capture->add(type, std::move(work), handle(stream)->last);
     handle(stream)->last = {node};
     return true;
 }
 
 bool event_captured(cudaStream_t stream, cudaEvent_t event) {
-    bool is = reinterpret_cast<uint64_t>(stream) > 2 && handle(stream)->capture;
+    bool is = capturing(stream);
     handle(event)->capture = is ? handle(stream)->capture : nullptr;
     handle(event)->last = is ? handle(stream)->last : std::vector<Node*>{};
     return is;
@@ -182,7 +182,7 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     return cudaSuccess;
 }
 API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-    bool is = reinterpret_cast<uint64_t>(stream) > 2 && handle(stream)->capture;
+    bool is = capturing(stream);
     *status = is ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }

@@ -29,6 +29,7 @@ inline Handle* handle(cudaStream_t stream) { return reinterpret_cast<Handle*>(st
 inline Handle* handle(cudaEvent_t event) { return reinterpret_cast<Handle*>(event); }
 uint64_t new_number();
 
+inline bool capturing(cudaStream_t stream) { return reinterpret_cast<uint64_t>(stream) > 2 && handle(stream)->capture; }
 // Add work to the graph that a stream is captured to, and return true; false if it is not captured. `type` is the
 // node's.
 bool captured(cudaStream_t stream, cudaGraphNodeType type, Work work);

@@ -144,7 +144,9 @@ struct Launch {
         const uint64_t values[] = {function->id,        grid.x,    grid.y,    grid.z,  block.x, block.y,
                                    block.z,             shared,    stream_number(stream),
                                    uint64_t(cooperative), cluster.x, cluster.y, cluster.z};
-        std::string identity(reinterpret_cast<const char*>(values), sizeof values);
+        // The same buffer each time: a repeat is to cost little.
+        static thread_local std::string identity;
+        identity.assign(reinterpret_cast<const char*>(values), sizeof values);
         identity.append(parameters.data(), function->bytes);
         if (is_repeat(identity)) return cudaSuccess;
         Message message(LAUNCH);
@@ -198,7 +200,8 @@ cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, si
                    bool cooperative, dim3 cluster = NO_CLUSTER, bool returned = true) {
     Launch launch;
     cudaError_t error = prepare(host, grid, block, arguments, shared, cooperative, cluster, returned, &launch);
-    if (error != cudaSuccess || captured(stream, cudaGraphNodeTypeKernel, launch)) return error;
+    if (error != cudaSuccess) return error;
+    if (capturing(stream) && captured(stream, cudaGraphNodeTypeKernel, launch)) return error;
     return launch(stream);
 }
 
