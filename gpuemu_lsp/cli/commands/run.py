@@ -133,7 +133,8 @@ def _report(result: ProgramRun, form: str, output: Path | None, hint: str = "was
     if has_errors(findings):
         return EXIT_FINDINGS
     unchecked = any(one.severity is not Severity.INFORMATION or one.rule.startswith("engine/") for one in findings)
-    complete = result.problem is None and 0 < result.launches == result.completed and not unchecked
+    anything = result.launches + result.library_calls > 0
+    complete = result.problem is None and anything and result.launches == result.completed and not unchecked
     return result.exit_status if complete else EXIT_USAGE
 
 
@@ -147,6 +148,7 @@ def _text(result: ProgramRun, form: str, hint: str) -> str:
             "launches": result.launches,
             "checked": result.completed,
             "repeated": result.repeated,
+            "library_calls": result.library_calls,
             "seconds": result.seconds,
             "problem": result.problem,
             "notes": list(result.notes),
@@ -158,7 +160,9 @@ def _text(result: ProgramRun, form: str, hint: str) -> str:
     closing = f"gpuemu: checked {result.completed} of {result.launches:,} {noun}"
     if result.repeated:
         closing += f" ({result.repeated:,} proved repeats)"
-    if result.launches == 0:
+    if result.library_calls:
+        closing += f" and {_counted(result.library_calls, 'library call')}"
+    elif result.launches == 0:
         closing = f"gpuemu: the program made no launch ({hint}): nothing was checked"
     for remark in (*result.notes, result.problem):
         closing += f"; {remark}" if remark is not None else ""

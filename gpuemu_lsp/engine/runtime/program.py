@@ -47,7 +47,7 @@ class ProgramRun:
 
     ``exit_status`` is the program's, as the shell shows it: 128 plus the signal that ended it. ``launches`` counts
     those that the program made, ``completed`` those that were checked to their end, and ``repeated`` those of them that
-    were proved to do nothing new. ``problem`` is the reason for which the run ended early, None if it did not.
+    were proved to do nothing new. ``library_calls`` are those of cuBLAS, which make no launch. ``problem`` is the reason for which the run ended early, None if it did not.
     ``notes`` say what the program met that is no error of its own.
     """
 
@@ -59,6 +59,7 @@ class ProgramRun:
     findings: tuple[Finding, ...]
     problem: str | None = None
     notes: tuple[str, ...] = ()
+    library_calls: int = 0
 
 
 def run_program(
@@ -135,6 +136,7 @@ def run_program(
         findings=service.findings.all,
         problem=problem,
         notes=(*service.notes, *_end_notes(child)),
+        library_calls=service.library_calls,
     )
 
 

@@ -64,7 +64,7 @@ class RuntimeService:
         """Time that the run has left, which a launch does not exceed."""
         self.memory = DeviceMemory(tracking=checks.contained)
         self.findings = RunFindings(program, self.memory)
-        self.launches = self.completed = self.repeated = 0
+        self.launches = self.completed = self.repeated = self.library_calls = 0
         self._order = StreamOrder()
         self._host = HostAccesses(self.memory, self._order, self.findings)
         self._transfers = Transfers(self.memory, self._order, self.findings, self._host)
@@ -90,7 +90,7 @@ class RuntimeService:
             RuntimeCall.EVENT: self._event,
             RuntimeCall.WAIT: self._wait,
             RuntimeCall.SYNCHRONIZE: self._synchronize,
-            RuntimeCall.PRODUCT: self._products.answer,
+            RuntimeCall.PRODUCT: self._product,
             RuntimeCall.HOST_ACCESS: self._host_access,
             RuntimeCall.TENSOR_MAP: EncodedMaps(self.memory, self.findings).answer,
         }
@@ -279,6 +279,10 @@ class RuntimeService:
                 self._without_effect[key] = before
         repeats = self._without_effect.get(key) == self.memory.generation
         return [0 if outcome.status == "completed" else _LAUNCH_FAILURE, int(repeats), *self._host.ranges()]
+
+    def _product(self, message: Message) -> list[int]:
+        self.library_calls += 1
+        return self._products.answer(message)
 
     def _failed_launch(self, message: Message) -> list[int]:
         number = message.word()
