@@ -87,7 +87,10 @@ def _run(options: argparse.Namespace) -> int:
         options.parser.error("PROGRAM is missing")
     if options.module or words[0].endswith(".py"):
         if record is not None:
-            options.parser.error("--record is for CUDA programs; launches of Python programs are not recorded")
+            options.parser.error(
+                "--record is for CUDA programs: launches of Python programs are not recorded. Without a recording, "
+                "`gpuemu-lsp --check FILE.py` checks unregistered kernels with the sizes of the code that launches them"
+            )
         return run_python_program(words, options.format, options.output, module=options.module)
     return run(
         words, options.timeout, options.format, options.output, leaks=options.leaks, record=record, arch=options.arch
