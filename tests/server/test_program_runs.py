@@ -115,6 +115,27 @@ async def test_launches_of_a_recording_are_listed_without_a_run(editor: Editor):
     assert (await editor.ask("gpuemu/launches", {}))["recordings"] == []
 
 
+async def test_failures_of_a_recorded_launch_are_listed_at_their_kernel_and_minimised(editor: Editor):
+    source = editor.root / "scale.cu"
+    text = PROGRAM.partition("int main")[0].partition("\n\n")[2]
+    source.write_text(text)
+    x = np.zeros(100, np.float32)
+    record(source, "scale", [MadeLaunch((x, x, 100), 1, 128, line=2)])
+    await editor.start()
+    editor.open("scale.cu", text)
+    await editor.idle()
+    for asked in ({}, {"textDocument": {"uri": editor.uri("scale.cu")}}):
+        (failure,) = (await editor.ask("gpuemu/failures", asked))["failures"]
+        assert (failure["uri"], failure["kernel"], failure["dims"]) == (editor.uri("scale.cu"), "scale", {"n": 100})
+        assert failure["range"]["start"]["line"] == 2
+    details = await editor.ask("gpuemu/failure", {"uri": editor.uri("scale.cu"), "id": failure["id"]})
+    assert (details["uri"], details["kernel"]) == (editor.uri("scale.cu"), "scale")
+    assert await editor.command("gpuemu.minimize", editor.uri("scale.cu"), failure["id"], "scale") == {"queued": 1}
+    await editor.idle()
+    (smaller,) = (await editor.ask("gpuemu/failures", {}))["failures"]
+    assert (smaller["minimized"], smaller["dims"]["n"] < 100) == (True, True)
+
+
 async def test_programs_of_an_untrusted_folder_are_not_run(editor: Editor):
     (editor.root / "scale.cu").write_text(PROGRAM)
     await editor.start(trusted=False)

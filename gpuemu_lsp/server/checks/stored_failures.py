@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.project.model import Project
+from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.server.events import BatchEnded, EventBus, ServerEvent, StoredFailuresChanged
 from gpuemu_lsp.server.jobs import JobRunner
@@ -49,9 +49,11 @@ class StoredFailures:
         return result.values if result.done else ()
 
 
-def failure_to_client(project: Project, item: dict[str, Json], uri_of: Callable[[str], str]) -> dict[str, Any]:
-    """Return a stored failure as ``Failure`` of docs/protocol.md."""
-    spec = next((spec for spec in project.kernels if spec.name == item["kernel"]), None)
+def failure_to_client(
+    project: Project, unregistered: Iterable[KernelSpec], item: dict[str, Json], uri_of: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return a stored failure as ``Failure`` of docs/protocol.md. ``unregistered`` are further kernels of the project."""
+    spec = next((spec for spec in (*project.kernels, *unregistered) if spec.name == item["kernel"]), None)
     source = spec.source if spec is not None else None
     dims = item["dims"] if isinstance(item["dims"], dict) else {}
     declared = list(spec.dims or ()) if spec is not None else []  # the store sorts them by name

@@ -295,6 +295,11 @@ class ParsedFiles:
         """Return the last parse of a file, whatever its text is now."""
         return self._last.get(path)
 
+    def unregistered(self, root: str) -> list[KernelSpec]:
+        """Return the unregistered kernels of a project's files, as last parsed."""
+        files = [one for one in self._last.values() if one.project is not None and one.project.root == root]
+        return [entry.spec for one in files for entry in one.entries if not entry.registered]
+
     async def parse(self, path: str, text: str | None, fresh: bool = False) -> ParsedFile | None:
         """Parse a text, or the file on disk where it is None.
 

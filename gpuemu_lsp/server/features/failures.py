@@ -9,7 +9,8 @@ from typing import Any
 
 from pygls.exceptions import JsonRpcInvalidParams
 
-from gpuemu_lsp.engine.project.model import Project
+from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.recordings.project_files import store_folder
 from gpuemu_lsp.server.checks.stored_failures import failure_to_client
 from gpuemu_lsp.server.client.params import document_uri, params_object
 from gpuemu_lsp.server.client.protocol import GpuemuServer
@@ -29,11 +30,15 @@ def register(server: GpuemuServer, services: Services) -> None:
         uri = document_uri(params_object(params))
         path = path_from_uri(uri) if uri is not None else None
         project = session.projects.of(path) if path is not None else None
-        projects = [project] if path is not None else list(session.projects.known())
-        chosen = [item for item in projects if item is not None and item.config is not None]
+        every = (*session.projects.known(), *session.projects.unconfigured())
+        projects = [project] if path is not None else every
+        # A folder without a gpuemu.toml has a store if it has recordings.
+        chosen = [item for item in projects if item is not None and store_folder(item.root, item.config) is not None]
         await asyncio.gather(*(failures.refresh(item.root) for item in chosen))
         found = [
-            failure_to_client(item, failure, session.uri_of) for item in chosen for failure in failures.of(item.root)
+            failure_to_client(item, session.parsed_files.unregistered(item.root), failure, session.uri_of)
+            for item in chosen
+            for failure in failures.of(item.root)
         ]
         if path is not None and not path.endswith(".toml"):
             found = [failure for failure in found if path_from_uri(failure["uri"]) == path]
@@ -52,8 +57,10 @@ def register(server: GpuemuServer, services: Services) -> None:
         if not known:
             problem = next((item["trouble"] for item in stored if "trouble" in item), None)
             raise JsonRpcInvalidParams(str(problem or f"there is no stored case {case}"))
-        kernels = {spec.name for spec in project.kernels if spec.source == path}
-        return _details(project, min(known, key=lambda item: _mismatch(item, given, kernels)), session.uri_of)
+        others = session.parsed_files.unregistered(project.root)
+        kernels = {spec.name for spec in (*project.kernels, *others) if spec.source == path}
+        chosen = min(known, key=lambda item: _mismatch(item, given, kernels))
+        return _details(project, others, chosen, session.uri_of)
 
 
 def _mismatch(stored: dict[str, Any], given: dict[str, Any], kernels: set[str]) -> tuple[bool, ...]:
@@ -69,7 +76,9 @@ def _mismatch(stored: dict[str, Any], given: dict[str, Any], kernels: set[str]) 
     )
 
 
-def _details(project: Project, stored: dict[str, Any], uri_of: Callable[[str], str]) -> dict[str, Any]:
+def _details(
+    project: Project, unregistered: list[KernelSpec], stored: dict[str, Any], uri_of: Callable[[str], str]
+) -> dict[str, Any]:
     """Return the answer to ``gpuemu/failure`` of docs/protocol.md."""
     failure, shown = stored["failure"], stored.get("shown") or {}
     reported = shown.get("details") or {}
@@ -90,7 +99,7 @@ def _details(project: Project, stored: dict[str, Any], uri_of: Callable[[str], s
     }
     smaller = stored.get("minimized")
     return {
-        **failure_to_client(project, failure, uri_of),
+        **failure_to_client(project, unregistered, failure, uri_of),
         "seed": failure["seed"],
         "arch": reported.get("arch"),
         "optimisation": "unoptimised" if reported.get("optimize") is False else "optimised",
@@ -98,7 +107,7 @@ def _details(project: Project, stored: dict[str, Any], uri_of: Callable[[str], s
         "facts": [[label, str(text)] for label, text in facts.items() if text is not None],
         "elements": shown.get("elements") or [],
         "picture": shown.get("picture"),
-        "minimized": failure_to_client(project, smaller, uri_of) if smaller is not None else None,
+        "minimized": failure_to_client(project, unregistered, smaller, uri_of) if smaller is not None else None,
         "commands": {
             "reproduce": f"gpuemu reproduce {failure['id']} --kernel {shlex.quote(failure['kernel'])}",
             "minimize": f"gpuemu minimize {failure['id']} --kernel {shlex.quote(failure['kernel'])}",

@@ -78,6 +78,10 @@ class Projects:
         """Return every project that has been read."""
         return tuple(loaded.project for loaded in list(self._loaded.values()) if loaded.project is not None)
 
+    def unconfigured(self) -> tuple[Project, ...]:
+        """Return the folders without a gpuemu.toml whose files were asked for."""
+        return tuple(self._unconfigured.values())
+
     def _without_config(self, path: str) -> Project:
         """Return the project of a file without configuration: always the same object for a folder."""
         root = Path(path).parent.as_posix()
