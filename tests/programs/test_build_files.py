@@ -1,4 +1,7 @@
-"""Programs built by make, by CMake and directly: the same output, exit code and findings."""
+"""Programs built by make, by CMake and directly: the same output, exit code and findings.
+
+make's are optimised: functions with launches and allocations are then inlined, and their lines must be found still.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ all: $(PROGRAMS)
 %: %.o
 \t$(NVCC) -arch=sm_60 -o $@ $< -L$(CUDA_HOME)/lib64 -lcudart
 %.o: %.cu
-\t$(NVCC) -arch=sm_60 -c -o $@ $<
+\t$(NVCC) -O3 -arch=sm_60 -c -o $@ $<
 """
 CMAKE = """
 cmake_minimum_required(VERSION 3.20)

@@ -14,6 +14,9 @@ from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
 
+_STUB = "__device_stub_"
+"""Begin of a stub's name, before the mangled name of its kernel."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
@@ -33,24 +36,32 @@ def call_site(stack: bytes, kernel: str | None = None) -> CallSite | None:
     ``kernel`` is the mangled name of a kernel that is launched: the host function of that name, which nvcc writes, and
     its stub have the line of the kernel and not of the launch.
     """
+    stub = ""
     for offset, binary in frames_of(stack):
         if LIBRARY in binary:
             continue
-        function, site = _line(binary, offset)
-        if site is not None and function != kernel and "__device_stub__" not in function:
-            return site
+        for function, site in _lines(binary, offset):
+            if _STUB in function:
+                stub = function
+            elif site is not None and function != kernel and f"{_STUB}{function}" not in stub:
+                return site
     return None
 
 
 @lru_cache(maxsize=4096)
-def _line(binary: str, offset: int) -> tuple[str, CallSite | None]:
-    """Return the mangled name of the function at an offset, and its line."""
+def _lines(binary: str, offset: int) -> list[tuple[str, CallSite | None]]:
+    """Return the function at an offset, and those that it is inlined into: mangled names, and the line in each."""
     tool = shutil.which("addr2line")
     if tool is None:
-        return "", None
-    done = subprocess.run([tool, "-f", "-e", binary, hex(offset)], capture_output=True, text=True, check=False)
-    function, _, rest = done.stdout.partition("\n")
-    path, _, line = rest.split(" (")[0].strip().rpartition(":")
-    if not line.isdigit() or line == "0" or any(part in path for part in _GENERATED):
-        return function, None
-    return function, CallSite(path, int(line))
+        return []
+    command = [tool, "-f", "-i", "-e", binary, hex(offset)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    return [(function, _site(place)) for function, place in zip(said[::2], said[1::2], strict=False)]
+
+
+def _site(place: str) -> CallSite | None:
+    path, _, line = place.split(" (")[0].strip().rpartition(":")
+    # Of the C library paths are relative.
+    if not line.isdigit() or line == "0" or not path.startswith("/") or any(part in path for part in _GENERATED):
+        return None
+    return CallSite(path, int(line))

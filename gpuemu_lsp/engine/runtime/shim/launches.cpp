@@ -161,7 +161,18 @@ struct Launch {
     }
 };
 
-// `returned`: the program gets the error from the call, where `<<<...>>>` discards it.
+// Report a launch that a GPU rejects. `returned`: the program gets the error from the call, where `<<<...>>>` discards
+// it. `function` is null if no kernel is known.
+cudaError_t reject(const Function* function, dim3 grid, dim3 block, bool returned, cudaError_t error,
+                   const char* reason) {
+    Message message(FAILED_LAUNCH);
+    message.word(function ? function->id : 0).word(uint64_t(grid.x)).word(uint64_t(grid.y)).word(uint64_t(grid.z));
+    message.word(uint64_t(block.x)).word(uint64_t(block.y)).word(uint64_t(block.z)).word(uint64_t(returned));
+    message.text(reason).call_stack().call();
+    launch_failed(error);
+    return error;
+}
+
 cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, bool cooperative,
                     dim3 cluster, bool returned, Launch* launch) {
     Function* function = function_of(host);
@@ -172,14 +183,7 @@ cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, s
         reason = cluster_rejection(*function, grid, cluster);
         error = cudaErrorInvalidClusterSize;
     }
-    if (reason) {
-        Message message(FAILED_LAUNCH);
-        message.word(function ? function->id : 0).word(uint64_t(grid.x)).word(uint64_t(grid.y)).word(uint64_t(grid.z));
-        message.word(uint64_t(block.x)).word(uint64_t(block.y)).word(uint64_t(block.z)).word(uint64_t(returned));
-        message.text(reason).call_stack().call();
-        launch_failed(error);
-        return error;
-    }
+    if (reason) return reject(function, grid, block, returned, error, reason);
     *launch = Launch{host, function, grid, block, shared, cooperative, cluster,
                      std::vector<char>(function->bytes + 1)};
     for (size_t i = 0; i < function->parameters.size(); i++)
@@ -326,6 +330,10 @@ API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, v
     return 0;
 }
 API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+    // A kernel is called through a pointer as a function of the host: nvcc's code for it then launches nothing.
+    if (configurations.empty())
+        return reject(nullptr, dim3(0), dim3(0), false, cudaErrorMissingConfiguration,
+                      "a kernel is called as a function, without <<<...>>>, which launches nothing");
     Configuration last = configurations.back();
     configurations.pop_back();
     *grid = last.grid;
