@@ -48,9 +48,9 @@ test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's whe
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake
 	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest -n 2 tests/programs
 
-test-programs-sample: $(STAMP)  ## four of them, each built directly, by make and by CMake; installs the same
+test-programs-sample: $(STAMP)  ## four of them, each built three ways, and one in VS Code; installs the same
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake
-	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest 'tests/programs/test_build_files.py::test_programs_have_the_same_result_however_they_are_built[0]'
+	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest tests/editors/vscode/test_recorded_programs.py 'tests/programs/test_build_files.py::test_programs_have_the_same_result_however_they_are_built[0]'
 
 test-frameworks: $(FRAMEWORKS_STAMP)  ## tests that need JAX; with FRAMEWORKS=jax,tensorflow also those of TensorFlow
 	GPUEMU_REQUIRE_FRAMEWORKS=$(FRAMEWORKS) $(FRAMEWORKS_VENV)/bin/pytest -c tests/frameworks/pytest.ini tests/frameworks

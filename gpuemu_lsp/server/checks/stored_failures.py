@@ -52,7 +52,7 @@ class StoredFailures:
 def failure_to_client(
     project: Project, unregistered: Iterable[KernelSpec], item: dict[str, Json], uri_of: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Return a stored failure as ``Failure`` of docs/protocol.md. ``unregistered`` are further kernels of the project."""
+    """Return a stored failure as ``Failure`` of docs/protocol.md; ``unregistered`` are more kernels of the project."""
     spec = next((spec for spec in (*project.kernels, *unregistered) if spec.name == item["kernel"]), None)
     source = spec.source if spec is not None else None
     dims = item["dims"] if isinstance(item["dims"], dict) else {}

@@ -6,8 +6,10 @@ It needs nvcc, as programs do, and the editor.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ KERNELS = ["saxpy", "row_sum", "gather", "csr_multiply", "filter", "scale_struct
 
 @pytest.mark.timeout(600)
 def test_after_one_run_a_save_checks_eight_kernels_on_their_recorded_launches(
-    tmp_path: Path, editor_environment: dict[str, str]
+    tmp_path: Path, editor_environment: dict[str, str], record_property: Callable[[str, object], None]
 ) -> None:
     try:
         nvcc_folder()
@@ -43,4 +45,6 @@ def test_after_one_run_a_save_checks_eight_kernels_on_their_recorded_launches(
     }
     output = run_script(tools, SCRIPTS / "recorded.mjs", tmp_path, with_server(editor_environment), facts)
     assert "scenario passed" in output
-    print(output)
+    seconds = re.search(r"^([\d.]+) s after the save$", output, re.MULTILINE)
+    assert seconds is not None
+    record_property("seconds from the save to the finding", seconds[1])
