@@ -35,6 +35,7 @@ from gpuemu_lsp.engine.check.policies.unregistered_time import (
     did_not_finish,
     least_seconds,
     left_out,
+    left_to_other_instances,
     limited,
 )
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
@@ -75,6 +76,11 @@ class _Totals:
     unlaunched: bool = False
     """The current plan is of an instance that the program does not launch, and another one is one that it does."""
 
+    @property
+    def ran(self) -> bool:
+        """Whether some instance of the kernel has run."""
+        return any(run.progress.count.run for run in self.runs)
+
     def add_time(self, stage: str, milliseconds: float) -> None:
         """Add time of a stage."""
         self.timing[stage] = self.timing.get(stage, 0.0) + milliseconds
@@ -83,6 +89,8 @@ class _Totals:
         """Count a finding and return it, as a hint if it is about a configuration that the kernel does not have."""
         if not self.registered and finding.rule == "config/bad-value":
             finding = softened(finding)
+        if not self.registered and self.ran:
+            finding = left_to_other_instances(finding)
         if self.unlaunched and finding.rule == "engine/not-executed":
             finding = replace(finding, rule="config/launch-inferred", severity=Severity.HINT)
         collect(self.found, finding)
@@ -206,8 +214,7 @@ def _check_plans(
     for number, plan in enumerate([plan for plan in plans if plan.dtype in request.options.dtypes] or plans):
         hung = not request.registered and any(run.runner.hung for run in totals.runs)
         if number and (hung or totals.deadline.has_passed()):
-            ran = any(run.progress.count.run for run in totals.runs)
-            yield totals.add(after_hang(plan) if hung else did_not_finish(plan, totals.deadline, ran=ran))
+            yield totals.add(after_hang(plan) if hung else did_not_finish(plan, totals.deadline, ran=totals.ran))
             continue
         totals.unlaunched = plan.guessed and any(other.launched for other in plans)
         yield from _check_plan(request, prepared, plan, executor, totals)

@@ -10,6 +10,7 @@ import pytest
 from support.processes import children, workers
 
 from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, MinimisedFailure, Replay
+from gpuemu_lsp.engine.check.policies.unregistered_time import left_to_other_instances
 from gpuemu_lsp.engine.check.replay import replay
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import CaseKey
@@ -85,6 +86,10 @@ def test_an_unregistered_kernel_is_not_checked(tmp_path: Path, source: str) -> N
     (finding,) = [one for one in findings if one.rule == "engine/not-executed"]
     assert finding.severity is Severity.HINT
     assert "took longer than 0.05 s" in finding.message
+    # Where another instance of the kernel has run, it is a part that was not checked.
+    assert left_to_other_instances(finding).rule == "config/launch-inferred"
+    other = replace(finding, message="'k' was not run")
+    assert left_to_other_instances(other) is other
 
 
 def test_a_replay_and_a_minimisation_time_out_too(tmp_path: Path, source: str) -> None:

@@ -47,6 +47,13 @@ def did_not_finish(plan: Plan, deadline: SharedDeadline, *, ran: bool) -> Findin
     return make(rule, message, plan.place, kernel=plan.kernel, dtype=plan.dtype, severity=Severity.HINT)
 
 
+def left_to_other_instances(finding: Finding) -> Finding:
+    """Return a finding, as one about a part if the translation of an instance took too long and another one has run."""
+    if finding.rule == "engine/not-executed" and "was not judged: translating" in finding.message:
+        return replace(finding, rule="config/launch-inferred", severity=Severity.HINT)
+    return finding
+
+
 def after_hang(plan: Plan) -> Finding:
     """Return the hint that a plan did not run because another one of the kernel did not end."""
     message = f"'{plan.entry}' did not run as {plan.dtype}: another instance did not run to completion."
