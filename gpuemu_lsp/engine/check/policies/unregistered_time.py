@@ -17,6 +17,8 @@ _LEAST_SHARE = 0.25
 """Share of this time that the cases have without translation, however long that takes."""
 _TOTAL_FACTOR = 2.75
 """The whole check, with compilation, confirmation and recording, begins no further step after so many times as long."""
+INSTANCE_SECONDS = 7.5
+"""Seconds of the whole check that must be left for a further instance or type to begin: it is translated first."""
 
 
 def limited(request: CheckRequest) -> tuple[CheckRequest, SharedDeadline]:
@@ -39,7 +41,7 @@ def least_seconds(options: CheckOptions, plans: int) -> float:
 def did_not_finish(plan: Plan, deadline: SharedDeadline, *, ran: bool) -> Finding:
     """Return the finding that the deadline has passed before a plan ran; ``ran``: another plan of the kernel did."""
     rule = "config/launch-inferred" if ran else "engine/not-executed"
-    seconds = 0.0 if deadline.limit is None else deadline.limit.seconds
+    seconds = 0.0 if deadline.limit is None else deadline.limit.seconds - INSTANCE_SECONDS
     message = (
         f"The check of '{plan.kernel}' did not finish: '{plan.entry}' did not run as {plan.dtype} in the "
         f"{seconds:.3g} s of a kernel that is not registered."
