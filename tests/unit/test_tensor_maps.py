@@ -65,7 +65,7 @@ def test_tiles_are_slices_with_zeros_outside(seed: int) -> None:
     tensor = TensorMap(0, sizes, _strides(sizes, element), box, element)
     values = random.integers(1, 256, int(np.prod(sizes)) * element, dtype=np.uint8)
     far, near = tile_addresses(tensor, start, 256)
-    found = np.where(far >= 0, values[far], 0)[np.argsort(near)]
+    found = np.where(far.addresses >= 0, values[far.addresses], 0)[np.argsort(near.offsets)]
     # The first dimension of a map is the last of an array in C order.
     array = values.reshape(*sizes[::-1], element)
     padded = np.pad(array, [(4, 40)] * rank + [(0, 0)])

@@ -263,3 +263,56 @@ def test_generic_addresses_and_ranks():
     for block in range(2):
         other = block ^ 1
         assert found[block].tolist() == [10 * other + t + 1000 + 10000 * other + 100000 for t in range(32)]
+
+
+READERS = r"""
+KERNEL __cluster_dims__(2) k(const int* x, int* y) {
+  __shared__ int s[32]; __shared__ unsigned long long bars[2];
+  int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  if (t == 64) { init(&bars[0], 32); init(&bars[1], 32); }
+  if (t < 32) s[t] = x[blockIdx.x * 32 + t];
+  sync();
+  if (warp < 2) {
+    y[(blockIdx.x * 2 + warp) * 32 + lane] = s[lane];
+    arrive(mapa(shared(&bars[warp]), sreg_rank()));
+  } else {
+    wait(&bars[0], 0);
+    wait(&bars[1], 0);
+    s[lane] = 0;
+  }
+  sync();
+}
+"""
+
+
+@pytest.mark.parametrize("left_out", ["", "    wait(&bars[0], 0);\n", "    wait(&bars[1], 0);\n"])
+def test_a_writer_waits_for_both_of_two_readers(left_out):
+    x = np.arange(128, dtype=np.int32)
+    outcome = run(READERS.replace(left_out, ""), 4, 96, x, out(np.zeros(256, np.int32)))
+    assert rules(outcome) == (["memory/shared-race"] if left_out else [])
+
+
+STORED = r"""
+KERNEL __cluster_dims__(2) k(int* y) {
+  __shared__ alignas(128) int s[32];
+  s[threadIdx.x] = threadIdx.x;
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;" :: "l"(y + blockIdx.x * 32), "r"(shared(s)) : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  }
+  __syncthreads();
+  ((volatile int*)s)[threadIdx.x] = 0;
+}
+"""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_last_store_of_a_block_is_checked_before_it_exits(waits):
+    source = (
+        STORED if waits else STORED.replace('    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");\n', "")
+    )
+    outcome = run(source, 4, 32, out(np.zeros(128, np.int32)))
+    assert rules(outcome) == ([] if waits else ["sync/async-order"])

@@ -166,7 +166,7 @@ BUGS = {
     ),
     "waited for by one warp of the group": Bug(
         "pipelined", (("    wait(&full[stage], phase % 2);\n", "    if (t < 32) wait(&full[stage], phase % 2);\n"),),
-        "memory/shared-race", "only a wait for the mbarrier that the copy completes on orders it", PRODUCT, "load(sb[step]",
+        "memory/shared-race", "only a wait for the mbarrier that the copy completes on orders it", PRODUCT, "load(s",
     ),
     "tile written while the product reads it": Bug(
         "pipelined", (("    commit();\n", "    commit();\n    ((volatile char*)sa[stage])[t] = 0;\n"),),

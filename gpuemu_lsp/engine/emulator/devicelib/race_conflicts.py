@@ -73,7 +73,7 @@ def add_conflict(module: ir.Module) -> Value:
         with b.if_then(b.icmp_unsigned("==", answer, i32(OrderAnswer.OTHER_UNORDERED))):
             view = view_access(b, ctx, address)
             reader = b.load(view.plane(ShadowPlane.OTHER_READER), typ=I32)
-            b.store(b.or_(reader, b.and_(number, i32(~THREAD_IN_BLOCK))), party)
+            b.store(b.select(several, reader, b.or_(reader, b.and_(number, i32(~THREAD_IN_BLOCK)))), party)
             b.store(b.load(view.plane(ShadowPlane.OTHER_READ_SITE), typ=I32), party_site)
     full, other_site = b.load(party), b.load(party_site)
     me = b.add(number, lane)

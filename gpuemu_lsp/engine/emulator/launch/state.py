@@ -75,6 +75,8 @@ class PreparedLaunch:
     """Shared memory that has been allocated for blocks of the cluster that are not resident yet."""
     on_growth: Callable[[], None] = lambda: None
     """Called when the arena has grown during the launch."""
+    on_exit: Callable[[ResidentBlock], None] = lambda _: None
+    """Called when a block of a cluster has ended, before its shared memory is withdrawn."""
 
     @property
     def threads(self) -> int:

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpuemu_lsp.engine.emulator.abi.fields import Field
-from gpuemu_lsp.engine.emulator.abi.race_records import THREAD_IN_BLOCK, Epoch, OrderAnswer, RaceCall, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, OrderAnswer, RaceCall, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -159,16 +159,18 @@ class VectorClocks:
 
         Their epoch is that of the last: whether one that has released something did so after its read is not known.
         """
-        if self._prepared.cluster_blocks > 1 or self._prepared.shared_owner(address) is None:
+        if self._prepared.shared_owner(address) is None:
             return OrderAnswer.ORDERED
+        # Without a cluster cells of shared memory omit the block, which can only be the caller's.
+        omitted = 0 if self._prepared.cluster_blocks > 1 else caller.block << 10
         planes = (ShadowPlane.READER, ShadowPlane.OTHER_READER, ShadowPlane.READ_EPOCH)
         last, other, epoch = (self._cell(plane, address).value for plane in planes)
-        if epoch != when or last & THREAD_IN_BLOCK != who & THREAD_IN_BLOCK:
+        if epoch != when or omitted | last != omitted | who:
             return OrderAnswer.ORDERED
         acquired = {one >> 5 for clock in self._acquired(caller) for one in clock if one >= 0}
         for thread, answer in ((last, OrderAnswer.UNORDERED), (other, OrderAnswer.OTHER_UNORDERED)):
-            warp = (caller.block << 10 | thread & THREAD_IN_BLOCK) >> 5
-            if warp != caller.thread >> 5 and warp not in acquired:
+            warp = (omitted | thread) >> 5
+            if thread >> 10 == last >> 10 and warp != caller.thread >> 5 and warp not in acquired:
                 return answer
         return OrderAnswer.ORDERED
 

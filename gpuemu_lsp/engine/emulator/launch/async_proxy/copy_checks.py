@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     PendingStore,
     SharedTraffic,
 )
+from gpuemu_lsp.engine.emulator.launch.bulk.places import Pattern
 from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, runs
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import Incident
@@ -47,7 +48,7 @@ class CopyChecks:
     def issue(
         self,
         issuer: CopyIssuer,
-        near: Indices,
+        near: Pattern,
         barrier: int | None,
         tensor: TensorMap | None,
         coordinates: tuple[int, ...],
@@ -63,10 +64,10 @@ class CopyChecks:
             self._inside.add(issuer.site)
         chunks = chunk_numbers(near)
         if barrier is None:
-            fenced = self._shared.check_fenced(issuer, near, "this copy reads")
+            fenced = self._shared.check_fenced(issuer, near.offsets, "this copy reads")
             self._shared.follow_read(block, chunks)
             epoch = self._read(issuer, chunks)
-            block.stores.append(PendingStore(issuer.site, issuer.thread, near, epoch, fenced=fenced))
+            block.stores.append(PendingStore(issuer.site, issuer.thread, near.offsets, epoch, fenced=fenced))
             return
         self._check_overwritten(block, issuer, chunks)
         for store in block.stores:
@@ -82,14 +83,14 @@ class CopyChecks:
         tile = Tile(
             issuer.site,
             issuer.thread,
-            int(near.min()),
-            near.size,
+            near.low,
+            near.offsets.size,
             barrier,
             one.phase if one is not None else 0,
             tensor,
             coordinates,
         )
-        block.tiles.add(tile, near)
+        block.tiles.add(tile, chunks)
         block.fenced[chunks] = False
 
     def _read(self, issuer: CopyIssuer, chunks: Indices) -> int:
@@ -103,7 +104,7 @@ class CopyChecks:
             order,
             order.context,
             issuer.site,
-            [runs(chunks * CHUNK, CHUNK)],
+            runs(chunks * CHUNK, CHUNK),
             epoch,
             start=issuer.window,
             block=issuer.block,

@@ -118,18 +118,14 @@ class GroupChecks:
     def _record(self, caller: EventCaller, product: Product, *, first: bool) -> None:
         """Record what a warp's share of a product reads; ``first`` if it is the first of its warp group."""
         order = self._shared.races.order(caller.context, caller.lanes[0], whole_warp=True)
-        a, b = product.operands
         if order is None:
             return
-        places = [warp_runs(b, None)]
-        if a is not None:
-            places.append(warp_runs(a, caller.warp % 4))
         self._shared.races.access(
             AsyncKind.PRODUCT,
             order,
             caller.context,
             caller.site,
-            places,
+            warp_runs(*product.operands, caller.warp % 4),
             product.epoch,
             start=caller.window,
             block=caller.block,
@@ -138,14 +134,14 @@ class GroupChecks:
         )
 
     def _product(self, caller: EventCaller, group: WarpGroup, instruction: Instruction) -> None:
-        rows = [set(caller.values(row)) for row in range(2)]
+        rows = [caller.value(row) for row in range(2)]
         number = group.issued.get(caller.warp, 0)
         group.issued[caller.warp] = number + 1
         for name, row in zip("AB", rows, strict=True):
-            if len(row) > 1:
+            if row is None:
                 self._shared.add(caller, LAYOUT, f"the descriptor of {name} differs between the threads of a warp")
                 return
-        descriptors = (rows[0].pop(), rows[1].pop())
+        descriptors = (rows[0] or 0, rows[1] or 0)
         if number < group.count:
             first = group.products[max(number - group.first, 0)]
             self._compare(caller, first, descriptors)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.launch.bulk.places import Pattern
 from gpuemu_lsp.engine.emulator.launch.bulk.races import Runs, runs
 
 CHUNK: Final = 16
@@ -71,13 +72,12 @@ def operand_chunks(bits: int, count: int, element_bits: int, mn_major: bool) -> 
     return OperandChunks(addresses, rows, ks, not mn_major)
 
 
-def chunk_numbers(places: Indices) -> Indices:
-    """Return the numbers of the chunks that some bytes are in, each once, in order."""
-    low, high = int(places.min()), int(places.max())
-    if high - low + 1 == places.size:
-        # A permutation of adjacent bytes.
-        return np.arange(low // CHUNK, high // CHUNK + 1)
-    return np.unique(places // CHUNK)
+@lru_cache(maxsize=256)
+def chunk_numbers(pattern: Pattern) -> Indices:
+    """Return the numbers of the chunks that the bytes of a pattern are in, each once, in order."""
+    if pattern.dense:
+        return np.arange(pattern.low // CHUNK, (pattern.low + pattern.extent - 1) // CHUNK + 1)
+    return np.unique(pattern.offsets // CHUNK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,10 @@ def operand_bytes(chunks: OperandChunks) -> OperandBytes:
 
 
 @lru_cache(maxsize=1024)
-def warp_runs(chunks: OperandChunks, quarter: int | None) -> Runs:
-    """Return the start and the number of chunks of each run of adjacent ones.
+def warp_runs(a: OperandChunks | None, b: OperandChunks, quarter: int) -> Runs:
+    """Return the runs of adjacent chunks that one of the four warps of a group reads: of A, if in memory, and of B.
 
-    With ``quarter`` those with rows of one of the four warps, each of which reads 16 of the 64 rows of A; all rows of a
-    chunk that holds several are of one warp.
+    Each warp reads 16 of the 64 rows of A; all rows of a chunk that holds several are of one warp.
     """
-    addresses = chunks.addresses if quarter is None else chunks.addresses[chunks.rows // 16 == quarter]
-    return runs(addresses, CHUNK)
+    read = b.addresses if a is None else np.concatenate([a.addresses[a.rows // 16 == quarter], b.addresses])
+    return runs(read, CHUNK)

@@ -11,13 +11,13 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT
 from gpuemu_lsp.engine.emulator.launch.async_proxy.barrier_checks import BarrierChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.copy_checks import CopyChecks
 from gpuemu_lsp.engine.emulator.launch.async_proxy.group_checks import GroupChecks
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import Indices
 from gpuemu_lsp.engine.emulator.launch.async_proxy.register_pool import RegisterPool
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import ORDER, EventCaller, SharedTraffic
 from gpuemu_lsp.engine.emulator.launch.bulk.copies import BulkCopies
+from gpuemu_lsp.engine.emulator.launch.bulk.places import Pattern
 from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
-from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
@@ -51,6 +51,7 @@ class AsyncProxy:
         self._barriers, self._copies = BarrierChecks(self._shared), CopyChecks(self._shared)
         self._groups = GroupChecks(self._shared)
         self.copies = BulkCopies(prepared, races, self._issued)
+        prepared.on_exit = self._exited
         self._handlers: dict[BulkOperation, Callable[[EventCaller], None]] = {
             BulkOperation.GROUP: self._groups.event,
             BulkOperation.PROXY_FENCE: self._fence,
@@ -62,7 +63,7 @@ class AsyncProxy:
     def _issued(
         self,
         issuer: CopyIssuer,
-        near: Indices,
+        near: Pattern,
         barrier: int | None,
         tensor: TensorMap | None,
         coordinates: tuple[int, ...],
@@ -70,6 +71,12 @@ class AsyncProxy:
     ) -> None:
         if self._active:
             self._copies.issue(issuer, near, barrier, tensor, coordinates, outside)
+
+    def _exited(self, resident: ResidentBlock) -> None:
+        """Check the last operations of a block: nothing waits for them, but their tiles must stay until its end."""
+        number = resident.record.get(BlockRecord.LINEAR)
+        if self._active and number in self._shared.blocks:
+            self._check_overwritten(number, resident.shared.address)
 
     def _check_overwritten(self, block: int, window: int) -> None:
         self._copies.check_sources(block, window)
@@ -113,11 +120,8 @@ class AsyncProxy:
     def report_to(self, report: LaunchReport) -> None:
         """Add the incidents of the launch to its report; where it hangs, what its threads wait for."""
         self._copies.report_outside()
-        # Nothing waits for the last operations of a block, but their tiles must stay until its end.
         for resident in self._shared.prepared.residents:
-            number = resident.record.get(BlockRecord.LINEAR)
-            if number in self._shared.blocks:
-                self._check_overwritten(number, resident.shared.address)
+            self._exited(resident)
         self.copies.report_to(report)
         for incident in (*self._shared.incidents, *self._shared.unfenced_reads(), *self._registers.faults()):
             report.add(incident)

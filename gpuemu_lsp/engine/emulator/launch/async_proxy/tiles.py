@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, OperandChunks, chunk_numbers
+from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, OperandChunks
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
 
@@ -61,9 +61,9 @@ class SharedTiles:
     chunks: Indices
     tiles: list[Tile] = field(default_factory=list)
 
-    def add(self, tile: Tile, places: Indices) -> None:
-        """Record a copy, from its issue on."""
-        self.chunks[chunk_numbers(places)] = len(self.tiles)
+    def add(self, tile: Tile, numbers: Indices) -> None:
+        """Record a copy to some chunks, from its issue on."""
+        self.chunks[numbers] = len(self.tiles)
         self.tiles.append(tile)
 
     def at(self, numbers: Indices) -> Indices:

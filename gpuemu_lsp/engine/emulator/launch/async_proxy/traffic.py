@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indice
 from gpuemu_lsp.engine.emulator.launch.async_proxy.products import WarpGroup
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
 from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, row_values
+from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, row_values, uniform_value
 from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
 
 ORDER: Final = "sync/async-order"
@@ -72,6 +72,13 @@ class EventCaller(NamedTuple):
     def values(self, row: int) -> list[int]:
         """Return a row of the operands, a value for each lane that executes."""
         return row_values(self.context, row, self.lanes)
+
+    def value(self, row: int) -> int | None:
+        """Return the value that a row of the operands has for all lanes that execute, None if they differ."""
+        if len(self.lanes) == WARP_SIZE:
+            return uniform_value(self.context, row)
+        values = set(self.values(row))
+        return values.pop() if len(values) == 1 else None
 
     def thread(self, index: int = 0) -> int:
         """Return the number in its block of one of the executing threads."""

@@ -3,6 +3,7 @@
 =====================  ================================================================================================
 module                 content
 =====================  ================================================================================================
+``places``             bytes by their pattern and base address: gathered, scattered and filled
 ``boxes``              the bytes of a box of a tensor in global memory, and of its tile in shared memory
 ``maps``               tensor maps in memory: what copies read, and what the kernel changes
 ``targets``            the blocks of a cluster whose shared memory a copy writes

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
@@ -26,9 +25,10 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import (
     BulkOperation,
 )
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, gathered, nan_bytes, tile_addresses
+from gpuemu_lsp.engine.emulator.launch.bulk.boxes import nan_bytes, tile_addresses
 from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED, TensorMaps
 from gpuemu_lsp.engine.emulator.launch.bulk.pending import PendingCopies, PendingCopy
+from gpuemu_lsp.engine.emulator.launch.bulk.places import Bytes, Pattern, Places, fill, gathered, line, scatter
 from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, AsyncRaces, Runs, made_runs, runs
 from gpuemu_lsp.engine.emulator.launch.bulk.reductions import known_after, reduce_into, reducible
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import (
@@ -47,26 +47,24 @@ _TILE_ALIGNMENT = 128
 _LINE_ALIGNMENT = 16
 """Alignment in bytes of the addresses and the size of a copy without a map."""
 
-CopyObserver: TypeAlias = "Callable[[CopyIssuer, Indices, int | None, TensorMap | None, tuple[int, ...], bool], None]"
+CopyObserver: TypeAlias = "Callable[[CopyIssuer, Pattern, int | None, TensorMap | None, tuple[int, ...], bool], None]"
 """Called before a copy: its issuer, the bytes of shared memory, the address of the ``mbarrier`` object that a load
 completes on, the map and coordinates if it has any, and whether all of the box is outside of the tensor."""
 
 _ORDERED = LOADS | {BulkOperation.TENSOR_STORE, BulkOperation.STORE, BulkOperation.SEND_VALUES}
 """Copies, which access shared memory at times of their own."""
 
-_Bytes = npt.NDArray[np.uint8]
-
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy with its operands: ``far`` and ``near`` are the addresses of its bytes, in shared memory from its start.
+    """A copy with its operands: ``far`` and ``near`` are its bytes, the latter in shared memory from its start.
 
-    ``far`` is -1 outside of the tensor. ``reduction`` is its name and type of elements.
+    ``reduction`` is its name and type of elements.
     """
 
     operation: BulkOperation
-    far: Indices
-    near: Indices
+    far: Places
+    near: Pattern
     alignment: int
     tensor: TensorMap | None
     coordinates: tuple[int, ...]
@@ -108,14 +106,15 @@ class BulkCopies:
         if issuer.order is None:
             return
         epoch = self._races.next_epoch(context)
-        pieces, size = _pieces(copy.places)
+        pieces, size = _pieces(copy.places.pattern)
         number = self._races.access(
             AsyncKind.COPY,
             issuer.order,
             context,
             issuer.site,
-            [pieces],
+            pieces,
             epoch,
+            start=copy.places.base,
             block=issuer.block,
             lane=issuer.thread % WARP_SIZE,
             size=size,
@@ -159,7 +158,7 @@ class BulkCopies:
             text = f"the tile of a bulk copy begins at byte {offset_of(shared)} of shared memory, not at a multiple of "
             self._add(issuer, "memory/misaligned", f"{text}{copy.alignment}")
             return
-        if not copy.near.size:
+        if not copy.near.extent:
             return
         if operation not in LOADS:
             self._store(copy, issuer)
@@ -210,30 +209,29 @@ class BulkCopies:
         count = values[2] & 0xFFFFFFFF
         if operation is BulkOperation.SEND:
             source = offset_of(values[1])
-            far = issuer.window + source + np.arange(count, dtype=np.int64)
+            far = Places(issuer.window + source, line(0, count))
         else:
             source = values[1]
-            far = source + np.arange(count, dtype=np.int64)
+            far = Places(source, line(0, count))
         if count % _LINE_ALIGNMENT or source % _LINE_ALIGNMENT:
             memory = "shared" if operation is BulkOperation.SEND else "global"
             text = f"the size and the {memory} address of a bulk copy are multiples of 16 bytes"
             self._add(issuer, "memory/misaligned", text)
             return None
-        near = shared + np.arange(count, dtype=np.int64)
-        return _Copy(operation, far, near, _LINE_ALIGNMENT, None, (), (reduction, type_) if reduction else None)
+        combined = (reduction, type_) if reduction else None
+        return _Copy(operation, far, line(shared, count), _LINE_ALIGNMENT, None, (), combined)
 
-    def _addressable(self, issuer: CopyIssuer, near: Indices, far: Indices) -> bool:
+    def _addressable(self, issuer: CopyIssuer, near: Pattern, far: Places | None) -> bool:
         """Report a copy of which bytes are in no memory; elements outside of the tensor are no error."""
         whose = "the shared memory of another block of the cluster" if issuer.remote else "shared memory"
-        inside = far if far.size and int(far.min()) >= 0 else far[far >= 0]
-        for places, name in ((near + issuer.window, whose), (inside, "global memory")):
-            if not places.size:
+        for places, name in ((Places(issuer.window, near), whose), (far.within if far else None, "global memory")):
+            if places is None or not places.pattern.extent:
                 continue
-            low, size = int(places.min()), int(places.max()) - int(places.min()) + 1
-            whole = self._arena.contains(low, size)
+            pattern = places.pattern
+            whole = self._arena.contains(places.base + pattern.low, pattern.extent)
             bad = int((gathered(self._arena.shadow, places) & Shadow.ADDRESSABLE == 0).sum()) if whole else 0
             if not whole or bad:
-                part = f"{bad} of the {places.size} bytes" if whole else "bytes"
+                part = f"{bad} of the {pattern.offsets.size} bytes" if whole else "bytes"
                 text = f"{part} of the bulk copy are outside of {name}"
                 if issuer.remote and name is whose:
                     text += ", or the block has not started or has exited: no `barrier.cluster` is between"
@@ -249,64 +247,58 @@ class BulkCopies:
     def _load(self, copy: _Copy, issuer: CopyIssuer, barrier: int) -> None:
         if not self._addressable(issuer, copy.near, copy.far):
             return
-        outside = copy.tensor is not None and int(copy.far.max()) < 0
+        inside = copy.far.inside
+        outside = inside is not None and not inside.any()
         self._observe(issuer, copy.near, barrier + issuer.window, copy.tensor, copy.coordinates, outside)
         values, states = self._read(copy.far)
-        if copy.tensor is not None and copy.tensor.nan_fill:
-            values[copy.far < 0] = np.tile(
-                nan_bytes(copy.tensor), int((copy.far < 0).sum()) // copy.tensor.element_size
-            )
-        self._send(
-            barrier + issuer.window, PendingCopy(copy.near + issuer.window, values, states, issuer, copy.reduction)
-        )
+        if copy.tensor is not None and copy.tensor.nan_fill and inside is not None:
+            values[~inside] = np.tile(nan_bytes(copy.tensor), int((~inside).sum()) // copy.tensor.element_size)
+        places = Places(issuer.window, copy.near)
+        self._send(barrier + issuer.window, PendingCopy(places, values, states, issuer, copy.reduction))
 
     def _send(self, barrier: int, copy: PendingCopy) -> None:
         """Put a copy into flight: its target is not readable until it arrives."""
         self._pending.add(barrier, copy)
         if copy.reduction is not None:
             return
-        low, size = int(copy.places.min()), int(copy.places.max()) - int(copy.places.min()) + 1
-        # Most tiles are a permutation of adjacent bytes.
-        target = slice(None) if size == copy.places.size else copy.places - low
-        self._arena.data(low, size)[target] = self._request.fill
+        fill(self._arena.data, copy.places, self._request.fill)
         if self._request.checks.uninitialized:
-            self._arena.shadow(low, size)[target] = Shadow.ADDRESSABLE | Shadow.IN_FLIGHT
+            fill(self._arena.shadow, copy.places, Shadow.ADDRESSABLE | Shadow.IN_FLIGHT)
 
-    def _read(self, far: Indices) -> tuple[_Bytes, _Bytes]:
-        """Return the bytes at addresses and their shadow bytes, zeros outside of the tensor."""
+    def _read(self, far: Places) -> tuple[Bytes, Bytes]:
+        """Return the bytes of places and their shadow bytes, zeros outside of the tensor."""
         # What was never written stays uninitialised where it arrives.
         kept = np.uint8(255 & ~Shadow.INITIALISED)
-        if int(far.min()) >= 0:
+        if far.inside is None:
             return gathered(self._arena.data, far), (gathered(self._arena.shadow, far) | kept) & np.uint8(READABLE)
-        inside = far >= 0
         # Elements outside of the tensor are zero, and count as bytes of the transaction (section 5.5.3.3).
-        values = np.zeros(far.size, dtype=np.uint8)
-        states = np.full(far.size, READABLE, dtype=np.uint8)
-        if inside.any():
-            values[inside] = gathered(self._arena.data, far[inside])
-            states[inside] &= gathered(self._arena.shadow, far[inside]) | kept
+        values = np.zeros(far.inside.size, dtype=np.uint8)
+        states = np.full(far.inside.size, READABLE, dtype=np.uint8)
+        if far.inside.any():
+            within = far.within
+            values[far.inside] = gathered(self._arena.data, within)
+            states[far.inside] &= gathered(self._arena.shadow, within) | kept
         return values, states
 
     def _store(self, copy: _Copy, issuer: CopyIssuer) -> None:
         if not self._addressable(issuer, copy.near, copy.far):
             return
-        inside = copy.far >= 0
-        outside = copy.tensor is not None and not inside.any()
+        inside, to = copy.far.inside, copy.far.within
+        outside = not to.pattern.extent
         self._observe(issuer, copy.near, None, copy.tensor, copy.coordinates, outside)
-        if not inside.any():
+        if outside:
             return
-        to, source = copy.far[inside], copy.near[inside] + issuer.window
-        values, states = self._read(source)
-        low = int(to.min())
-        data, shadow = self._arena.data(low, int(to.max()) - low + 1), self._arena.shadow(low, int(to.max()) - low + 1)
-        before = shadow[to - low]
+        values, states = self._read(Places(issuer.window, copy.near))
+        if inside is not None:
+            values, states = values[inside], states[inside]
+        before, kept = gathered(self._arena.shadow, to), np.uint8(255 & ~Shadow.INITIALISED)
         if copy.reduction is not None:
-            reduce_into(self._arena, to, values, *copy.reduction)
+            reduce_into(self._arena, to.addresses, values, *copy.reduction)
             known = known_after(before, states)
         else:
-            data[to - low] = values
+            scatter(self._arena.data, to, values)
             known = states & np.uint8(Shadow.INITIALISED)
-        shadow[to - low] = before & (255 & ~Shadow.INITIALISED) | Shadow.WRITTEN | known
+        scatter(self._arena.shadow, to, before & kept | np.uint8(Shadow.WRITTEN) | known)
 
     def _send_values(self, which: int, values: list[int], issuer: CopyIssuer) -> None:
         """Execute a ``st.async`` or ``red.async``."""
@@ -314,18 +306,18 @@ class BulkCopies:
         type_ = TYPES[which >> TYPE_SHIFT & 15]
         size = int(type_[1:]) // 8
         shared, barrier = values[0] & 0xFFFFFFFF, values[0] >> 32
-        near = offset_of(shared) + np.arange(count * size, dtype=np.int64)
+        near = line(offset_of(shared), count * size)
         if offset_of(shared) % (count * size):
             text = f"the address of this store is not {count * size}-byte aligned"
             self._add(issuer, "memory/misaligned", text)
             return
         data = b"".join((value & (1 << 8 * size) - 1).to_bytes(size, "little") for value in values[1 : 1 + count])
         for target in self._targets(0, values, shared, barrier, issuer):
-            if not self._addressable(target, near, np.zeros(0, dtype=np.int64)):
+            if not self._addressable(target, near, None):
                 continue
-            states = np.full(near.size, READABLE, dtype=np.uint8)
+            states = np.full(near.extent, READABLE, dtype=np.uint8)
             copy = PendingCopy(
-                near + target.window,
+                Places(target.window, near),
                 np.frombuffer(data, dtype=np.uint8),
                 states,
                 target,
@@ -334,14 +326,13 @@ class BulkCopies:
             self._send(offset_of(barrier) + target.window, copy)
 
 
-def _pieces(places: Indices) -> tuple[Runs, int]:
+@lru_cache(maxsize=256)
+def _pieces(pattern: Pattern) -> tuple[Runs, int]:
     """Return the runs and the size of the pieces of 16 bytes, or of 4, that some bytes are."""
-    size = _LINE_ALIGNMENT if places.size % _LINE_ALIGNMENT == 0 and not (places[0] % _LINE_ALIGNMENT) else 4
-    low, high = int(places.min()), int(places.max())
-    if high - low + 1 == places.size:
-        # A permutation of adjacent bytes.
-        return made_runs(np.array([[low, places.size // size]])), size
-    return runs(places // size * size, size), size
+    size = _LINE_ALIGNMENT if pattern.pieces is not None and pattern.low % _LINE_ALIGNMENT == 0 else 4
+    if pattern.dense:
+        return made_runs(np.array([[pattern.low, pattern.extent // size]])), size
+    return runs(pattern.offsets // size * size, size), size
 
 
 def _operands(context: int, mask: int) -> list[list[int]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import after_transactions, is_over, outstanding
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices, scatter
+from gpuemu_lsp.engine.emulator.launch.bulk.places import Places, scatter
 from gpuemu_lsp.engine.emulator.launch.bulk.reductions import reduce_into
 from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 
@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 class PendingCopy:
     """A copy that has not arrived: values and shadow bytes by shared address; a reduction by name and element type."""
 
-    places: Indices
+    places: Places
     values: npt.NDArray[np.uint8]
     shadow: npt.NDArray[np.uint8]
     issuer: CopyIssuer
@@ -78,7 +78,7 @@ class PendingCopies:
 
     def _write(self, one: PendingCopy) -> None:
         if one.reduction is not None:
-            reduce_into(self._arena, one.places, one.values, *one.reduction)
+            reduce_into(self._arena, one.places.addresses, one.values, *one.reduction)
             return
         scatter(self._arena.data, one.places, one.values)
         scatter(self._arena.shadow, one.places, one.shadow)

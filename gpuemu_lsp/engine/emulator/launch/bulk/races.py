@@ -27,7 +27,7 @@ from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import Indices
+from gpuemu_lsp.engine.emulator.launch.bulk.places import Indices
 from gpuemu_lsp.engine.emulator.launch.clocks.records import Clock
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
@@ -142,7 +142,7 @@ class AsyncRaces:
         order: Order,
         context: int,
         site: int,
-        places: Sequence[Runs],
+        places: Runs,
         epoch: int,
         *,
         start: int = 0,
@@ -176,9 +176,8 @@ class AsyncRaces:
         if store:
             # Not a weak store, which would be left out where it changes nothing.
             flags |= RaceFlag.STORE | RaceFlag.ATOMIC | (RaceFlag.STRONG if atomic else 0)
-        for one in places:
-            width = 4 if sampled else size
-            self._detect(record.address, site, lane, start, one.address, one.count, size, width, flags)
+        width = 4 if sampled else size
+        self._detect(record.address, site, lane, start, places.address, places.count, size, width, flags)
         if kind is AsyncKind.COPY:
             self._copier = number
         return number

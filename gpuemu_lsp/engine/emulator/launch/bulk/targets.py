@@ -44,6 +44,12 @@ def row_values(context: int, row: int, lanes: Sequence[int]) -> list[int]:
     return cells[:] if len(lanes) == WARP_SIZE else [cells[lane] for lane in lanes]
 
 
+def uniform_value(context: int, row: int) -> int | None:
+    """Return the value of a row of the operands that all lanes have, None if they differ."""
+    cells = ctypes.string_at(context + ROWS[row], 8 * WARP_SIZE)
+    return int.from_bytes(cells[:8], "little") if cells == cells[:8] * WARP_SIZE else None
+
+
 def offset_of(address: int) -> int:
     """Return the offset in shared memory of an address of ``.shared::cluster``."""
     return address & ((1 << OFFSET_BITS) - 1)

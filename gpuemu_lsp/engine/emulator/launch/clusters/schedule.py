@@ -72,6 +72,7 @@ class ClusterSchedule:
                 resident.started = True
                 if result is Turn.ENDED:
                     resident.ended = True
+                    prepared.on_exit(resident)
                     withdraw(prepared, resident, Shadow.EXITED)
                 progress |= result is not Turn.WAITS
             if all(one.started for one in prepared.residents):
