@@ -118,12 +118,14 @@ def place_variables(module: Module, memory: DeviceMemory) -> ModuleVariables:
 class BuiltRequest:
     """A request, the allocations that its arguments point to, and the bytes that other streams may write.
 
-    ``unordered`` is by name of the allocation.
+    ``unordered`` is by name of the allocation. ``outside``: an argument is an address in device memory and in no
+    allocation, as that of an array with 1-based indices; any array may be accessed through it.
     """
 
     request: Request
     allocations: tuple[DeviceAllocation, ...]
     unordered: dict[str, list[PendingAccess]]
+    outside: bool = False
 
     def pointers(self) -> Iterator[tuple[Pointer, DeviceAllocation]]:
         """Yield the pointers among the arguments, with the allocation of each."""
@@ -181,7 +183,7 @@ def request_of(
         reachable=buffers.variables(variables),
         aliased=buffers.aliased,
     )
-    return BuiltRequest(request, tuple(buffers.allocations.values()), pending)
+    return BuiltRequest(request, tuple(buffers.allocations.values()), pending, buffers.outside)
 
 
 class _Buffers:
@@ -191,14 +193,15 @@ class _Buffers:
         self._memory = memory
         self._pending = pending
         self.allocations: dict[int, DeviceAllocation] = {}
-        self.aliased = False
+        self.aliased = self.outside = False
 
     def at(self, address: int) -> Buffer | None:
         """Return a buffer for a pointer, None if no allocation is or was there."""
         allocation = self._memory.find(address)
         if allocation is None:
             # It is moved before it is used, or never used.
-            self.aliased |= BASE <= address < BASE + SIZE
+            self.outside |= BASE <= address < BASE + SIZE
+            self.aliased |= self.outside
             return None
         first = allocation.address not in self.allocations
         self.aliased |= not first or allocation.variable is not None

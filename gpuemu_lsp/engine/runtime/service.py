@@ -240,7 +240,7 @@ class RuntimeService:
         recorded = (
             self._recorder.begin(key, launch, built, self.memory, variables) if self._recorder is not None else None
         )
-        if self._order.single:
+        if self._order.single and not built.outside:
             pointers = (*built.pointers(), *variables.by_name.items())
             self.memory.expect_launch(pointers, math.prod(grid) * math.prod(block))
         outcome = self._emulator.run(built.request)

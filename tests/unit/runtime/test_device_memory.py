@@ -185,6 +185,15 @@ class LargeRun:
         self.memory.lasting.begin()
 
 
+@pytest.mark.parametrize(("before", "outside"), [(0, False), (4, True)])
+def test_an_address_in_no_allocation_is_noted(memory, before, outside):
+    """What a kernel writes through the address of an array with 1-based indices cannot be told from its arguments."""
+    run = LargeRun(memory, initialised=True)
+    block = struct.pack("<QQiii", run.y.address - before, run.x.address, 1, 1, 1)
+    launch = ProgramLaunch(run.kernel, (1, 1, 1), (256, 1, 1), 0, block, None)
+    assert request_of(launch, memory, 60.0, ModuleVariables({}), []).outside == outside
+
+
 @pytest.mark.parametrize("expected", [False, True], ids=["found", "expected"])
 def test_a_large_array_that_is_rewritten_is_copied_at_once(memory, expected):
     run = LargeRun(memory, initialised=True)
