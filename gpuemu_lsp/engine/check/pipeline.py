@@ -31,10 +31,10 @@ from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.check.policies.unregistered_time import (
-    INSTANCE_SECONDS,
     after_hang,
     did_not_finish,
     least_seconds,
+    left_for_instance,
     left_out,
     left_to_other_instances,
     limited,
@@ -214,7 +214,7 @@ def _check_plans(
         yield totals.add(_not_executed(request, prepared, f"it is not checked as {dtype}"))
     for number, plan in enumerate([plan for plan in plans if plan.dtype in request.options.dtypes] or plans):
         hung = not request.registered and any(run.runner.hung for run in totals.runs)
-        if number and (hung or totals.deadline.has_passed(INSTANCE_SECONDS)):
+        if number and (hung or totals.deadline.has_passed(left_for_instance(totals.deadline))):
             yield totals.add(after_hang(plan) if hung else did_not_finish(plan, totals.deadline, ran=totals.ran))
             continue
         totals.unlaunched = plan.guessed and any(other.launched for other in plans)

@@ -17,8 +17,8 @@ _LEAST_SHARE = 0.25
 """Share of this time that the cases have without translation, however long that takes."""
 _TOTAL_FACTOR = 2.75
 """The whole check, with compilation, confirmation and recording, begins no further step after so many times as long."""
-INSTANCE_SECONDS = 7.5
-"""Seconds of the whole check that must be left for a further instance or type to begin: it is translated first."""
+_INSTANCE_SHARE = 5 / 11
+"""Share of this time that must be left for a further instance or type to begin: it is translated first."""
 
 
 def limited(request: CheckRequest) -> tuple[CheckRequest, SharedDeadline]:
@@ -38,10 +38,15 @@ def least_seconds(options: CheckOptions, plans: int) -> float:
     return _LEAST_SHARE * (options.seconds or 0.0) / plans
 
 
+def left_for_instance(deadline: SharedDeadline) -> float:
+    """Return the seconds that a further instance or type needs."""
+    return 0.0 if deadline.limit is None else _INSTANCE_SHARE * deadline.limit.seconds
+
+
 def did_not_finish(plan: Plan, deadline: SharedDeadline, *, ran: bool) -> Finding:
     """Return the finding that the deadline has passed before a plan ran; ``ran``: another plan of the kernel did."""
     rule = "config/launch-inferred" if ran else "engine/not-executed"
-    seconds = 0.0 if deadline.limit is None else deadline.limit.seconds - INSTANCE_SECONDS
+    seconds = 0.0 if deadline.limit is None else deadline.limit.seconds - left_for_instance(deadline)
     message = (
         f"The check of '{plan.kernel}' did not finish: '{plan.entry}' did not run as {plan.dtype} in the "
         f"{seconds:.3g} s of a kernel that is not registered."
