@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.store import BaselineRecord  # imports NumPy, which the main process of a check does not need
 
 _SECONDS_PER_KERNEL = 60.0
-_COMPILE_SECONDS = 19.0
-"""Limit of the compiler for a kernel that is not registered, which nothing else can interrupt. What follows has a limit
-of its own: it begins no step after 16.5 s."""
+_COMPILE_SECONDS = 16.5
+"""Limit of the compiler for a kernel that is not registered, which nothing else can interrupt. What follows begins no
+step after this time."""
 
 
 class Runner(Protocol):
@@ -185,11 +185,18 @@ def _conclude(pending: _PendingKernel, ending: Ending) -> list[CheckEvent]:
         spec.source,
         status,
         compiled=stage not in (None, "compile"),
-        timing_ms={} if seconds is None else {"total": seconds * 1e3},
+        timing_ms={} if seconds is None else _timing(pending.request, seconds, stage),
         registered=pending.request.registered,
         op=spec.op is not None,
     )
     return [finding, pending.report]
+
+
+def _timing(request: CheckRequest, seconds: float, stage: str | None) -> dict[str, float]:
+    """Return the times of a job that its limit has ended, in which waits for a processor do not count."""
+    first = compile_limit(request)
+    limit = first[1] if first is not None and stage in (None, first[0]) else seconds_for(request)
+    return {"total": seconds * 1e3, "wait": max(0.0, seconds - (limit or seconds)) * 1e3}
 
 
 def _unique(findings: Sequence[Finding]) -> list[Finding]:
