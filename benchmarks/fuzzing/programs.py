@@ -34,7 +34,10 @@ class BarrierStatement:
     def emit(self, out: PtxWriter) -> None:
         out.put("bar.sync 0;")
         for name in ("%s_own", "%s_readable"):
+            # Of offsets: the alignment of shared variables is not that of their address in every GPU's window.
+            out.put(f"sub.u32 {name}, {name}, %s_memory;")
             out.put(f"xor.b32 {name}, {name}, %s_flip;")
+            out.put(f"add.u32 {name}, {name}, %s_memory;")
 
     def run(self, threads: list[ThreadState], state: BlockState) -> None:
         state.half = 1 - state.half
@@ -120,9 +123,9 @@ class RandomKernel:
   .reg .b32 %r<{INTEGERS}>;
   .reg .f32 %f<{FLOATS}>;
   .reg .b32 %c<{out.counters + 1}>;
-  .reg .b32 %t0, %s_tid, %s_lane, %s_ctaid, %s_own, %s_readable, %s_places, %s_flip;
+  .reg .b32 %t0, %s_tid, %s_lane, %s_ctaid, %s_own, %s_readable, %s_places, %s_flip, %s_memory;
   .reg .b64 %rd<5>;
-  .shared .align 4096 .b8 memory[{2 * self.halves}];
+  .shared .align 8 .b8 memory[{2 * self.halves}];
   ld.param.u64 %rd1, [x];
   ld.param.u64 %rd2, [y];
   mov.u32 %s_tid, %tid.x;
@@ -130,9 +133,9 @@ class RandomKernel:
   and.b32 %s_lane, %s_tid, 31;
   mov.u32 %s_places, {self.threads * SLOTS};
   mov.u32 %s_flip, {self.halves};
-  mov.u32 %t0, memory;
-  mad.lo.u32 %s_own, %s_tid, {4 * SLOTS}, %t0;
-  add.u32 %s_readable, %t0, {self.halves};""".splitlines()
+  mov.u32 %s_memory, memory;
+  mad.lo.u32 %s_own, %s_tid, {4 * SLOTS}, %s_memory;
+  add.u32 %s_readable, %s_memory, {self.halves};""".splitlines()
         for half in (0, self.halves):
             for slot in range(SLOTS):
                 lines.append(f"  st.shared.b32 [%s_own+{half + 4 * slot}], {half + slot};")

@@ -42,6 +42,14 @@ GOOD = {
         "  __syncthreads();\n  if (i < n) y[i] = s[12544 + (threadIdx.x ^ 1)];\n}\n",
         (4, 256, 51200),
     ),
+    "a barrier of the grid": (
+        "#include <cooperative_groups.h>\n"
+        'extern "C" __global__ void k(const float* x, float* y, int n) {\n'
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i];\n"
+        "  cooperative_groups::this_grid().sync();\n  float other = i < n ? y[n - 1 - i] : 0;\n"
+        "  cooperative_groups::this_grid().sync();\n  if (i < n) y[i] = other;\n}\n",
+        (4, 256, 0),
+    ),
 }
 
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from cupy.cuda import nvrtc
 
-from gpuemu_lsp.engine.execution import Buffer, Event, Outcome, Request
+from gpuemu_lsp.engine.execution import Buffer, Event, Executor, Outcome, Request
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.tensor_map import TensorMap, tensor_map_argument
 from support.emulator_launch import EMULATOR, artifact
@@ -56,7 +56,7 @@ class Variant:
             text = text.replace(old, new)
         return text
 
-    def run(self, **more: object) -> tuple[Outcome, np.ndarray, np.ndarray]:
+    def run(self, executor: Executor = EMULATOR, **more: object) -> tuple[Outcome, np.ndarray, np.ndarray]:
         """Launch it; return the outcome, the product, and that of NumPy."""
         random = np.random.default_rng(11)
         a, b = (random.integers(-3, 4, shape).astype(BF16) for shape in ((M, K), (K, N)))
@@ -73,7 +73,7 @@ class Variant:
         request = Request(
             artifact(compiled(self.source)), "k", (1, 1, 1), (self.block, 1, 1), 0, tuple(arguments), **more
         )
-        outcome = EMULATOR.run(request)
+        outcome = executor.run(request)
         found = np.zeros((M, N))
         if outcome.status == "completed":
             found = outcome.buffers["y"].view(np.float32).reshape(M, N).astype(np.float64)

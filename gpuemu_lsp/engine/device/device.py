@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.compile.machine_code import machine_code
+from gpuemu_lsp.engine.device.driver import launch, with_driver_maps
 from gpuemu_lsp.engine.device.errors import LAUNCH_REJECTED, fault
 from gpuemu_lsp.engine.device.layout import (
     GUARD_BYTES,
@@ -142,13 +143,12 @@ class Device:
         if request.shared_bytes > _DEFAULT_SHARED_LIMIT:
             attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             driver.funcSetAttribute(function, attribute, request.shared_bytes)
-        held = [
-            ctypes.create_string_buffer(item, len(item)) for item in parameters(request.arguments, memory.addresses())
-        ]
+        values = map(with_driver_maps, parameters(request.arguments, memory.addresses()))
+        held = [ctypes.create_string_buffer(item, len(item)) for item in values]
         pointers = (ctypes.c_void_p * max(len(held), 1))(*(ctypes.addressof(item) for item in held))
-        driver.launchKernel(
-            function, *request.grid, *request.block, request.shared_bytes, 0, ctypes.addressof(pointers), 0
-        )
+        # The workspace of a grid's barrier has an address in cooperative launches only.
+        cooperative = "%envreg2" in request.artifact.ptx
+        launch(function, pointers, request.grid, request.block, request.shared_bytes, request.cluster, cooperative)
         self._cuda.runtime.deviceSynchronize()
 
     def _collect(self, memory: _Memory) -> tuple[dict[str, Bytes], list[GuardOverwrite]]:

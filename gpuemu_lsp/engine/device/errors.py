@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LAUNCH_REJECTED = {1, 9, 98, 209, 218, 500, 701}
-"""Invalid value or configuration, no binary for this GPU, invalid PTX, too many resources.
+LAUNCH_REJECTED = {1, 9, 98, 209, 218, 222, 500, 701, 720}
+"""Invalid value or configuration, no binary for this GPU, invalid or newer PTX, too many resources, more blocks of a
+cooperative launch than run at a time.
 
 The kernel did not start, and the context stays usable."""
 
