@@ -18,6 +18,9 @@ from gpuemu_lsp.engine.execution import Argument, Buffer, Bytes, Outcome, Reques
 
 _PTX_SUFFIX = ".ptx.xz"
 _TARGET = re.compile(r"(\.target\s+\w+),\s*debug")
+_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_NEWEST_VERSION = (9, 0)
+"""Version of PTX that the driver of CUDA 13.0 reads. Compilers write that of their own toolkit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ def load(path: Path) -> RecordedLaunch:
         described = json.loads(stored["launch"].tobytes())
         arrays = [stored[f"bytes{i}"] for i in range(len(stored.files) - 1)]
     ptx = lzma.decompress((path.parent / (described["ptx"] + _PTX_SUFFIX)).read_bytes()).decode()
+    ptx = _VERSION.sub(_readable_version, ptx, count=1)
     # Without an architecture there is no cubin for any GPU: the driver compiles the PTX.
     artifact = Artifact(str(path), "", ptx, b"", {}, {}, "")
     request = Request(
@@ -84,6 +88,11 @@ def load(path: Path) -> RecordedLaunch:
     )
     results = {name: arrays[index] for name, index in described["results"].items()}
     return RecordedLaunch(request, results, tuple(described["approximate"]), described["source"])
+
+
+def _readable_version(match: re.Match[str]) -> str:
+    major, minor = min((int(match[1]), int(match[2])), _NEWEST_VERSION)
+    return f".version {major}.{minor}"
 
 
 def _described(argument: Argument, arrays: list[Bytes]) -> dict[str, Any]:

@@ -6,14 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.hardware.launches import store
 from gpuemu_lsp.engine.emulator import Emulator
-from gpuemu_lsp.engine.execution import Buffer, Outcome, Request
+from gpuemu_lsp.engine.execution import Argument, Buffer, Outcome, Request, Scalar
 
 FOLDER_VARIABLE = "GPUEMU_RECORDED_LAUNCHES"
 _MOST_BYTES = 1 << 20
@@ -43,10 +43,12 @@ def recording(folder: Path) -> Iterator[Recorder]:
         why = _not_comparable(request)
         if why is None and of_kernel[kernel] >= _MOST_PER_KERNEL:
             why = "enough launches of the kernel"
+        # Results in place replace the arguments, of which the recording has what they were.
+        given = replace(request, arguments=tuple(map(_copied, request.arguments))) if request.in_place else request
         outcome = run(self, request)
         if why is None and (outcome.status != "completed" or outcome.events):
             why = "with events"
-        elif why is None and not store(folder, request, outcome, recorder.source):
+        elif why is None and not store(folder, given, outcome, recorder.source):
             why = "known"
         of_kernel[kernel] += why is None
         recorder.counts[why or "recorded"] += 1
@@ -61,8 +63,6 @@ def recording(folder: Path) -> Iterator[Recorder]:
 
 def _not_comparable(request: Request) -> str | None:
     """Return why a launch cannot be repeated on another machine, None if it can."""
-    if request.in_place:
-        return "results in place"
     if request.reachable or any(_not_copied(one) for one in request.buffers):
         return "memory of a program"
     if sum(one.data.size for one in request.buffers) > _MOST_BYTES:
@@ -75,6 +75,15 @@ def _not_comparable(request: Request) -> str | None:
     if not plain.isdigit() or int(plain) > _NEWEST or (plain != number and number != "90a"):
         return f"PTX for {target or 'no target'}"
     return None
+
+
+def _copied(argument: Argument) -> Argument:
+    if isinstance(argument, Scalar):
+        return argument
+    pointers = tuple((offset, replace(one, data=one.data.copy())) for offset, one in argument.pointers)
+    if isinstance(argument, Buffer):
+        return replace(argument, data=argument.data.copy(), pointers=pointers)
+    return replace(argument, pointers=pointers)
 
 
 def _not_copied(buffer: Buffer) -> bool:
