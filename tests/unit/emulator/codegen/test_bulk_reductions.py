@@ -21,7 +21,7 @@ OPERATIONS = {
     "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
 }  # fmt: skip
 CASES = [
-    *(("add", name) for name in TYPES),
+    *(("add", name) for name in TYPES if name != "s64"),
     *((which, name) for which in ("min", "max") for name in ("u32", "s32", "u64", "s64", "f16", "bf16")),
     *((which, "b32") for which in ("and", "or", "xor")),
     ("inc", "u32"),
@@ -79,7 +79,7 @@ def _by_map(type_, operation="add", y=None):
     values = np.arange(128, dtype=np.int32)
     before = np.full((12, 16), 1000, np.int32) if y is None else y
     body = f"""
-    mov.b64 %rd3, m; mov.u32 %r1, 0; mov.u32 %r2, 8;
+    cvta.param.u64 %rd3, m; mov.u32 %r1, 0; mov.u32 %r2, 8;
     cp.async.bulk.prefetch.tensor.2d.L2.global [%rd3, {{%r1, %r2}}];
     cp.reduce.async.bulk.tensor.2d.global.shared::cta.{operation}.tile.bulk_group [%rd3, {{%r1, %r2}}], [%r3];
     cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0; ret;

@@ -46,7 +46,7 @@ def test_uniform_values_over_masks_that_differ(group: str, optimised: bool) -> N
 def test_activemask_under_a_guard_has_the_lanes_for_which_it_holds(guard: str, expected: int) -> None:
     # ptxas emits ``@P0 VOTE.ANY R5, PT, PT``.
     body = f""".reg .u64 %d<3>; .reg .u32 %r<4>; .reg .pred p, u; ld.param.u64 %d0, [y]; mov.u32 %r1, %tid.x;
-mul.wide.u32 %d1, %r1, 4; add.u64 %d0, %d0, %d1; setp.gt.u32 p, %r1, 5; setp.eq.u32 u, %ctaid.x, 0; mov.u32 %r2, 0;
+mul.wide.u32 %d1, %r1, 4; add.u64 %d0, %d0, %d1; setp.gt.u32 p, %r1, 5; mov.u32 %r2, %ctaid.x; setp.eq.u32 u, %r2, 0; mov.u32 %r2, 0;
 {guard}activemask.b32 %r2; st.global.u32 [%d0], %r2; ret;"""
     got = result(launch(ptx_kernel("y", body), 1, 32, np.zeros(32, np.uint32)), 0, np.uint32)
     holds = {"": range(32), "@p ": range(6, 32), "@!p ": range(6), "@u ": range(32), "@!u ": range(0)}[guard]

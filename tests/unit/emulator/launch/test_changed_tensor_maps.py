@@ -83,7 +83,7 @@ def test_a_map_made_of_zeros(seed):
     unit = 16 // dtype.itemsize
     array = random.integers(1, 99, (int(random.integers(3, 20)), unit * int(random.integers(1, 5)))).astype(dtype)
     box = (unit * int(random.integers(1, 4)), int(random.integers(1, 12)))
-    start = (int(random.integers(-3, 6)), int(random.integers(-3, 9)))
+    start = (unit * int(random.integers(-2, 3)), int(random.integers(-3, 9)))
     steps, fill = (1, int(random.integers(1, 4))), int(dtype.kind == "f" and seed % 2)
     outcome = _run(array, box, start, steps=steps, fill=fill)
     assert not [event for event in outcome.events if event.rule != "memory/box-outside"], outcome.events
@@ -91,6 +91,15 @@ def test_a_map_made_of_zeros(seed):
     wanted = padded[60 + start[1] : 60 + start[1] + box[1] : steps[1], 60 + start[0] : 60 + start[0] + box[0]]
     found = result(outcome, 1, dtype).reshape(wanted.shape).astype(np.float64)
     assert np.array_equal(found, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("start", [1, -2, 33])
+def test_a_box_begins_at_a_multiple_of_16_bytes(start):
+    """An H100 stops with an illegal instruction, wherever the box is."""
+    array = np.ones((8, 8), np.float32)
+    outcome = _run(array, (8, 8), (start, 0))
+    assert rules(outcome)[0] == "memory/misaligned"
+    assert f"coordinate {start} of the contiguous dimension, {4 * start} bytes" in outcome.events[0].message
 
 
 def test_a_swizzle():

@@ -199,6 +199,15 @@ class BulkCopies:
                 return None
             numbers = [value >> shift & 0xFFFFFFFF for value in values[2:] for shift in (0, 32)]
             signed = tuple(number - (number >> 31 << 32) for number in numbers[:rank])
+            start = signed[0] * tensor.element_size
+            # Not in the manual: an H100 ends every such copy with an illegal instruction, also one wholly outside.
+            if start % _LINE_ALIGNMENT:
+                text = (
+                    f"the box begins at coordinate {signed[0]} of the contiguous dimension, {start} bytes from the start "
+                    "of the tensor: a GPU stops with an illegal instruction where that is no multiple of 16 bytes"
+                )
+                self._add(issuer, "memory/misaligned", text)
+                return None
             far, near = tile_addresses(tensor, signed, shared)
             if reduction and not reducible(reduction, tensor.type):
                 kind = f"elements of type {tensor.type}" if tensor.type else "elements whose type is not known"
