@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.hardware.instructions import recorded_run
 from benchmarks.hardware.launches import store
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Argument, Buffer, Outcome, Request, Scalar
@@ -103,8 +105,12 @@ class LaunchSources:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Record into the folder that the environment names."""
+    folder = Path(os.environ[FOLDER_VARIABLE])
     stack = ExitStack()
-    recorder = stack.enter_context(recording(Path(os.environ[FOLDER_VARIABLE])))
+    recorder = stack.enter_context(recording(folder))
+    # Before test modules import it.
+    instruction_launch = importlib.import_module("support.instruction_launch")
+    instruction_launch.run = recorded_run(instruction_launch.run, instruction_launch.parse, folder)
     config.pluginmanager.register(LaunchSources(recorder))
     stack.callback(lambda: print(dict(recorder.counts)))
     config.add_cleanup(stack.close)

@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.device import Device
 from gpuemu_lsp.engine.execution import Bytes
 
 _FIRST_SECONDS, _LAUNCH_SECONDS = 60.0, 15.0
+_SIZES = (2, 4, 8)
 _ROUNDING = 1e-5
 """Relative difference that approximate instructions explain."""
 
@@ -77,37 +78,38 @@ def _compared(device: Device, launch: RecordedLaunch) -> dict[str, Any]:
         events = [f"{event.rule}: {event.message}" for event in outcome.events]
         result = "faulted" if device.poisoned else "refused" if outcome.status != "completed" else "wrote outside"
         return {"result": result, "events": events, **about}
+    sizes = {one.name: one.element_size if one.element_size in _SIZES else 4 for one in launch.request.buffers}
     differing = {
         name: difference
         for name, expected in launch.buffers.items()
-        if (difference := _difference(expected, outcome.buffers[name])) is not None
+        if (difference := _difference(expected, outcome.buffers[name], sizes[name] if sizes[name] in _SIZES else 4))
+        is not None
     }
     if not differing:
         return {"result": "equal", **about}
-    only_nan = all(one.get("both NaN") == one.get("words") for one in differing.values())
-    rounded = launch.approximate and max(one["largest relative as f32"] for one in differing.values()) < _ROUNDING
+    only_nan = all(one["only other NaN"] for one in differing.values())
+    rounded = launch.approximate and max(one["largest relative"] for one in differing.values()) < _ROUNDING
     result = "other NaN" if only_nan else "approximate instructions" if rounded else "different"
     return {"result": result, "buffers": differing, **about}
 
 
-def _difference(emulated: Bytes, real: Bytes) -> dict[str, Any] | None:
+def _difference(emulated: Bytes, real: Bytes, size: int) -> dict[str, Any] | None:
+    """Compare the bytes of a buffer as elements of 2, 4 or 8 bytes, whose values are those of floats."""
     if np.array_equal(emulated, real):
         return None
-    size = emulated.size // 4 * 4
-    words, others = emulated[:size].view(np.uint32), real[:size].view(np.uint32)
-    at = np.flatnonzero(words != others)
-    if not at.size:
-        return {"bytes": emulated[size:].tolist(), "gpu": real[size:].tolist(), "largest relative as f32": np.inf}
+    whole = emulated.size // size * size
+    elements, others = (one[:whole].view(f"u{size}") for one in (emulated, real))
+    at = np.flatnonzero(elements != others)
     with np.errstate(all="ignore"):
-        a, b = words.view(np.float32).astype(np.float64)[at], others.view(np.float32).astype(np.float64)[at]
-        apart = np.abs(a - b) / np.maximum(np.abs(b), 1e-30)
+        a, b = (one.view(f"f{size}")[at].astype(np.float64) for one in (elements, others))
         nan = np.isnan(a) & np.isnan(b)
+        apart = np.where(nan, 0, np.abs(a - b) / np.maximum(np.abs(b), 1e-300))
     return {
-        "words": int(at.size),
-        "of": int(words.size),
-        "first": int(at[0]),
-        "emulator": [f"{word:08x}" for word in words[at[:4]]],
-        "gpu": [f"{word:08x}" for word in others[at[:4]]],
-        "both NaN": int(nan.sum()),
-        "largest relative as f32": float(np.nanmax(np.where(nan, 0, apart), initial=0)),
+        "elements": int(at.size),
+        "of": elements.size,
+        "first": int(at[0]) if at.size else whole,
+        "emulator": [f"{one:0{2 * size}x}" for one in elements[at[:4]]],
+        "gpu": [f"{one:0{2 * size}x}" for one in others[at[:4]]],
+        "only other NaN": bool(at.size and nan.all()),
+        "largest relative": float(np.nan_to_num(apart, nan=np.inf).max(initial=0)),
     }

@@ -1,7 +1,7 @@
 """Integer division and remainder (PTX ISA section 9.7.1), without traps.
 
-The manual leaves division by zero open; the quotient here is all ones, as on GPUs. x86 traps on it, and on the most
-negative number divided by -1, so that such divisors are replaced before dividing.
+The manual leaves division by zero open; quotient and remainder here are all ones, as on an H100. x86 traps on it, and
+on the most negative number divided by -1, so that such divisors are replaced before dividing.
 """
 
 from __future__ import annotations
@@ -47,10 +47,8 @@ def _divide(form: OpcodeForm, remainder: bool) -> Operation | None:
             unsafe = builder.or_(unsafe, builder.and_(lowest, lanes.ieq(b, lanes.integer(integer, -1))))
         safe = lanes.select(unsafe, one, b)
         quotient = _quotient(lanes, a, safe, signed, width)
-        # With the original divisor: the remainder by zero is the dividend.
-        if remainder:
-            return builder.sub(a, builder.mul(quotient, b))
-        return lanes.select(by_zero, lanes.integer(integer, -1), quotient)
+        result = builder.sub(a, builder.mul(quotient, safe)) if remainder else quotient
+        return lanes.select(by_zero, lanes.integer(integer, -1), result)
 
     return operation(name, (name, name), emit)
 

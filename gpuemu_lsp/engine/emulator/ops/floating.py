@@ -255,7 +255,13 @@ def _testp(form: OpcodeForm) -> Operation | None:
             positive = lanes.fcmp(">", magnitude, lanes.number(scalar, 0.0))
             return lanes.builder.and_(positive, lanes.fcmp("<", magnitude, tiny))
         finite = lanes.fcmp("<", magnitude, infinity)
-        return finite if question == "finite" else lanes.builder.and_(finite, lanes.fcmp(">=", magnitude, tiny))
+        if question == "finite":
+            return finite
+        # Zeros of both signs are normal numbers here (section 9.7.3.1).
+        large = lanes.builder.or_(
+            lanes.fcmp(">=", magnitude, tiny), lanes.fcmp("==", magnitude, lanes.number(scalar, 0.0))
+        )
+        return lanes.builder.and_(finite, large)
 
     return operation("pred", (name,), emit)
 

@@ -45,11 +45,11 @@ def _video(form: OpcodeForm) -> Operation | None:
             one = _one(lanes, name, field(lanes, a, index, left), field(lanes, b, index, right))
             if saturating:
                 one = convert.clamp(lanes, one, limits, True)
-            short = lanes.resize(one, part)
             if adding:
-                total = builder.add(total, lanes.resize(short, I32, result == "s32"))
+                # An H100 adds the results before they are cut to the width of an element.
+                total = builder.add(total, one)
             else:
-                moved = builder.shl(lanes.resize(short, I32), lanes.integer(I32, index * part.width))
+                moved = builder.shl(lanes.resize(lanes.resize(one, part), I32), lanes.integer(I32, index * part.width))
                 total = builder.or_(total, moved)
         return total
 

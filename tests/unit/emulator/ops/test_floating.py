@@ -212,7 +212,7 @@ def test_testp(name: str) -> None:
         "infinite": lambda m: m == f.infinity,
         "number": lambda m: m <= f.infinity,
         "notanumber": lambda m: m > f.infinity,
-        "normal": lambda m: 1 << f.mantissa <= m < f.infinity,
+        "normal": lambda m: m == 0 or 1 << f.mantissa <= m < f.infinity,
         "subnormal": lambda m: 0 < m < 1 << f.mantissa,
     }
     for question, function in questions.items():

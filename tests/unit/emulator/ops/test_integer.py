@@ -64,7 +64,7 @@ def _quotient(a: int, b: int) -> int:
 
 
 def _remainder(a: int, b: int) -> int:
-    return a if b == 0 else a - _quotient(a, b) * b
+    return a - _quotient(a, b) * b if b else -1
 
 
 _TYPES = ("s16", "u16", "s32", "u32", "s64", "u64")
@@ -360,8 +360,8 @@ def test_video(count: int, kind: str) -> None:
             results = [limit(function(*pair)) for pair in zip(fields(a), fields(b), strict=True)]
             return sum((result & ((1 << width) - 1)) << i * width for i, result in enumerate(results))
 
-        def added(a: int, b: int, c: int, packed=packed) -> int:
-            return c + sum(fields(packed(a, b, c)))
+        def added(a: int, b: int, c: int, function=function) -> int:
+            return c + sum(function(*pair) for pair in zip(fields(a), fields(b), strict=True))
 
         def limited(a: int, b: int, c: int, packed=packed) -> int:
             return packed(a, b, c, limit=lambda value: _clamp(value, f"{kind[0]}{width}"))

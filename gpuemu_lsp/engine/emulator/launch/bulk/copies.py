@@ -203,8 +203,8 @@ class BulkCopies:
             # Not in the manual: an H100 ends every such copy with an illegal instruction, also one wholly outside.
             if start % _LINE_ALIGNMENT:
                 text = (
-                    f"the box begins at coordinate {signed[0]} of the contiguous dimension, {start} bytes from the start "
-                    "of the tensor: a GPU stops with an illegal instruction where that is no multiple of 16 bytes"
+                    f"the box begins at coordinate {signed[0]} of the contiguous dimension, {start} bytes from the "
+                    "start of the tensor: a GPU stops with an illegal instruction where that is no multiple of 16 bytes"
                 )
                 self._add(issuer, "memory/misaligned", text)
                 return None
