@@ -44,8 +44,7 @@ def store(folder: Path, request: Request, outcome: Outcome, source: str) -> bool
         "cluster": request.cluster,
         "arguments": [_described(one, arrays) for one in request.arguments],
     }
-    # A driver refuses `debug` where the sections of DWARF are missing.
-    text = _TARGET.sub(r"\1", request.artifact.ptx).encode()
+    text = request.artifact.ptx.encode()
     described["ptx"] = hashlib.sha256(text).hexdigest()[:24]
     digest = hashlib.sha256(json.dumps(described).encode())
     for array in arrays:
@@ -74,7 +73,8 @@ def load(path: Path) -> RecordedLaunch:
         described = json.loads(stored["launch"].tobytes())
         arrays = [stored[f"bytes{i}"] for i in range(len(stored.files) - 1)]
     ptx = lzma.decompress((path.parent / (described["ptx"] + _PTX_SUFFIX)).read_bytes()).decode()
-    ptx = _VERSION.sub(_readable_version, ptx, count=1)
+    # A driver refuses `debug` where the sections of DWARF are missing.
+    ptx = _VERSION.sub(_readable_version, _TARGET.sub(r"\1", ptx), count=1)
     # Without an architecture there is no cubin for any GPU: the driver compiles the PTX.
     artifact = Artifact(str(path), "", ptx, b"", {}, {}, "")
     request = Request(

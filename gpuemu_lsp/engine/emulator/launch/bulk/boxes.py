@@ -50,5 +50,5 @@ def _box(tensor: TensorMap) -> tuple[tuple[int, ...], tuple[int, ...], Pattern]:
 
 
 def nan_bytes(tensor: TensorMap) -> npt.NDArray[np.uint8]:
-    """Return the bytes of the NaN that fills elements outside of a tensor: all bits but the sign, as in PTX."""
-    return np.array([0xFF] * (tensor.element_size - 1) + [0x7F], dtype=np.uint8)
+    """Return the bytes of the NaN that fills elements outside of a tensor: halves of 0x7ff7, as on an H100."""
+    return np.resize(np.array([0xF7, 0x7F], dtype=np.uint8), tensor.element_size)
