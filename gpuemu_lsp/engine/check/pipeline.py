@@ -29,7 +29,7 @@ from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
-from gpuemu_lsp.engine.check.policies.unregistered import softened
+from gpuemu_lsp.engine.check.policies.unregistered import of_kernel, softened
 from gpuemu_lsp.engine.check.policies.unregistered_time import (
     after_hang,
     did_not_finish,
@@ -142,7 +142,7 @@ def _check_prepared(
     on_verdict: Callable[[PreparedKernel, KernelReport], None] | None,
 ) -> Iterator[CheckEvent]:
     """Run what was prepared, or take its stored verdict; ``started`` is the time at which the check began."""
-    yield from map(totals.add, prepared.findings)
+    yield from (totals.add(of_kernel(finding, request.spec)) for finding in prepared.findings)
     executor: Executor | None = None
     if prepared.artifact is not None and prepared.plans and request.options.execute:
         executor, finding = choose_executor(request, prepared.place)

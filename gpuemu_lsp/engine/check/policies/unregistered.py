@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.compile.model import CompileResult
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 
 _ENVIRONMENT_RULES = frozenset({"engine/not-executed", "engine/unsupported-instruction", "compile/missing-header"})
@@ -32,6 +33,14 @@ def softened(finding: Finding) -> Finding:
         return finding
     message = "This kernel is not compiled: an #if excludes it."
     return make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
+
+
+def of_kernel(finding: Finding, spec: KernelSpec) -> Finding:
+    """Return a finding, with the name of the kernel that did not run if it is about a file that includes it."""
+    places = (finding.place, *(related.place for related in finding.related))
+    if finding.kernel is not None or finding.rule != "engine/not-executed":
+        return finding
+    return finding if any(place.path == spec.source for place in places) else replace(finding, kernel=spec.name)
 
 
 def _without_configuration(finding: Finding) -> Finding:
