@@ -59,6 +59,9 @@ class RunFindings:
                     f"{verb} of {event.size} bytes at byte {event.offset} of {name}",
                 )
                 message += f", which was freed{f' at {accessed.freed}' if accessed.freed else ''}"
+            elif rule == "memory/out-of-bounds" and accessed.kind is MemoryKind.DEVICE and _is_within(event, accessed):
+                message = f"{verb} of {event.size} bytes at byte {event.offset} of {name} is out of bounds of the memory"
+                message += " that it is meant for: the kernel writes through no pointer to this allocation"
             elif rule == "memory/uninitialized-read":
                 write = _writer(built.unordered.get(name, ()), event)
                 if write is not None:
@@ -154,6 +157,11 @@ def launch_text(launch: ProgramLaunch) -> str:
 def _dim3(size: tuple[int, int, int]) -> str:
     x, y, z = size
     return str(x) if y == z == 1 else f"({x}, {y}, {z})"
+
+
+def _is_within(event: Event, allocation: DeviceAllocation) -> bool:
+    """Return whether an access is inside an allocation."""
+    return event.offset is not None and 0 <= event.offset <= allocation.size - (event.size or 1)
 
 
 def _writer(pending: Iterable[PendingAccess], event: Event) -> PendingAccess | None:

@@ -10,7 +10,8 @@ A copy of each page costs more than the launch where a kernel rewrites a large a
 (:mod:`~gpuemu_lsp.engine.emulator.launch.lasting.direct`): kernels write the file itself, and its bytes from before the
 launch, if there are any, are kept in a copy of the whole. As its shadow bytes are all equal before a launch, they are
 in memory of large pages and not in a file. A large array to which a launch does not store is *shared*: it sees the
-files.
+files. If all of it is initialised, its shadow bytes say that it is read-only: a store that reaches it is an error of the
+launch, and is not carried out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.abi.memory import ARENA_BYTES, SHADOW_OFFSET, Shadow
+from gpuemu_lsp.engine.emulator.abi.memory import ARENA_BYTES, READABLE, SHADOW_OFFSET, Shadow
 from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
     Bytes,
     bytes_at,
@@ -43,6 +44,8 @@ from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
 
 _PAGE = mmap.PAGESIZE
+_READ_ONLY_BYTES = 4 << 20
+"""Size of the file with equal shadow bytes of shared arrays; it is shown as often as an array needs."""
 _MANY = 64
 """Runs of pages from which all pages are dropped at once."""
 
@@ -64,12 +67,14 @@ class LargeArray:
     """Whole pages of a large allocation to which the next launch has a pointer.
 
     They become direct if the launch stores through it and they are ``suited``: all of them are ``initialised`` or none.
+    ``read_only``: if it does not store through it, none of its stores may reach them.
     """
 
     pointer: Pointer
     pages: Range
     suited: bool
     initialised: bool
+    read_only: bool
 
 
 def whole_pages(low: int, high: int) -> Range:
@@ -111,6 +116,7 @@ class LastingMemory:
         self.descriptor, self._shadow_file = (os.memfd_create(f"gpuemu-device-{name}") for name in ("memory", "shadow"))
         for descriptor in self._files:
             os.ftruncate(descriptor, size)
+        self._read_only_file = -1
         self._maps = [mmap.mmap(one, size, flags=mmap.MAP_SHARED) for one in self._files]
         self.data, self.shadow = (np.frombuffer(one, np.uint8) for one in self._maps)
         for descriptor, start in zip(self._files, (address, address + SHADOW_OFFSET), strict=True):
@@ -123,8 +129,9 @@ class LastingMemory:
         """Release the addresses and the files, after which nothing may access them."""
         if self._finalizer.detach() is None:
             return
-        for descriptor in self._files:
-            os.close(descriptor)
+        for descriptor in (*self._files, self._read_only_file):
+            if descriptor >= 0:
+                os.close(descriptor)
         self._pages.close()
         release(self.address, SHADOW_OFFSET + self.size + ARENA_BYTES)
 
@@ -153,7 +160,7 @@ class LastingMemory:
                 continue
             if pages not in stored:
                 if not stores.elsewhere:
-                    self._share(pages)
+                    self._share(pages, read_only=one.read_only)
             elif one.suited and 4 * (pages[1] - pages[0]) <= _available_bytes():
                 self.make_direct(pages, initialised=one.initialised)
             else:
@@ -266,11 +273,26 @@ class LastingMemory:
             self._shared.remove(pages)
             self._show(pages, shared=False)
 
-    def _share(self, pages: Range) -> None:
+    def _share(self, pages: Range, *, read_only: bool) -> None:
         """Let launches that do not store to a large array see the file itself: it need not be searched for copies."""
-        if pages not in self._shared:
-            self._show(pages, shared=True)
-            self._shared.add(pages)
+        if pages in self._shared:
+            return
+        self._show(pages, shared=True)
+        self._shared.add(pages)
+        if read_only:
+            low, high = pages
+            for at in range(low, high, _READ_ONLY_BYTES):
+                size = min(_READ_ONLY_BYTES, high - at)
+                show_file(self.address + SHADOW_OFFSET + at, size, self._read_only_shadow(), shared=True)
+
+    def _read_only_shadow(self) -> int:
+        """Return a file of shadow bytes of initialised, read-only memory."""
+        if self._read_only_file < 0:
+            self._read_only_file = os.memfd_create("gpuemu-device-read-only")
+            written = os.write(self._read_only_file, bytes([READABLE | Shadow.READ_ONLY]) * _READ_ONLY_BYTES)
+            if written < _READ_ONLY_BYTES:
+                raise MemoryError("the system has no memory for shadow bytes")
+        return self._read_only_file
 
     def _show(self, pages: Range, *, shared: bool) -> None:
         low, high = pages
