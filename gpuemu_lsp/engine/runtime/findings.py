@@ -59,8 +59,8 @@ class RunFindings:
                     f"{verb} of {event.size} bytes at byte {event.offset} of {name}",
                 )
                 message += f", which was freed{f' at {accessed.freed}' if accessed.freed else ''}"
-            elif rule == "memory/out-of-bounds" and accessed.kind is MemoryKind.DEVICE and _is_within(event, accessed):
-                message = f"{verb} of {event.size} bytes at byte {event.offset} of {name} is out of bounds of the memory"
+            elif rule == "memory/out-of-bounds" and verb == "write" and _is_inside(event, accessed):
+                message = f"write of {event.size} bytes at byte {event.offset} of {name} is out of bounds of the memory"
                 message += " that it is meant for: the kernel writes through no pointer to this allocation"
             elif rule == "memory/uninitialized-read":
                 write = _writer(built.unordered.get(name, ()), event)
@@ -159,9 +159,10 @@ def _dim3(size: tuple[int, int, int]) -> str:
     return str(x) if y == z == 1 else f"({x}, {y}, {z})"
 
 
-def _is_within(event: Event, allocation: DeviceAllocation) -> bool:
-    """Return whether an access is inside an allocation."""
-    return event.offset is not None and 0 <= event.offset <= allocation.size - (event.size or 1)
+def _is_inside(event: Event, allocation: DeviceAllocation) -> bool:
+    """Return whether an access is inside an allocation that is no variable, which may be constant."""
+    inside = event.offset is not None and 0 <= event.offset <= allocation.size - (event.size or 1)
+    return inside and allocation.kind is MemoryKind.DEVICE
 
 
 def _writer(pending: Iterable[PendingAccess], event: Event) -> PendingAccess | None:

@@ -10,8 +10,8 @@ A copy of each page costs more than the launch where a kernel rewrites a large a
 (:mod:`~gpuemu_lsp.engine.emulator.launch.lasting.direct`): kernels write the file itself, and its bytes from before the
 launch, if there are any, are kept in a copy of the whole. As its shadow bytes are all equal before a launch, they are
 in memory of large pages and not in a file. A large array to which a launch does not store is *shared*: it sees the
-files. If all of it is initialised, its shadow bytes say that it is read-only: a store that reaches it is an error of the
-launch, and is not carried out.
+files. If all of it is initialised, its shadow bytes say that it is read-only: a store that reaches it is an error, and
+is not carried out.
 """
 
 from __future__ import annotations
