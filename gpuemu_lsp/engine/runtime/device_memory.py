@@ -231,9 +231,7 @@ class DeviceMemory:
             if one.size >= _MIN_DIRECT and (one.direct is not None or self._can_be_direct(one)):
                 covered = one.size <= threads * _WRITTEN_BY_THREAD and not one.written_in_part
                 pages = whole_pages(*self._range(one))
-                suited, initialised = covered and one.missing in (0, one.size), one.missing == 0
-                read_only = initialised and one.kind is MemoryKind.DEVICE
-                arrays.append(LargeArray(pointer, pages, suited, initialised, read_only))
+                arrays.append(LargeArray(pointer, pages, covered and one.missing in (0, one.size), one.missing == 0))
                 self._large[pages] = one
         self.lasting.arrays = tuple(arrays)
 

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
 _VENDOR = "/nvidia/cu13/"
+_CONSTANT_BYTES = 64 << 10
 
 
 class RunFindings:
@@ -160,9 +161,9 @@ def _dim3(size: tuple[int, int, int]) -> str:
 
 
 def _is_inside(event: Event, allocation: DeviceAllocation) -> bool:
-    """Return whether an access is inside an allocation that is no variable, which may be constant."""
+    """Return whether an access is inside an allocation that is larger than all of constant memory."""
     inside = event.offset is not None and 0 <= event.offset <= allocation.size - (event.size or 1)
-    return inside and allocation.kind is MemoryKind.DEVICE
+    return inside and allocation.size > _CONSTANT_BYTES
 
 
 def _writer(pending: Iterable[PendingAccess], event: Event) -> PendingAccess | None:

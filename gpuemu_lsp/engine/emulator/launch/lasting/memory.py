@@ -67,14 +67,12 @@ class LargeArray:
     """Whole pages of a large allocation to which the next launch has a pointer.
 
     They become direct if the launch stores through it and they are ``suited``: all of them are ``initialised`` or none.
-    ``read_only``: if it does not store through it, none of its stores may reach them.
     """
 
     pointer: Pointer
     pages: Range
     suited: bool
     initialised: bool
-    read_only: bool
 
 
 def whole_pages(low: int, high: int) -> Range:
@@ -160,7 +158,7 @@ class LastingMemory:
                 continue
             if pages not in stored:
                 if not stores.elsewhere:
-                    self._share(pages, read_only=one.read_only)
+                    self._share(pages, read_only=one.initialised)
             elif one.suited and 4 * (pages[1] - pages[0]) <= _available_bytes():
                 self.make_direct(pages, initialised=one.initialised)
             else:
