@@ -316,3 +316,19 @@ def test_the_last_store_of_a_block_is_checked_before_it_exits(waits):
     )
     outcome = run(source, 4, 32, out(np.zeros(128, np.int32)))
     assert rules(outcome) == ([] if waits else ["sync/async-order"])
+
+
+def test_blocks_that_only_wait_do_not_merely_run_long():
+    source = r"""
+    KERNEL __cluster_dims__(2) k(int* y) {
+      __shared__ int flag;
+      if (threadIdx.x == 0) flag = 0;
+      sync();
+      if (sreg_rank()) while (load(mapa(shared(&flag), 0)) == 0);
+      sync();
+      y[blockIdx.x] = 1;
+    }"""
+    outcome = run(source, 2, 32, np.zeros(2, np.int32), max_seconds=1.0)
+    assert outcome.status == "hung" and any(
+        e.message == "this loop does not terminate: the time limit was reached" for e in outcome.events
+    ), outcome.events

@@ -178,6 +178,7 @@ class Scheduler:
             if not self._run_blocks(launch.address):
                 return Turn.ENDED
             if self._attend(resident):
+                resident.moves = 0 if self._is_unchanged(resident) else 1
                 return Turn.USED_UP
             if not any(warp.get(Warp.STATUS) == Status.READY for warp in self._warps(resident)):
                 return Turn.WAITS
@@ -341,10 +342,8 @@ class Scheduler:
         warp.set(Warp.STATUS, Status.READY)
 
     def _steps(self) -> int:
-        total = self._prepared.launch.get(LaunchRecord.STEPS)
-        for resident in self._prepared.residents:
-            total += int(self._prepared.warp_values(resident, Warp.STEPS).sum())
-        return total
+        each = (self._prepared.warp_values(resident, Warp.STEPS).sum() for resident in self._prepared.residents)
+        return self._prepared.launch.get(LaunchRecord.STEPS) + sum(map(int, each))
 
     def _warps(self, resident: ResidentBlock) -> list[RecordView]:
         return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]
@@ -366,10 +365,11 @@ class Scheduler:
         return False
 
     def _only_waits(self) -> bool:
-        """Return whether the warps of all blocks that have started had the same registers after two turns."""
-        residents = self._prepared.residents
+        """Return whether the warps of all blocks that have started had the same registers after two turns, or wait."""
+        residents, status = self._prepared.residents, self._prepared.warp_values
         started = [one for one in residents if one.started] or residents[:1]
-        return all(one.moves == 0 and one.last_contexts is not None for one in started)
+        runs = [one for one in started if np.isin(status(one, Warp.STATUS), (Status.READY, Status.YIELD)).any()]
+        return all(one.moves == 0 and one.last_contexts is not None for one in runs)
 
     def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
         resume = warp.get(Warp.RESUME)

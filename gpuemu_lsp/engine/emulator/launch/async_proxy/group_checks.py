@@ -18,7 +18,13 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
     operand_bytes,
     warp_runs,
 )
-from gpuemu_lsp.engine.emulator.launch.async_proxy.products import Product, WarpGroup, made_product, step_fault
+from gpuemu_lsp.engine.emulator.launch.async_proxy.products import (
+    Product,
+    WarpGroup,
+    made_product,
+    product_steps,
+    step_fault,
+)
 from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
 from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     LAYOUT,
@@ -144,14 +150,16 @@ class GroupChecks:
         descriptors = (rows[0] or 0, rows[1] or 0)
         if number < group.count:
             first = group.products[max(number - group.first, 0)]
-            self._compare(caller, first, descriptors)
-            if first.site == caller.site and first.descriptors == descriptors:
+            if first.site != caller.site:
+                return
+            if first.descriptors == descriptors:
                 self._record(caller, first, first=False)
+            else:
+                self._compare(caller, first, descriptors)
             return
         races = self._shared.races
         epoch = races.next_epoch(caller.context) if races.active else 0
         product = made_product(caller.site, instruction, descriptors, group.committed.get(caller.warp, 0), epoch)
-        previous = group.products[-1] if group.products else None
         block = self._shared.block(caller.block)
         shared = block.tiles
         sound, fenced = True, True
@@ -164,13 +172,13 @@ class GroupChecks:
         group.products.append(product)
         if sound:
             self._record(caller, product, first=True)
-        fault = step_fault(product, previous, shared) if sound else None
+        steps = product_steps(product, shared) if sound else None
+        fault = step_fault(steps, group.steps) if steps is not None else None
+        group.steps = steps
         if fault is not None:
             self._shared.add(caller, LAYOUT, fault[0], fault[1].site)
 
     def _compare(self, caller: EventCaller, first: Product, descriptors: tuple[int, int]) -> None:
-        if first.site != caller.site:
-            return
         for name, own, other in zip("AB", descriptors, first.descriptors, strict=True):
             if own != other:
                 text = (
@@ -214,9 +222,8 @@ class GroupChecks:
             if stored:
                 self._shared.check_fenced(caller, places, f"operand {name} has")
                 numbers = numbers[~written.reshape(-1, CHUNK).any(axis=1)]
-        for number in set(shared.at(numbers).tolist()):
-            tile = shared.tiles[number] if number >= 0 else None
-            if tile is not None and tile.tensor is not None and tile.tensor.swizzle != swizzle:
+        for tile in shared.of(numbers):
+            if tile.tensor is not None and tile.tensor.swizzle != swizzle:
                 text = (
                     f"operand {name} is read with {_pattern(swizzle)}, and the copy{self._shared.line(tile.site)} "
                     f"wrote its tile with {_pattern(tile.tensor.swizzle)}: its elements are elsewhere than the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -43,6 +44,10 @@ def made_product(site: int, instruction: Instruction, descriptors: tuple[int, in
     return Product(site, descriptors, group, (left, operand_chunks(b, columns, bits, bool(majors[1]))), epoch)
 
 
+ProductSteps: TypeAlias = "tuple[ElementSteps | None, ElementSteps | None]"
+"""The elements of A and B of a product; None for an operand that is not from one copy by a map of two dimensions."""
+
+
 @dataclass(slots=True)
 class WarpGroup:
     """The products of four warps; ``first`` is the number of the first one that is kept.
@@ -56,6 +61,8 @@ class WarpGroup:
     issued: dict[int, int] = field(default_factory=dict)
     committed: dict[int, int] = field(default_factory=dict)
     completed: int = 0
+    steps: ProductSteps | None = None
+    """Those of the last product, None if it reads what is not there."""
 
     @property
     def flying(self) -> list[Product]:
@@ -124,13 +131,20 @@ def element_steps(chunks: OperandChunks, shared: SharedTiles) -> ElementSteps | 
     return ElementSteps(tile, chunks, box_places(chunks, tile.tensor, tile.start))
 
 
-def step_fault(product: Product, previous: Product | None, shared: SharedTiles) -> tuple[str, Tile] | None:
+def product_steps(product: Product, shared: SharedTiles) -> ProductSteps:
+    """Return the elements of both operands of a product when it is issued."""
+    a, b = product.operands
+    return (element_steps(a, shared) if a is not None else None, element_steps(b, shared))
+
+
+def step_fault(steps: ProductSteps, before: ProductSteps | None) -> tuple[str, Tile] | None:
     """Return how the descriptors of a product step through their tiles wrongly, and the tile; None if they do not.
+
+    ``before`` are the steps of the product before it.
 
     In both operands the k of the tensor must run with the k of the product, and from one product to the next of the
     same two tiles both must advance by the same number of elements.
     """
-    steps = [element_steps(one, shared) if one is not None else None for one in product.operands]
 
     def spans() -> str:
         return " and ".join(
@@ -142,9 +156,8 @@ def step_fault(product: Product, previous: Product | None, shared: SharedTiles) 
             text = f"the descriptor of {name} does not follow its tile: {_irregular(name, one)}; {spans()}"
             return text, one.tile
     a, b = steps
-    if previous is None or a is None or b is None:
+    if before is None or a is None or b is None:
         return None
-    before = [element_steps(one, shared) if one is not None else None for one in previous.operands]
     if before[0] is None or before[1] is None or before[0].tile is not a.tile or before[1].tile is not b.tile:
         return None
     advances = [now.first - then.first for now, then in ((a, before[0]), (b, before[1]))]

@@ -70,6 +70,13 @@ class SharedTiles:
         """Return the number of the tile at each of some chunks, which are in shared memory; -1 for none."""
         return self.chunks[numbers]
 
+    def of(self, numbers: Indices) -> list[Tile]:
+        """Return the tiles that some chunks are in, each once."""
+        one = self.only(numbers) if numbers.size else None
+        if one is not None:
+            return [one]
+        return [self.tiles[number] for number in set(self.at(numbers).tolist()) if number >= 0]
+
     def only(self, numbers: Indices) -> Tile | None:
         """Return the tile that all of some chunks are in, None if there is no such."""
         found = self.chunks[numbers]
