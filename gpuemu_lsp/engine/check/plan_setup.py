@@ -152,7 +152,6 @@ def _tile_sizes(constants: Mapping[str, str], entry: str) -> tuple[int, ...]:
 
 
 # ---- guessed shapes --------------------------------------------------------------------------------------------------
-
 _GUARD_BYTES = 1 << 23
 """Wide enough that an overrun with any candidate shape stays in the guard zone of its own buffer."""
 _PROBE_STEPS = 2_000_000
@@ -256,7 +255,8 @@ def settle_shapes(
         seconds = min(seconds, _PROBE_SHARE * request.options.seconds / len(prepared.plans))
     translate_seconds = request.options.translate_seconds
     if deadline is not None:
-        seconds, translate_seconds = deadline.shortened(seconds), deadline.shortened(translate_seconds)
+        # A third, so that the cases have as much time, and translation too.
+        seconds, translate_seconds = deadline.shortened(3 * seconds) / 3, deadline.shortened(translate_seconds)
     launch = Request(
         artifact=artifact,
         entry=artifact.entries[plan.entry],

@@ -24,10 +24,12 @@ _MAX_LENGTH = 400_000
 
 def with_launch_macros(text: SourceText, macros: MacroTable) -> str:
     """Return the code of a file with these macros expanded; its lines keep their numbers."""
-    names = frozenset(name for name in macros.definitions if _is_wanted(name, macros))
-    names |= _around_launches(text.code, macros)
-    if not names or not any(name in text.code for name in names):
+    around = _around_launches(text.code, macros)
+    # Of hundreds of definitions in the headers of a project, few are used here.
+    used = {match[0] for match in WORD.finditer(text.code)} & macros.definitions.keys()
+    if not around and not any(_is_wanted(name, macros) for name in used):
         return text.code
+    names = around.union(name for name in macros.definitions if _is_wanted(name, macros))
     places: dict[str, list[tuple[int, Macro]]] = {}
     for directive in text.directives:
         macro = definition(directive)
