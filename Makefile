@@ -50,7 +50,7 @@ test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's whe
 
 test-programs-sample: $(STAMP)  ## four of them, each built three ways, and one in VS Code; installs the same
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake
-	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest tests/editors/vscode/test_recorded_programs.py 'tests/programs/test_build_files.py::test_programs_have_the_same_result_however_they_are_built[0]'
+	GPUEMU_REQUIRE_PROGRAMS=1 $(BIN)/pytest 'tests/programs/test_build_files.py::test_programs_have_the_same_result_however_they_are_built[0]' tests/editors/vscode/test_recorded_programs.py
 
 test-frameworks: $(FRAMEWORKS_STAMP)  ## tests that need JAX; with FRAMEWORKS=jax,tensorflow also those of TensorFlow
 	GPUEMU_REQUIRE_FRAMEWORKS=$(FRAMEWORKS) $(FRAMEWORKS_VENV)/bin/pytest -c tests/frameworks/pytest.ini tests/frameworks

@@ -185,9 +185,10 @@ export class Workbench {
 
   /** Run a named step; take a screenshot if it fails. */
   async step(name, action) {
+    const start = Date.now();
     try {
       await action();
-      console.log(`ok: ${name}`);
+      console.log(`ok: ${name} (${((Date.now() - start) / 1000).toFixed(1)} s)`);
     } catch (error) {
       await this.shot(`failed-${name.replaceAll(/\W+/g, "-")}`);
       throw new Error(`step failed: ${name}`, { cause: error });
