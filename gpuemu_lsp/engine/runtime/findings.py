@@ -52,7 +52,9 @@ class RunFindings:
                 message += " is out of bounds: they are in no block, or in one that was freed"
         elif accessed is not None:
             freed = f", freed at {accessed.freed}" if accessed.freed else ""
-            related.append(Related(self.place(accessed.site), f"{accessed.description}{freed}"))
+            # Where a variable is declared is not known.
+            if accessed.variable is None:
+                related.append(Related(self.place(accessed.site), f"{accessed.description}{freed}"))
             verb = message.partition(" ")[0]
             if not accessed.live:
                 rule, message = (
