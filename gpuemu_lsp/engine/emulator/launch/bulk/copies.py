@@ -65,7 +65,6 @@ class _Copy:
     operation: BulkOperation
     far: Places
     near: Pattern
-    alignment: int
     tensor: TensorMap | None
     coordinates: tuple[int, ...]
     reduction: tuple[str, str] | None
@@ -153,10 +152,8 @@ class BulkCopies:
         shared, barrier = values[0] & 0xFFFFFFFF, values[0] >> 32
         copy = self._decoded(which, operation, values, offset_of(shared), issuer)
         if copy is None:
-            return
-        if offset_of(shared) % copy.alignment:
-            text = f"the tile of a bulk copy begins at byte {offset_of(shared)} of shared memory, not at a multiple of "
-            self._add(issuer, "memory/misaligned", f"{text}{copy.alignment}")
+            if operation in LOADS:
+                self._pending.add_unknown(offset_of(barrier) + issuer.window)
             return
         if not copy.near.extent:
             return
@@ -190,31 +187,36 @@ class BulkCopies:
     def _decoded(
         self, which: int, operation: BulkOperation, values: list[int], shared: int, issuer: CopyIssuer
     ) -> _Copy | None:
+        """Return a copy with its operands; None for one that a GPU does not execute, after a report."""
+        alignment = _TILE_ALIGNMENT if which >> RANK_SHIFT & 7 else _LINE_ALIGNMENT
+        if shared % alignment:
+            text = f"the tile of a bulk copy begins at byte {shared} of shared memory, not at a multiple of {alignment}"
+            self._add(issuer, "memory/misaligned", text)
+            return None
         rank, reduction = which >> RANK_SHIFT & 7, REDUCTIONS[which >> REDUCTION_SHIFT & 15]
         type_ = TYPES[which >> TYPE_SHIFT & 15]
         if rank:
             tensor = self._maps.find(values[1], rank, issuer)
             if tensor is None:
-                self._pending.add_unknown((values[0] >> 32) + issuer.window)
                 return None
             numbers = [value >> shift & 0xFFFFFFFF for value in values[2:] for shift in (0, 32)]
             signed = tuple(number - (number >> 31 << 32) for number in numbers[:rank])
             start = signed[0] * tensor.element_size
             # Not in the manual: an H100 ends every such copy with an illegal instruction, also one wholly outside.
+            # Here it is executed, so that what follows from it is not reported as well.
             if start % _LINE_ALIGNMENT:
                 text = (
                     f"the box begins at coordinate {signed[0]} of the contiguous dimension, {start} bytes from the "
                     "start of the tensor: a GPU stops with an illegal instruction where that is no multiple of 16 bytes"
                 )
                 self._add(issuer, "memory/misaligned", text)
-                return None
             far, near = tile_addresses(tensor, signed, shared)
             if reduction and not reducible(reduction, tensor.type):
                 kind = f"elements of type {tensor.type}" if tensor.type else "elements whose type is not known"
                 self._add(issuer, UNSUPPORTED, f"the reduction `{reduction}` of a tensor map for {kind} cannot be run")
                 return None
             combined = (reduction, tensor.type) if reduction else None
-            return _Copy(operation, far, near, _TILE_ALIGNMENT, tensor, signed, combined)
+            return _Copy(operation, far, near, tensor, signed, combined)
         count = values[2] & 0xFFFFFFFF
         if operation is BulkOperation.SEND:
             source = offset_of(values[1])
@@ -228,7 +230,7 @@ class BulkCopies:
             self._add(issuer, "memory/misaligned", text)
             return None
         combined = (reduction, type_) if reduction else None
-        return _Copy(operation, far, line(shared, count), _LINE_ALIGNMENT, None, (), combined)
+        return _Copy(operation, far, line(shared, count), None, (), combined)
 
     def _addressable(self, issuer: CopyIssuer, near: Pattern, far: Places | None) -> bool:
         """Report a copy of which bytes are in no memory; elements outside of the tensor are no error."""
@@ -255,6 +257,7 @@ class BulkCopies:
 
     def _load(self, copy: _Copy, issuer: CopyIssuer, barrier: int) -> None:
         if not self._addressable(issuer, copy.near, copy.far):
+            self._pending.add_unknown(barrier + issuer.window)
             return
         inside = copy.far.inside
         outside = inside is not None and not inside.any()

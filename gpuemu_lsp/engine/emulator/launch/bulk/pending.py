@@ -48,7 +48,7 @@ class PendingCopies:
         self._pending.setdefault(barrier, []).append(copy)
 
     def add_unknown(self, barrier: int) -> None:
-        """Note a copy of which nothing can arrive: the phase of its ``mbarrier`` ends all the same."""
+        """Note a copy that was not executed, after a report: the phase of its ``mbarrier`` ends all the same."""
         self._unknown.add(barrier)
 
     def deliver(
@@ -59,7 +59,7 @@ class PendingCopies:
         state = self.word(barrier)
         if state is None or is_over(state, operand, by_parity=by_parity):
             return
-        # Nothing arrives through an unknown map. The phase ends all the same, so that the launch does.
+        # Otherwise the launch would not end.
         if barrier in self._unknown:
             self._unknown.discard(barrier)
             self._complete(barrier, outstanding(state))
