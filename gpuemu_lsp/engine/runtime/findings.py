@@ -48,8 +48,10 @@ class RunFindings:
         if accessed is not None and accessed.kind is MemoryKind.HEAP:
             if rule == "memory/out-of-bounds":
                 verb = message.partition(" ")[0]
-                message = f"{verb} of {event.size} bytes at byte {event.offset} of the heap of device `malloc`"
-                message += " is out of bounds: they are in no block, or in one that was freed"
+                message = f"{verb} of {event.size} bytes is out of bounds: the address is in no allocation"
+                if event.offset is not None and 0 <= event.offset < accessed.size:
+                    message = f"{verb} of {event.size} bytes at byte {event.offset} of the heap of device `malloc`"
+                    message += " is out of bounds: they are in no block, or in one that was freed"
         elif accessed is not None:
             freed = f", freed at {accessed.freed}" if accessed.freed else ""
             # Where a variable is declared is not known.
