@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.nvcc import required_nvcc
 
 from gpuemu_lsp.engine.runtime.toolchain.nvcc import run_nvcc
-from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 from tests.support.processes import alive, descendants
 
 GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")
@@ -27,12 +27,7 @@ LIMIT = 2.0
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        nvcc_folder()
-    except ProgramBuildError as error:
-        if os.environ.get("GPUEMU_REQUIRE_PROGRAMS"):
-            raise
-        pytest.skip(str(error))
+    required_nvcc()
     path = tmp_path_factory.mktemp("program") / "processes"
     assert run_nvcc(["-o", str(path), str(SOURCE)]) == 0
     return path

@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
+from support.nvcc import required_nvcc
 
 HERE = Path(__file__).parent
 GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")
@@ -23,12 +22,7 @@ GPUEMU = (sys.executable, "-m", "gpuemu_lsp.cli.gpuemu")
 
 @pytest.fixture(autouse=True, scope="module")
 def toolchain() -> None:
-    try:
-        nvcc_folder()
-    except ProgramBuildError as error:
-        if os.environ.get("GPUEMU_REQUIRE_PROGRAMS"):
-            raise
-        pytest.skip(str(error))
+    required_nvcc()
 
 
 def gpuemu(*words: str) -> subprocess.CompletedProcess[str]:

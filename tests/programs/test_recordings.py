@@ -6,17 +6,16 @@ It needs nvcc, as the other programs do.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.nvcc import required_nvcc
 
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.recordings.reading import read_recording
-from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
 SOURCE = Path(__file__).parent / "recorded" / "eight_kernels.cu"
 BUGS = {
@@ -50,12 +49,7 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        nvcc_folder()
-    except ProgramBuildError as error:
-        if os.environ.get("GPUEMU_REQUIRE_PROGRAMS"):
-            raise
-        pytest.skip(str(error))
+    required_nvcc()
     folder = tmp_path_factory.mktemp("recorded")
     shutil.copy(SOURCE, folder / "program.cu")
     done = run(folder, "gpuemu_lsp.cli.gpuemu", "run", "--record", "program.cu")

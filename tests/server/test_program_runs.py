@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +10,8 @@ import numpy as np
 import pytest
 from lsprotocol import types
 from support.lsp_editor import Editor
+from support.nvcc import required_nvcc
 from support.recordings import MadeLaunch, record
-
-from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
 PROGRAM = """#include <cuda_runtime.h>
 
@@ -36,12 +34,7 @@ ENDLESS = PROGRAM.replace("    return cuda", "    for (;;) {}\n    return cuda")
 
 @pytest.fixture
 def nvcc() -> None:
-    try:
-        nvcc_folder()
-    except ProgramBuildError as error:
-        if os.environ.get("GPUEMU_REQUIRE_PROGRAMS"):
-            raise
-        pytest.skip(str(error))
+    required_nvcc()
 
 
 async def run_ends(holds: Callable[[], bool]) -> None:

@@ -5,7 +5,6 @@ It needs nvcc, as programs do, and the editor.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -13,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.nvcc import required_nvcc
 from support.vscode import SCRIPTS, build, installed, run_script, with_server
-
-from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
 SOURCE = Path(__file__).parents[2] / "programs/recorded/eight_kernels.cu"
 KERNELS = ["saxpy", "row_sum", "gather", "csr_multiply", "filter", "scale_struct", "sum_tables", "histogram"]
@@ -25,12 +23,7 @@ KERNELS = ["saxpy", "row_sum", "gather", "csr_multiply", "filter", "scale_struct
 def test_after_one_run_a_save_checks_eight_kernels_on_their_recorded_launches(
     tmp_path: Path, editor_environment: dict[str, str], record_property: Callable[[str, object], None]
 ) -> None:
-    try:
-        nvcc_folder()
-    except ProgramBuildError as error:
-        if os.environ.get("GPUEMU_REQUIRE_PROGRAMS"):
-            raise
-        pytest.skip(str(error))
+    required_nvcc()
     tools = installed()
     vsix = build(tools)
     folder = tmp_path / "project"
