@@ -156,7 +156,7 @@ class Plugin:
                 if unwritten and not of_mbarrier:
                     case.beyond.append(finding.message)
                 else:
-                    # A race of a bulk copy is told which mbarrier was to order it.
+                    # The message of a race of a bulk copy names the mbarrier that was to order it.
                     prefix = _OF_MBARRIERS if of_mbarrier and finding.rule == "memory/uninitialized-read" else ""
                     case.rules.append(prefix + finding.rule)
                     case.messages.append(finding.message)

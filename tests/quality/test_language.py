@@ -63,7 +63,7 @@ def test_the_glossary_names_words_to_avoid():
     assert pattern().search(words_of("LaneMeetings")) and pattern().search(words_of("add_conductor"))
 
 
-@pytest.mark.parametrize("suffix", [".py", *READ_WHOLE])
-def test_no_text_uses_a_word_of_a_private_dialect(suffix: str):
-    found = [row for name in tracked() if name.endswith(suffix) for row in violations(name)]
+def test_no_text_uses_a_word_of_a_private_dialect():
+    # Not one case per suffix, of which a sample would run.
+    found = [row for name in tracked() if name.endswith((".py", *READ_WHOLE)) for row in violations(name)]
     assert not found, "\n".join(found)

@@ -200,7 +200,7 @@ def test_a_store_that_reaches_a_large_array_which_is_only_read_is_refused(memory
 
 @pytest.mark.parametrize(("before", "outside"), [(0, False), (4, True)])
 def test_an_address_in_no_allocation_is_noted(memory, before, outside):
-    """What a kernel writes through the address of an array with 1-based indices cannot be told from its arguments."""
+    """What a kernel writes through the address of an array with 1-based indices does not follow from its arguments."""
     run = LargeRun(memory, initialised=True)
     block = struct.pack("<QQiii", run.y.address - before, run.x.address, 1, 1, 1)
     launch = ProgramLaunch(run.kernel, (1, 1, 1), (256, 1, 1), 0, block, None)

@@ -207,7 +207,7 @@ class BulkCopies:
             if start % _LINE_ALIGNMENT:
                 text = (
                     f"the box begins at coordinate {signed[0]} of the contiguous dimension, {start} bytes from the "
-                    "start of the tensor: a GPU stops with an illegal instruction where that is no multiple of 16 bytes"
+                    "start of the tensor: a GPU stops with an illegal instruction, as 16 does not divide that"
                 )
                 self._add(issuer, "memory/misaligned", text)
             far, near = tile_addresses(tensor, signed, shared)
