@@ -153,3 +153,10 @@ def test_a_missing_gpu_is_reported_without_hints(project, capsys, monkeypatch):
     project.write(reference="def reference(inputs, **kwargs):\n    return 2.0 * inputs['x']\n")
     assert gpuemu(["test", "--cases", "2", "--executor", "gpu"]) == 0
     assert "The emulator ran it instead" in capsys.readouterr().err
+
+
+def test_a_python_program_is_not_recorded_which_is_said_with_what_to_do(capsys):
+    with pytest.raises(SystemExit) as stop:
+        gpuemu(["run", "--record", "script.py"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert (stop.value.code, "are not recorded" in said, "--check FILE.py" in said) == (2, True, True)

@@ -370,13 +370,6 @@ def test_status(here, capsys):
     assert re.search(r"[1-9]\d* failing cases?$", rows["Store"])
 
 
-def test_a_python_program_is_not_recorded_which_is_said_with_what_to_do(capsys):
-    with pytest.raises(SystemExit) as stop:
-        gpuemu(["run", "--record", "script.py"])
-    said = " ".join(capsys.readouterr().err.split())
-    assert (stop.value.code, "are not recorded" in said, "--check FILE.py" in said) == (2, True, True)
-
-
 @pytest.mark.parametrize("verb", ["debug", "artifacts", "version"])
 def test_unknown_verbs_are_rejected(capsys, verb):
     assert gpuemu([verb]) == 2
