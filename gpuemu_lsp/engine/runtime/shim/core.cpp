@@ -19,12 +19,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <unordered_map>
 
 namespace gpuemu {
 namespace {
 
-constexpr size_t MOST_REPEATED = 1024;
 constexpr int UNAVAILABLE = 98;  // exit status: gpuemu is gone, or did not start this program
 
 int connection = -1;
@@ -33,15 +31,30 @@ int* in_owner = nullptr;  // 1 in the process that has made the connection; the 
 char* device_memory = nullptr;
 uint64_t device_bytes = 0;
 std::recursive_mutex mutex;
-std::unordered_map<std::string, uint64_t> without_effect;  // launches, with the generation of memory
 thread_local const CallStack* replayed = nullptr;  // while a graph is launched
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t launch_error = cudaSuccess;  // of a launch since the last synchronisation
+std::atomic<uint64_t> messages = 0;      // that have been sent
 bool unchecked_launch = false;           // gpuemu knows of a failed launch for which the program has not checked
 
 [[noreturn]] void give_up(const char* reason) {
     fprintf(stderr, "gpuemu: %s\n", reason);
     _exit(UNAVAILABLE);
+}
+
+// A synchronisation and the number of its message. Until the next message there is nothing that it would wait for.
+struct Synchronized {
+    uint64_t number;
+    Scope scope;
+    uint64_t which;
+};
+Synchronized last_synchronized{};  // `mutex` guards it
+
+bool has_ended(Scope scope, uint64_t which) {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    const Synchronized& last = last_synchronized;
+    if (!last.number || last.number != messages) return false;
+    return last.scope == WHOLE_DEVICE || (last.scope == scope && last.which == which);
 }
 
 // A program must not outlive the command that started it.
@@ -90,6 +103,9 @@ void claim() {
         if (other == getpid()) break;
         else if (kill(other, 0) == 0) refuse();
 }
+
+// As `has_connection`, without a system call; maybe false where that is true.
+bool owns_connection() { return in_owner && *in_owner; }
 
 void checked() {
     if (unchecked_launch) Message(CHECKED).call();
@@ -155,6 +171,7 @@ Message& Message::call_stack() {
 std::vector<uint64_t> Message::call() {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     connect_once();
+    messages++;
     uint32_t size = bytes_.size() - 8, count;
     memcpy(&bytes_[4], &size, 4);
     transmit(bytes_.data(), bytes_.size());
@@ -171,21 +188,11 @@ Message& Message::raw(const void* from, size_t size) {
 
 bool has_connection() { return connection >= 0 && getpid() == owner; }
 
-bool is_repeat(const std::string& launch) {
-    if (!in_owner || !*in_owner) return false;  // getpid() would be half of what a repeat costs
-    Header* header = reinterpret_cast<Header*>(device_memory);
-    std::lock_guard<std::recursive_mutex> guard(mutex);
-    auto found = without_effect.find(launch);
-    if (found == without_effect.end() || found->second != header->generation || !found->second) return false;
-    header->repeats++;
-    return true;
+uint64_t memory_contents() {
+    return owns_connection() ? reinterpret_cast<Header*>(device_memory)->generation.load() : 0;
 }
 
-void note_repeats(const std::string& launch) {
-    std::lock_guard<std::recursive_mutex> guard(mutex);
-    if (without_effect.size() >= MOST_REPEATED) without_effect.clear();
-    without_effect[launch] = reinterpret_cast<Header*>(device_memory)->generation;
-}
+void count_repeat() { reinterpret_cast<Header*>(device_memory)->repeats++; }
 
 bool on_device(const void* address) {
     const char* at = static_cast<const char*>(address);
@@ -211,9 +218,14 @@ void launch_failed(cudaError_t error) {
 }
 
 cudaError_t synchronize(Scope scope, uint64_t which) {
-    auto ranges = Message(SYNCHRONIZE).word(uint64_t(scope)).word(which).call();
-    end_watch();
-    watch(ranges, 0);
+    if (!owns_connection() || !has_ended(scope, which)) {
+        uint64_t before = messages;
+        auto ranges = Message(SYNCHRONIZE).word(uint64_t(scope)).word(which).call();
+        end_watch();
+        watch(ranges, 0);
+        std::lock_guard<std::recursive_mutex> guard(mutex);
+        last_synchronized = {before + 1, scope, which};  // another thread's message in between has a higher number
+    }
     cudaError_t error = launch_error;
     launch_error = cudaSuccess;
     return error;

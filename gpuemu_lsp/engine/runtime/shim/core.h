@@ -89,10 +89,10 @@ int architecture();
 uint64_t stream_number(cudaStream_t stream);
 // Whether this process is the one that may call gpuemu: a forked one is not.
 bool has_connection();
-// Whether a launch, with all that it depends on, does nothing at present, and need not be made. `note_repeats` says that
-// gpuemu has proved it.
-bool is_repeat(const std::string& launch);
-void note_repeats(const std::string& launch);
+// A number that changes with the contents of device memory; 0 if launches are not to be repeated by this process.
+uint64_t memory_contents();
+// Count a launch that is not made, because it changes nothing.
+void count_repeat();
 // Pages of memory that the host shares with the device, and that work writes for which it has not waited: its accesses
 // to them are reported. `ranges` are addresses and sizes, from `first` on; of odd addresses only writes are reported.
 void watch(const std::vector<uint64_t>& ranges, size_t first);

@@ -1,40 +1,17 @@
-// Registration, which nvcc writes into every program, and launches.
-#include <cstdlib>
+// Launches of kernels.
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <string>
-#include <utility>
+#include <vector>
 
 #include "graphs.h"
+#include "modules.h"
+#include "proved_launches.h"
 
 using namespace gpuemu;
 
 namespace {
 
-const dim3 NO_CLUSTER(0, 0, 0);
 constexpr unsigned MOST_BLOCKS = 16;  // of a cluster, on a GPU whose limit is not that of all GPUs
 
-struct Module {
-    std::string ptx;
-    bool loaded = false;
-};
-struct Function {
-    uint64_t module;
-    std::string name;
-    bool known = false;
-    uint64_t id = 0, bytes = 0, shared = 0, local = 0, most_threads = 0;
-    dim3 cluster = NO_CLUSTER;  // what the kernel requires
-    std::vector<std::pair<uint64_t, uint64_t>> parameters;  // offset, size
-    int most_shared = 48 << 10;                             // bytes of dynamic shared memory
-    unsigned most_blocks = 8;                               // of a cluster
-};
-struct Variable {
-    uint64_t module;
-    std::string name;
-    size_t size;
-    char* address = nullptr;
-};
 struct Configuration {
     dim3 grid, block;
     size_t shared;
@@ -44,62 +21,25 @@ struct Configuration {
 // Bytes per block, with cudaFuncSetAttribute.
 size_t most_shared() { return size_t(architecture() >= 90 && architecture() < 120 ? 227 : 163) << 10; }
 
-// Registration runs in static constructors, maybe before those of this library: hence functions.
-std::vector<Module>& modules() {
-    static auto& all = *new std::vector<Module>;
-    return all;
-}
-std::map<const void*, Function>& functions() {
-    static auto& all = *new std::map<const void*, Function>;
-    return all;
-}
-std::map<const void*, Variable>& variables() {
-    static auto& all = *new std::map<const void*, Variable>;
-    return all;
-}
-thread_local std::vector<Configuration> configurations;
-std::recursive_mutex loading;
+struct OfThread {
+    std::vector<Configuration> configurations;  // of the calls `kernel<<<...>>>(...)` whose arguments are evaluated
+    ProvedLaunches proved;
+};
 
-void load(uint64_t number) {
-    std::lock_guard<std::recursive_mutex> guard(loading);
-    Module& module = modules()[number];
-    if (!module.loaded) Message(MODULE).word(number).data(module.ptx.data(), module.ptx.size()).call();
-    module.loaded = true;
-}
-
-uint64_t module_of(void** handle) { return *reinterpret_cast<uint64_t*>(handle); }
-
-Function* function_of(const void* host) {
-    std::lock_guard<std::recursive_mutex> guard(loading);
-    auto found = functions().find(host);
-    if (found == functions().end()) return nullptr;
-    Function& function = found->second;
-    if (!function.known) {
-        load(function.module);
-        auto words = Message(FUNCTION).word(function.module).text(function.name.c_str()).call();
-        function.known = true;
-        function.id = words[0];
-        function.bytes = words[1];
-        function.shared = words[2];
-        function.local = words[3];
-        function.most_threads = words[4];
-        function.cluster = dim3(unsigned(words[5]), unsigned(words[6]), unsigned(words[7]));
-        for (size_t i = 8; i + 1 < words.size(); i += 2) function.parameters.push_back({words[i], words[i + 1]});
-    }
-    return function.id ? &function : nullptr;
-}
-
-char* address_of(Variable& variable) {
-    std::lock_guard<std::recursive_mutex> guard(loading);
-    if (!variable.address) {
-        load(variable.module);
-        auto words = Message(VARIABLE).word(variable.module).text(variable.name.c_str()).call();
-        variable.address = reinterpret_cast<char*>(words[0]);
-    }
-    return variable.address;
+// It is never deleted: the destructors of a program's objects may launch kernels after those of this thread's.
+OfThread& of_thread() {
+    // The library is loaded with the program, or its few bytes fit into what the loader keeps for such variables.
+    static thread_local OfThread* all __attribute__((tls_model("initial-exec"))) = nullptr;
+    if (!all) all = new OfThread;
+    return *all;
 }
 
 bool is_cluster(dim3 size) { return size.x || size.y || size.z; }
+
+// What a launch asks for, or the kernel requires.
+dim3 cluster_of(const Call& call, const Function& function) {
+    return is_cluster(call.cluster) ? call.cluster : function.cluster;
+}
 
 // The reason for which a GPU rejects the clusters of a launch, null if it does not.
 const char* cluster_rejection(const Function& function, dim3 grid, dim3 size) {
@@ -131,33 +71,39 @@ const char* rejection(const Function& function, dim3 grid, dim3 block, size_t sh
 
 // A launch with the block of its parameters.
 struct Launch {
-    const void* host;
+    Call call;
     Function* function;
-    dim3 grid, block;
-    size_t shared;
-    bool cooperative;
-    dim3 cluster;
     std::vector<char> parameters;
     mutable std::vector<void*> arguments{};  // what `kernelParams` of a node points to
 
+    std::vector<void*>& addresses() const {
+        arguments.clear();
+        for (const Parameter& one : function->parameters)
+            arguments.push_back(const_cast<char*>(&parameters[one.offset]));
+        return arguments;
+    }
+
+    // As a graph makes it, on the stream on which the graph is launched.
     cudaError_t operator()(cudaStream_t stream) const {
-        const uint64_t values[] = {function->id,        grid.x,    grid.y,    grid.z,  block.x, block.y,
-                                   block.z,             shared,    stream_number(stream),
-                                   uint64_t(cooperative), cluster.x, cluster.y, cluster.z};
-        // The same buffer each time: a repeat is to cost little.
-        static thread_local std::string identity;
-        identity.assign(reinterpret_cast<const char*>(values), sizeof values);
-        identity.append(parameters.data(), function->bytes);
-        if (is_repeat(identity)) return cudaSuccess;
+        Launch made = *this;
+        made.call.stream = stream;
+        if (!of_thread().proved.skip(made.call, made.addresses().data())) made.make();
+        return cudaSuccess;
+    }
+
+    void make() const {
+        dim3 grid = call.grid, block = call.block, cluster = cluster_of(call, *function);
+        const uint64_t values[] = {function->id,        grid.x,      grid.y,    grid.z,  block.x, block.y,
+                                   block.z,             call.shared, stream_number(call.stream),
+                                   uint64_t(call.cooperative), cluster.x, cluster.y, cluster.z};
         Message message(LAUNCH);
         for (uint64_t value : values) message.word(value);
-        // A launch returns before the kernel has run: its failure is that of a later call.
         auto words = message.data(parameters.data(), function->bytes).call_stack().call();
         end_watch();
         watch(words, 2);
+        // A launch returns before the kernel has run: its failure is that of a later call.
         if (words[0]) launch_failed(static_cast<cudaError_t>(words[0]));
-        else if (words[1]) note_repeats(identity);
-        return cudaSuccess;
+        else if (words[1]) of_thread().proved.add(call, *function, parameters);
     }
 };
 
@@ -173,21 +119,19 @@ cudaError_t reject(const Function* function, dim3 grid, dim3 block, bool returne
     return error;
 }
 
-cudaError_t prepare(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, bool cooperative,
-                    dim3 cluster, bool returned, Launch* launch) {
-    Function* function = function_of(host);
+cudaError_t prepare(const Call& call, void** arguments, bool returned, Launch* launch) {
+    Function* function = function_of(call.host);
     cudaError_t error = function ? cudaErrorInvalidConfiguration : cudaErrorInvalidDeviceFunction;
-    const char* reason = function ? rejection(*function, grid, block, shared) : "the kernel is in no loaded module";
+    const char* reason = "the kernel is in no loaded module";
+    if (function) reason = rejection(*function, call.grid, call.block, call.shared);
     if (!reason) {
-        if (!is_cluster(cluster)) cluster = function->cluster;
-        reason = cluster_rejection(*function, grid, cluster);
+        reason = cluster_rejection(*function, call.grid, cluster_of(call, *function));
         error = cudaErrorInvalidClusterSize;
     }
-    if (reason) return reject(function, grid, block, returned, error, reason);
-    *launch = Launch{host, function, grid, block, shared, cooperative, cluster,
-                     std::vector<char>(function->bytes + 1)};
+    if (reason) return reject(function, call.grid, call.block, returned, error, reason);
+    *launch = Launch{call, function, std::vector<char>(function->bytes + 1)};
     for (size_t i = 0; i < function->parameters.size(); i++)
-        memcpy(&launch->parameters[function->parameters[i].first], arguments[i], function->parameters[i].second);
+        memcpy(&launch->parameters[function->parameters[i].offset], arguments[i], function->parameters[i].size);
     return cudaSuccess;
 }
 
@@ -200,13 +144,14 @@ dim3 cluster_of(const cudaLaunchConfig_t& config) {
     return NO_CLUSTER;
 }
 
-cudaError_t launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream,
-                   bool cooperative, dim3 cluster = NO_CLUSTER, bool returned = true) {
+// `returned`: see `reject`.
+cudaError_t launch(const Call& call, void** arguments, bool returned = true) {
+    if (!capturing(call.stream) && of_thread().proved.skip(call, arguments)) return cudaSuccess;
     Launch launch;
-    cudaError_t error = prepare(host, grid, block, arguments, shared, cooperative, cluster, returned, &launch);
+    cudaError_t error = prepare(call, arguments, returned, &launch);
     if (error != cudaSuccess) return error;
-    if (capturing(stream) && captured(stream, cudaGraphNodeTypeKernel, launch)) return error;
-    return launch(stream);
+    if (!capturing(call.stream) || !captured(call.stream, cudaGraphNodeTypeKernel, launch)) launch.make();
+    return error;
 }
 
 }  // namespace
@@ -215,7 +160,7 @@ namespace gpuemu {
 
 cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared, Work* work) {
     Launch launch;
-    cudaError_t error = prepare(host, grid, block, arguments, shared, false, NO_CLUSTER, true, &launch);
+    cudaError_t error = prepare({host, grid, block, shared, nullptr}, arguments, true, &launch);
     if (error == cudaSuccess) *work = launch;
     return error;
 }
@@ -223,114 +168,24 @@ cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** argu
 bool launch_of(const Work& work, cudaKernelNodeParams* p) {
     const Launch* launch = work.target<Launch>();
     if (!launch) return false;
-    launch->arguments.clear();
-    for (const auto& parameter : launch->function->parameters)
-        launch->arguments.push_back(const_cast<char*>(&launch->parameters[parameter.first]));
     *p = {};
-    p->func = const_cast<void*>(launch->host);
-    p->gridDim = launch->grid;
-    p->blockDim = launch->block;
-    p->sharedMemBytes = unsigned(launch->shared);
-    p->kernelParams = launch->arguments.data();
-    return true;
-}
-
-int architecture() {
-    int found = 80;
-    for (const Module& module : modules()) {
-        const char* target = strstr(module.ptx.c_str(), ".target sm_");
-        if (target && atoi(target + 11) > found) found = atoi(target + 11);
-    }
-    return found;
-}
-
-bool variable_of(const void* host, char** address, size_t* size) {
-    auto found = variables().find(host);
-    if (found == variables().end()) return false;
-    *address = address_of(found->second);
-    *size = found->second.size;
-    return *address != nullptr;
-}
-
-bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads) {
-    Function* function = function_of(host);
-    if (!function) return false;
-    *shared_bytes = function->shared;
-    *local_bytes = function->local;
-    *most_threads = function->most_threads;
+    p->func = const_cast<void*>(launch->call.host);
+    p->gridDim = launch->call.grid;
+    p->blockDim = launch->call.block;
+    p->sharedMemBytes = unsigned(launch->call.shared);
+    p->kernelParams = launch->addresses().data();
     return true;
 }
 
 }  // namespace gpuemu
 
-namespace {
-
-// The PTX in the code that nvcc has put into a program.
-std::string ptx_of(void* wrapper) {
-    struct Wrapper {
-        int magic, version;
-        const char* data;
-        void* file;
-    };
-    const char* binary = static_cast<Wrapper*>(wrapper)->data;
-    std::string ptx;
-    uint16_t header;
-    uint64_t total;
-    memcpy(&header, binary + 6, 2);
-    memcpy(&total, binary + 8, 8);
-    for (const char *at = binary + header, *end = at + total; at < end;) {
-        uint16_t kind;
-        uint32_t entry;
-        uint64_t size;
-        memcpy(&kind, at, 2);
-        memcpy(&entry, at + 4, 4);
-        memcpy(&size, at + 8, 8);
-        if (kind == 1) ptx.assign(at + entry, strnlen(at + entry, size));
-        at += entry + size;
-    }
-    return ptx;
-}
-
-void** add_module(const std::string& ptx) {
-    modules().push_back(Module{ptx});
-    return reinterpret_cast<void**>(new uint64_t(modules().size() - 1));
-}
-
-}  // namespace
-
-API void** __cudaRegisterFatBinary(void* wrapper) { return add_module(ptx_of(wrapper)); }
-// One object of a program whose device code is linked. All of them are one module, with a zero byte between.
-API void gpuemu_register_linked(void (*callback)(void**), void* wrapper) {
-    static void** linked = add_module("");
-    std::string& ptx = modules()[module_of(linked)].ptx;
-    if (!ptx.empty()) ptx.push_back('\0');
-    ptx += ptx_of(wrapper);
-    callback(linked);
-}
-API void __cudaRegisterFatBinaryEnd(void**) {}
-API void __cudaUnregisterFatBinary(void**) {}
-API char __cudaInitModule(void**) { return 1; }
-API void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*,
-                                dim3*, int*) {
-    Function function;
-    function.module = module_of(module);
-    function.name = name;
-    functions()[host] = function;
-}
-API void __cudaRegisterVar(void** module, char* host, char*, const char* name, int, size_t size, int, int) {
-    variables()[host] = Variable{module_of(module), name, size};
-}
-API void __cudaRegisterManagedVar(void** module, void** host, char*, const char* name, int, size_t size, int, int) {
-    Variable& variable = variables()[host] = Variable{module_of(module), name, size};
-    if (getenv("GPUEMU_RUNTIME")) *host = address_of(variable);
-}
-
 API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
-    configurations.push_back({grid, block, shared, static_cast<cudaStream_t>(stream)});
+    of_thread().configurations.push_back({grid, block, shared, static_cast<cudaStream_t>(stream)});
     return 0;
 }
 API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
     // A kernel is called through a pointer as a function of the host: nvcc's code for it then launches nothing.
+    auto& configurations = of_thread().configurations;
     if (configurations.empty())
         return reject(nullptr, dim3(0), dim3(0), false, cudaErrorMissingConfiguration,
                       "a kernel is called as a function, without <<<...>>>, which launches nothing");
@@ -349,27 +204,29 @@ API cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
 // What nvcc makes of `kernel<<<...>>>(...)`.
 API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
                                    cudaStream_t stream) {
-    return launch(kernel, grid, block, arguments, shared, stream, false, NO_CLUSTER, false);
+    return launch({kernel, grid, block, shared, stream}, arguments, false);
 }
 API cudaError_t cudaLaunchKernel(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared,
                                  cudaStream_t stream) {
-    return launch(host, grid, block, arguments, shared, stream, false);
+    return launch({host, grid, block, shared, stream}, arguments);
 }
 API cudaError_t cudaLaunchCooperativeKernel(const void* host, dim3 grid, dim3 block, void** arguments, size_t shared,
                                             cudaStream_t stream) {
-    return launch(host, grid, block, arguments, shared, stream, true);
+    return launch({host, grid, block, shared, stream, true}, arguments);
 }
 API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* host, void** arguments) {
     bool cooperative = false;
     for (unsigned i = 0; i < config->numAttrs; i++)
         if (config->attrs[i].id == cudaLaunchAttributeCooperative)
             cooperative = config->attrs[i].val.cooperative != 0;
-    return launch(host, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream,
-                  cooperative, cluster_of(*config));
+    return launch({host, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, cooperative,
+                   cluster_of(*config)},
+                  arguments);
 }
 API cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
     Function* function = function_of(host);
     if (!function) return result(cudaErrorInvalidDeviceFunction);
+    function->settings++;
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         if (value < 0 || function->shared + size_t(value) > most_shared()) return result(cudaErrorInvalidValue);
         function->most_shared = value + int(function->shared);

@@ -1,0 +1,167 @@
+// What nvcc's code registers of a program: its modules, kernels and variables.
+#include "modules.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace gpuemu {
+namespace {
+
+struct Module {
+    std::string ptx;
+    bool loaded = false;
+};
+struct Variable {
+    uint64_t module;
+    std::string name;
+    size_t size;
+    char* address = nullptr;
+};
+
+std::recursive_mutex loading;
+
+// Registration runs in static constructors, maybe before those of this library: hence functions.
+std::vector<Module>& modules() {
+    static auto& all = *new std::vector<Module>;
+    return all;
+}
+std::unordered_map<const void*, Function>& functions() {
+    static auto& all = *new std::unordered_map<const void*, Function>;
+    return all;
+}
+std::unordered_map<const void*, Variable>& variables() {
+    static auto& all = *new std::unordered_map<const void*, Variable>;
+    return all;
+}
+
+void load(uint64_t number) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    Module& module = modules()[number];
+    if (!module.loaded) Message(MODULE).word(number).data(module.ptx.data(), module.ptx.size()).call();
+    module.loaded = true;
+}
+
+uint64_t module_of(void** handle) { return *reinterpret_cast<uint64_t*>(handle); }
+
+char* address_of(Variable& variable) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    if (!variable.address) {
+        load(variable.module);
+        auto words = Message(VARIABLE).word(variable.module).text(variable.name.c_str()).call();
+        variable.address = reinterpret_cast<char*>(words[0]);
+    }
+    return variable.address;
+}
+
+// The PTX in the code that nvcc has put into a program.
+std::string ptx_of(void* wrapper) {
+    struct Wrapper {
+        int magic, version;
+        const char* data;
+        void* file;
+    };
+    const char* binary = static_cast<Wrapper*>(wrapper)->data;
+    std::string ptx;
+    uint16_t header;
+    uint64_t total;
+    memcpy(&header, binary + 6, 2);
+    memcpy(&total, binary + 8, 8);
+    for (const char *at = binary + header, *end = at + total; at < end;) {
+        uint16_t kind;
+        uint32_t entry;
+        uint64_t size;
+        memcpy(&kind, at, 2);
+        memcpy(&entry, at + 4, 4);
+        memcpy(&size, at + 8, 8);
+        if (kind == 1) ptx.assign(at + entry, strnlen(at + entry, size));
+        at += entry + size;
+    }
+    return ptx;
+}
+
+void** add_module(const std::string& ptx) {
+    modules().push_back(Module{ptx});
+    return reinterpret_cast<void**>(new uint64_t(modules().size() - 1));
+}
+
+}  // namespace
+
+Function* function_of(const void* host) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    auto found = functions().find(host);
+    if (found == functions().end()) return nullptr;
+    Function& function = found->second;
+    if (!function.known) {
+        load(function.module);
+        auto words = Message(FUNCTION).word(function.module).text(function.name.c_str()).call();
+        function.known = true;
+        function.id = words[0];
+        function.bytes = words[1];
+        function.shared = words[2];
+        function.local = words[3];
+        function.most_threads = words[4];
+        function.cluster = dim3(unsigned(words[5]), unsigned(words[6]), unsigned(words[7]));
+        for (size_t i = 8; i + 1 < words.size(); i += 2) function.parameters.push_back({words[i], words[i + 1]});
+    }
+    return function.id ? &function : nullptr;
+}
+
+int architecture() {
+    int found = 80;
+    for (const Module& module : modules()) {
+        const char* target = strstr(module.ptx.c_str(), ".target sm_");
+        if (target && atoi(target + 11) > found) found = atoi(target + 11);
+    }
+    return found;
+}
+
+bool variable_of(const void* host, char** address, size_t* size) {
+    auto found = variables().find(host);
+    if (found == variables().end()) return false;
+    *address = address_of(found->second);
+    *size = found->second.size;
+    return *address != nullptr;
+}
+
+bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads) {
+    Function* function = function_of(host);
+    if (!function) return false;
+    *shared_bytes = function->shared;
+    *local_bytes = function->local;
+    *most_threads = function->most_threads;
+    return true;
+}
+
+}  // namespace gpuemu
+
+using namespace gpuemu;
+
+API void** __cudaRegisterFatBinary(void* wrapper) { return add_module(ptx_of(wrapper)); }
+// One object of a program whose device code is linked. All of them are one module, with a zero byte between.
+API void gpuemu_register_linked(void (*callback)(void**), void* wrapper) {
+    static void** linked = add_module("");
+    std::string& ptx = modules()[module_of(linked)].ptx;
+    if (!ptx.empty()) ptx.push_back('\0');
+    ptx += ptx_of(wrapper);
+    callback(linked);
+}
+API void __cudaRegisterFatBinaryEnd(void**) {}
+API void __cudaUnregisterFatBinary(void**) {}
+API char __cudaInitModule(void**) { return 1; }
+API void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*,
+                                dim3*, int*) {
+    Function function;
+    function.module = module_of(module);
+    function.name = name;
+    functions()[host] = function;
+}
+API void __cudaRegisterVar(void** module, char* host, char*, const char* name, int, size_t size, int, int) {
+    variables()[host] = Variable{module_of(module), name, size};
+}
+API void __cudaRegisterManagedVar(void** module, void** host, char*, const char* name, int, size_t size, int, int) {
+    Variable& variable = variables()[host] = Variable{module_of(module), name, size};
+    if (getenv("GPUEMU_RUNTIME")) *host = address_of(variable);
+}

@@ -1,0 +1,32 @@
+// Kernels that nvcc's code has registered.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core.h"
+
+namespace gpuemu {
+
+const dim3 NO_CLUSTER(0, 0, 0);
+
+struct Parameter {
+    uint64_t offset, size;  // in the block of a kernel's parameters
+};
+
+struct Function {
+    uint64_t module;
+    std::string name;
+    bool known = false;  // what follows is
+    uint64_t id = 0, bytes = 0, shared = 0, local = 0, most_threads = 0;
+    dim3 cluster = NO_CLUSTER;  // what the kernel requires
+    std::vector<Parameter> parameters;
+    int most_shared = 48 << 10;  // bytes of dynamic shared memory
+    unsigned most_blocks = 8;    // of a cluster
+    uint64_t settings = 0;       // how often the program has changed the two above
+};
+
+// The kernel at an address of the host, whose module is loaded; null if there is none.
+Function* function_of(const void* host);
+
+}  // namespace gpuemu
