@@ -118,8 +118,8 @@ def run_program(
                 if child is not None:
                     child.end()
     finally:
-        refused = service.memory.refused_process
-        service.count_repeats()
+        refused = service.memory.header.refused_process
+        service.count_unseen()
         service.memory.close()
     assert child is not None
     if problem is None and refused:

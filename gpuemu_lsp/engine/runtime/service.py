@@ -106,15 +106,17 @@ class RuntimeService:
     def answer(self, message: Message) -> list[int]:
         """Carry out a call; return the words of the answer."""
         words = self._answers[message.operation](message)
-        self.memory.allow_repeats(allowed=self._order.single and self._recorder is None)
+        repeats = self._order.single and self._recorder is None
+        self.memory.header.set_contents(self.memory.generation if repeats else None)
         return words
 
-    def count_repeats(self) -> None:
-        """Count the launches that the program's library has not made, when the program has ended."""
-        repeats = self.memory.repeats
+    def count_unseen(self) -> None:
+        """Count, when the program has ended, the repeats that the shim did not make, and its library calls."""
+        repeats = self.memory.header.repeats
         self.launches += repeats
         self.completed += repeats
         self.repeated += repeats
+        self.library_calls += self.memory.header.library_calls
 
     def end(self, *, leaks: bool) -> None:
         """Add the findings of the program's end: failed launches that it did not check for, and leaks."""
