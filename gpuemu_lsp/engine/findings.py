@@ -107,15 +107,17 @@ class Finding:
     def replaces(self, earlier: Finding) -> bool:
         """Return whether a check that yields this after ``earlier`` says more: a simpler case, consequences, values.
 
-        A check yields one finding of a run for each rule, severity and line, and dtype and architecture.
+        A check yields one finding of a run for each rule, severity and line, and dtype and architecture. An error also
+        replaces an information.
         """
         of_run = self.case is not None and earlier.case is not None and self.rule.startswith(_RUN_RULES)
-        return of_run and self._run_key == earlier._run_key
+        proves = self.severity is Severity.ERROR and earlier.severity is Severity.INFORMATION
+        return of_run and (proves or self.severity is earlier.severity) and self._run_key == earlier._run_key
 
     @property
     def _run_key(self) -> tuple[object, ...]:
         place = self.place.path, self.place.range.start.line
-        return self.rule, self.severity, self.kernel, self.dtype, self.arch, place
+        return self.rule, self.kernel, self.dtype, self.arch, place
 
     def with_fingerprint(self, relative_path: str, line_text: str) -> Finding:
         """Return the finding with an identity that does not change when lines move.

@@ -246,7 +246,7 @@ def _check_plan(
         if settled.plan is None:
             return
         plan = settled.plan
-    if prepared.artifact is not None:
+    if prepared.artifact is not None and request.spec.reference is None:
         plan = with_assumed_values(plan, prepared.artifact)
     yield Stage(plan.kernel, "reference")
     if prepared.ahead is not None:

@@ -29,8 +29,9 @@ from gpuemu_lsp.engine.check.policies.guessed_launch import (
     is_refusal,
     not_checked,
 )
-from gpuemu_lsp.engine.check.policies.read_launch import ByPlace, claim_on_read_launch, independent_of_values, is_judged
+from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, is_judged
 from gpuemu_lsp.engine.check.policies.recorded_launch import claim_on_recorded_launch, is_judged_in_recording
+from gpuemu_lsp.engine.check.policies.value_dependence import Known, independent_of_values
 from gpuemu_lsp.engine.check.recordings.outputs import changed_outputs
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
@@ -117,7 +118,7 @@ class PlanRun:
     _refused: dict[tuple[str, int], Finding] = field(default_factory=dict)
     """Hints about sizes that the kernel refuses, by place; what they say depends on the other cases."""
     _recorded: int = 0
-    _independent: dict[tuple[frozenset[str], bool], ByPlace] = field(default_factory=dict)
+    _independent: dict[tuple[frozenset[str], bool], Known] = field(default_factory=dict)
     _indexed: Collection[Location] | None = None
 
     @property
@@ -331,20 +332,20 @@ class PlanRun:
     def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[tuple[Event, Finding]]:
         for event in self.judge.events(case, outcome):
             finding = self.placer.event(event, case, case_id)
+            independent = partial(self._independent_accesses, case)
             if self.plan.recorded is not None:
                 yield event, claim_on_recorded_launch(finding, event, self.plan, self.plan.recorded, case)
             elif self.plan.read_launch is not None:
-                independent = partial(self._independent_accesses, case)
                 claimed = claim_on_read_launch(finding, event, self.plan, case, independent)
                 if claimed is not None:
                     yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
             elif guessed:
-                claimed = claim_on_guessed_launch(finding, event, self.plan, case)
+                claimed = claim_on_guessed_launch(finding, event, self.plan, case, independent)
                 yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
             else:
                 yield event, finding
 
-    def _independent_accesses(self, case: Case, sizes: frozenset[str], compared: bool) -> ByPlace:
+    def _independent_accesses(self, case: Case, sizes: frozenset[str], compared: bool) -> Known:
         key = sizes, compared
         # A program whose host code launches a kernel has one code for all cases.
         if key not in self._independent:

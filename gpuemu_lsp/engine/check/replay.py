@@ -125,7 +125,8 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
         hints += shapes.findings
     if settled is None:
         return ReopenedCase((*problems, *hints))
-    settled = with_assumed_values(settled, prepared.artifact)
+    if request.spec.reference is None:
+        settled = with_assumed_values(settled, prepared.artifact)
     run = open_plan(request, prepared, settled, executor)
     # The reference could not be loaded.
     if run.finished:

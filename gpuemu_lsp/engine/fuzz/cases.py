@@ -11,7 +11,7 @@ import numpy as np
 from gpuemu_lsp.engine.fuzz import size_classes
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import CaseGeometry, ImpossibleError, evaluate_plan
-from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
+from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS, plant
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.recorded import recorded_case, recorded_cases
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
@@ -31,6 +31,7 @@ HARD_ELEMENTS = 64_000_000
 
 _SMALL_INTEGERS = (-4, 5)
 """Range of integers of which nothing is known."""
+_ZERO = (0, 1)
 _FALLBACKS = ("regular", "medium", "default", "large", "small", "default", "warp", "boundary")
 
 
@@ -255,9 +256,13 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             outputs[arg.param] = geometry.shapes[arg.param]
         else:
             stream = data.derive(f"input_{len(tensors)}")
-            # Half of the cases, and those that search for lengths, have the values that are valid as indices.
-            bounds = _SMALL_INTEGERS if arg.assumed and key.seed % 2 else _bounds(arg, plan, geometry.env)
+            bounds = _bounds(arg, plan, geometry.env)
+            # The other half of the cases, and those that search for lengths, have values that are valid as indices.
+            if key.seed % 2 and (arg.assumed or arg.may_index):
+                bounds = _SMALL_INTEGERS if arg.assumed else _ZERO
             tensors[arg.param] = draw(how.values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
+            if bounds is _SMALL_INTEGERS and arg.compared_with:
+                plant(stream.derive("constants"), tensors[arg.param], arg.compared_with)
     for name in tensors:
         # Aliases have one buffer, so their values are the same.
         tensors[name] = tensors.get(geometry.layout.get(f"alias:{name}", name), tensors[name])

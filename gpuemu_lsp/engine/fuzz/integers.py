@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,8 @@ from gpuemu_lsp.engine.fuzz.rng import Rng
 Integers: TypeAlias = npt.NDArray[np.int64]
 Bounds: TypeAlias = tuple[float, float]
 
+_REACH = 4
+"""Magnitude of integers that are drawn where nothing is known of them."""
 SMALL_INTEGERS = "small-integers"
 """Name of the distribution whose sums and products are exact in any order."""
 
@@ -51,6 +54,20 @@ def bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bounds
     if low >= high:
         raise ValueError(f"the range [{bounds[0]:g}, {bounds[1]:g}) contains no {dtype}")
     return _within(name, rng, count, low, high).astype(dtype)
+
+
+def plant(rng: Rng, values: Array, constants: Collection[int]) -> None:
+    """Replace half of the values, in place, by integers next to ``constants`` that the values do not reach."""
+    if values.dtype.kind not in "iu":
+        return
+    info = np.iinfo(values.dtype)
+    distant = {one + step for one in constants if abs(one) > _REACH for step in (-1, 0, 1)}
+    fitting = sorted(one for one in distant if info.min <= one <= info.max)
+    if fitting and values.size:
+        drawn = rng.u64_array(values.size).reshape(values.shape)
+        chosen = (drawn // np.uint64(2)) % np.uint64(len(fitting))
+        planted = np.array(fitting, values.dtype)[chosen.astype(np.intp)]
+        np.copyto(values, planted, where=drawn % np.uint64(2) == 0)
 
 
 def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray[Any]:

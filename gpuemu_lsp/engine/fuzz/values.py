@@ -38,7 +38,7 @@ def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = 
     dtype
         Storage dtype name.
     bounds
-        Half-open for integers, closed for floats; floats stay finite then. Not used for ``bool``.
+        Half-open for integers, closed for floats; floats stay finite then. A ``bool`` is fixed by those of one value.
 
     Raises
     ------
@@ -46,7 +46,9 @@ def draw(name: str, rng: Rng, dtype: str, shape: Shape, bounds: Bounds | None = 
         If no value is within ``bounds``.
     """
     count = int(np.prod(shape, dtype=np.int64))
-    if dtype == "bool":
+    if dtype == "bool" and bounds is not None and bounds[1] - bounds[0] == 1:
+        flat = np.full(count, bool(bounds[0]))
+    elif dtype == "bool":
         flat = bools(name, rng, count)
     elif is_float(dtype):
         flat = _bounded_floats(name, rng, dtype, shape, bounds)

@@ -77,6 +77,10 @@ class TensorArg:
     """The parameter is a texture or surface object for this memory, whose last axis has the channels of a texel."""
     assumed: bool = False
     """The program does not show its integers, and any may be tried: see ``check/policies/assumed_values``."""
+    compared_with: tuple[int, ...] = ()
+    """Of an ``assumed`` one: constants of the kernel next to which values are worth a try."""
+    may_index: bool = False
+    """As ``assumed``, but they may be indices: zeros are tried besides numbers below every size."""
 
     @property
     def ordered(self) -> bool:

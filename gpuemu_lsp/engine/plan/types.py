@@ -98,6 +98,8 @@ C_TYPE_OF = {
 """C++ type that replaces ``{T}``, by dtype."""
 
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
+DISCRETE = INTEGERS | {"bool"}
+"""Types of flags, indices and counts: a program may have few of their values, and in a certain relation."""
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"})
 _SIZES = {"bool": 1, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
 

@@ -9,6 +9,7 @@ import pytest
 from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import collect as keep
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 
 PROGRAM = """
@@ -39,6 +40,33 @@ int main(int argc, char** argv) {
   k<<<8, 128>>>(in, other, count, x, out, n);
 }
 """
+KERNEL = """#include <cuda_runtime.h>
+#include <stdio.h>
+__global__ void k(const int* in, const float* x, int* out, int n) {
+  __shared__ int total, s[128];
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  BODY
+}
+"""
+LAUNCHES = {
+    "library": "void run(const int* in, const float* x, int* out, int n) { k<<<(n + 127) / 128, 128>>>(in, x, out, n); }",
+    "program": """int main(int argc, char** argv) {
+  const int n = 1000;
+  int host[n], *in, *out;
+  float values[n], *x;
+  FILE* file = fopen(argv[1], "rb");
+  fread(host, sizeof(int), n, file);
+  fread(values, sizeof(float), n, file);
+  cudaMalloc(&in, n * sizeof(int));
+  cudaMalloc(&x, n * sizeof(float));
+  cudaMalloc(&out, n * sizeof(int));
+  cudaMemcpy(in, host, n * sizeof(int), cudaMemcpyHostToDevice);
+  cudaMemcpy(x, values, n * sizeof(float), cudaMemcpyHostToDevice);
+  k<<<(n + 127) / 128, 128>>>(in, x, out, n);
+}""",
+}
+SUM = "if (i < n) atomicAdd(&s[in[i] & 127], 1); __syncthreads(); if (i < n) out[i] = s[t] + (int)x[i];"
+WHOLE = "if (i > 0 && i < n) out[i] = (int)x[i] + in[i];"
 FILLED = PROGRAM.replace("cudaMemcpy(in, host, n * sizeof(int), cudaMemcpyHostToDevice)", "cudaMemset(in, 1, 4 * n)")
 COUNTED = "if (i < n && in[i] > 0) atomicAdd(&total, 1); __syncthreads(); if (t == 0) count[blockIdx.x] = total;"
 BOTH = "if (i < n && in[i] == 0x01010101) total += 1; __syncthreads(); if (t == 0) count[blockIdx.x] = total;"
@@ -50,10 +78,13 @@ def severities(tmp_path: Path, text: str) -> dict[str, set[Severity]]:
     source = tmp_path / "program.cu"
     source.write_text(text)
     (request,) = collect([str(source)], CheckOptions(cases=8), tmp_path).requests
-    found: dict[str, set[Severity]] = {}
+    findings: list[Finding] = []
     for one in check_kernel(request):
         if isinstance(one, Finding) and one.rule.startswith(("memory/", "sync/", "engine/")):
-            found.setdefault(one.rule, set()).add(one.severity)
+            keep(findings, one)
+    found: dict[str, set[Severity]] = {}
+    for finding in findings:
+        found.setdefault(finding.rule, set()).add(finding.severity)
     return found
 
 
@@ -63,7 +94,7 @@ def severities(tmp_path: Path, text: str) -> dict[str, set[Severity]]:
         # The first access is made in any case: one thread that takes the branch is enough.
         (PROGRAM, f"if (t == 0) total = 0;\n  {COUNTED}", "memory/shared-race", Severity.ERROR),
         # Of two threads that take the branch the program need not have any.
-        (PROGRAM, f"if (t == 0) total = 0; __syncthreads(); {BOTH}", "", Severity.HINT),
+        (PROGRAM, f"if (t == 0) total = 0; __syncthreads(); {BOTH}", "memory/shared-race", Severity.INFORMATION),
         (PROGRAM, "if (i < n && in[i] == 2) count[0] = i;", "memory/global-race", Severity.INFORMATION),
         # The values of the whole buffer are known.
         (FILLED, f"if (t == 0) total = 0; __syncthreads();\n  {BOTH}", "memory/shared-race", Severity.ERROR),
@@ -92,3 +123,63 @@ def test_values_that_are_indices_bounds_or_kinds(tmp_path: Path) -> None:
         "if (i < n) { if (in[i] != 0) __trap(); out[i] = x[i]; }",
     ):
         assert severities(tmp_path, PROGRAM.replace("BODY", body)) == {}, body
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+@pytest.mark.parametrize(
+    ("body", "rule", "severity"),
+    [
+        # One thread that takes the branch is enough.
+        (
+            f"if (t == 0) total = 0; if (i < n && in[i] < 0) atomicAdd(&total, 1); __syncthreads();\n  {WHOLE}",
+            "memory/shared-race",
+            Severity.ERROR,
+        ),
+        (f"{WHOLE} if (i < n && in[i] > s[0]) s[0] = in[i];", "memory/shared-race", Severity.ERROR),
+        # The constant that the kernel compares with is among the values.
+        (
+            f"if (t == 0) total = 0; if (i < n && in[i] == 1000) atomicAdd(&total, 1); __syncthreads();\n  {WHOLE}",
+            "memory/shared-race",
+            Severity.ERROR,
+        ),
+        # Any index into shared memory is one of what another thread writes.
+        (f"s[t] = 0;\n  {SUM}", "memory/shared-race", Severity.ERROR),
+        (f"s[t] = 0; __syncthreads();\n  {SUM}", "", Severity.HINT),
+        # The program may have one such value, or one for all threads of a block.
+        (f"{WHOLE}\n  if (i < n && in[i] > 0) out[0] = -i;", "memory/global-race", Severity.INFORMATION),
+        (f"{WHOLE}\n  if (i < n && in[i] > 1) __syncthreads();", "sync/barrier-divergence", Severity.INFORMATION),
+        # Values of the kinds that the kernel knows.
+        (
+            "if (i < n && in[i] == 0) s[t] = (int)x[i]; else if (i < n && in[i] == 1) s[t] = 1;\n"
+            "  if (i < n) out[i] = s[t];",
+            "memory/uninitialized-read",
+            Severity.INFORMATION,
+        ),
+        # No value decides it, or one that may be any.
+        (f"{WHOLE}\n  if (i < n) __syncthreads();", "sync/barrier-divergence", Severity.ERROR),
+        (f"if (t < 64) s[t] = t; __syncthreads();\n  {WHOLE} if (i < n) out[i] += s[t];", "memory/uninitialized-read",
+         Severity.ERROR),
+        (f"{WHOLE}\n  if (i < n && x[i] > 0.5f) out[0] = -i;", "memory/global-race", Severity.ERROR),
+    ],
+    ids=["one branch", "one access of a line", "constant", "index", "index and barrier", "two threads", "barrier", "kinds",
+         "any barrier", "any read", "float"],
+)  # fmt: skip
+def test_evidence_has_one_severity_whatever_shows_the_launch(
+    tmp_path: Path, body: str, rule: str, severity: Severity, launch: str
+) -> None:
+    found = severities(tmp_path, KERNEL.replace("BODY", body) + LAUNCHES[launch])
+    assert found.get(rule, set()) == ({severity} if rule else set())
+    assert Severity.ERROR not in set().union(*found.values()) or severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_a_flag_that_one_element_may_have(tmp_path: Path, launch: str) -> None:
+    text = KERNEL.replace("BODY", f"{WHOLE}\n  if (i < n && in[i]) out[0] = -i;") + LAUNCHES[launch]
+    text = text.replace("const int* in", "const bool* in").replace(
+        "int host[n], *in, *out", "bool host[n], *in; int *out"
+    )
+    text = text.replace("host, sizeof(int)", "host, sizeof(bool)").replace(
+        "&in, n * sizeof(int)", "&in, n * sizeof(bool)"
+    )
+    text = text.replace("in, host, n * sizeof(int)", "in, host, n * sizeof(bool)")
+    assert severities(tmp_path, text) == {"memory/global-race": {Severity.INFORMATION}}

@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import replace
 
+from gpuemu_lsp.engine.check.policies.value_dependence import Independent, may_differ, nothing_known, with_assumption
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
@@ -67,8 +68,20 @@ def checked_in_part(finding: Finding, completed: int, cases: int) -> Finding:
     return replace(finding, rule="config/launch-inferred", message=message) if completed else finding
 
 
-def claim_on_guessed_launch(finding: Finding, event: Event, plan: Plan, case: Case) -> Finding:
-    """Return the finding of an event with the severity that holds for every launch the author may have in mind."""
+def claim_on_guessed_launch(
+    finding: Finding, event: Event, plan: Plan, case: Case, independent: Independent = nothing_known
+) -> Finding:
+    """Return the finding of an event with the severity that holds for every launch the author may have in mind.
+
+    ``independent`` returns :func:`~.value_dependence.independent_of_values`.
+    """
+    claimed = _claim_on_guessed_sizes(finding, event, plan, case)
+    if claimed.severity is Severity.ERROR and may_differ(event, plan, case, independent):
+        return with_assumption(claimed, plan)
+    return claimed
+
+
+def _claim_on_guessed_sizes(finding: Finding, event: Event, plan: Plan, case: Case) -> Finding:
     if event.rule == "engine/timeout":
         # Other sizes would be translated to the same code.
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)

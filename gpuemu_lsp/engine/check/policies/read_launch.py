@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
-from gpuemu_lsp.engine.check.policies.assumed_values import holds_assumed_values
 from gpuemu_lsp.engine.check.policies.guessed_launch import needs_multiples, not_checked
 from gpuemu_lsp.engine.check.policies.unregistered import softened
-from gpuemu_lsp.engine.execution import Event, Request
+from gpuemu_lsp.engine.check.policies.value_dependence import (
+    ACCESS_RULES,
+    Independent,
+    may_differ,
+    needs_values,
+    nothing_known,
+    with_assumption,
+)
+from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Mismatch
-from gpuemu_lsp.engine.plan.model import COMPARISONS, Plan, ReadLaunch, ScalarArg, TensorArg, parameters
-from gpuemu_lsp.engine.plan.types import INTEGERS
+from gpuemu_lsp.engine.plan.model import COMPARISONS, Plan, ReadLaunch, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, names
-from gpuemu_lsp.engine.ptx.model import Location
 
-ByPlace: TypeAlias = Mapping[tuple[Location, int], bool]
-Independent: TypeAlias = Callable[[frozenset[str], bool], ByPlace]
-"""The accesses that a launch makes whatever the values of its inputs are, and of arguments computed from sizes.
-
-The second argument: those of inputs that are only compared may be any, and are no matter."""
 _INDEPENDENT = re.compile(
     r"module '[\w.]+' has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
 )
@@ -36,13 +34,8 @@ _INDEPENDENT = re.compile(
 _UNDEFINED = re.compile(r"\b(\w+) is not defined")
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
-_VALUE_RULES = frozenset({"sync/hang", "sync/trap", "sync/deadlock"})
-_NO_PARAMETER = -1
 _WARP = 32
-_MOST_NAMED = 3
-"""Parameters that a message names: a struct may have hundreds of members."""
 _EXTENT_RULES = frozenset({"memory/out-of-bounds", "memory/texture-bounds"})
-_ACCESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 
 
 def claim_on_read_launch(
@@ -50,11 +43,11 @@ def claim_on_read_launch(
     event: Event | None,
     plan: Plan,
     case: Case,
-    independent: Independent = lambda sizes, compared: {},
+    independent: Independent = nothing_known,
 ) -> Finding | None:
     """Return the finding with the severity that holds for every launch of the program; None where it says nothing.
 
-    ``independent`` returns :func:`independent_of_values`.
+    ``independent`` returns :func:`~.value_dependence.independent_of_values`.
     """
     launch = plan.read_launch
     assert launch is not None
@@ -76,15 +69,15 @@ def claim_on_read_launch(
         # Far outside a buffer of assumed length, an access is in memory that is not a buffer's.
         if event.buffer not in buffers and ".shared" not in event.instruction and ".local" not in event.instruction:
             return None
-    if event is not None and event.rule == "memory/null-pointer" and _needs_values(event, plan, independent):
+    if event is not None and event.rule == "memory/null-pointer" and needs_values(event, plan, independent):
         # The program may have stored the pointer, as `cudaMemcpyToSymbol` of a struct does.
         message = f"'{finding.kernel}' was not checked: it reads a pointer from memory, where the program's own is not"
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=f"{message} known.")
     if launch.host and event is not None and event.rule == "sync/hang" and "time limit" in event.message:
         # On the program's sizes a loop may be long and not endless, and the time depends on the machine.
         return not_checked(finding)
-    if launch.unseen and finding.severity is Severity.ERROR and _may_differ(event, plan, case, independent):
-        return _depends_on_values(finding, launch)
+    if finding.severity is Severity.ERROR and may_differ(event, plan, case, independent):
+        return with_assumption(finding, plan)
     if launch.host and event is not None and event.rule in _INCOMPLETE_RULES and not _is_given(case, plan, launch):
         # An assertion may demand sizes that the program alone has.
         return not_checked(finding)
@@ -116,7 +109,7 @@ def claim_on_read_launch(
         open_sizes = {
             name: one for name, one in open_sizes.items() if name not in launch.bounded - hidden - launch.free
         }
-    if open_sizes and launch.host and event is not None and not _needs_values(event, plan, independent):
+    if open_sizes and launch.host and event is not None and not needs_values(event, plan, independent):
         open_sizes = {name: value for name, value in open_sizes.items() if name in _deciding(event, plan)}
     if not open_sizes or finding.severity is not Severity.ERROR:
         return finding
@@ -169,7 +162,7 @@ def _unlike_the_program(event: Event | None, plan: Plan, case: Case, launch: Rea
         return f"the program launches '{launch.variant}' in this way, and never this kernel"
     if launch.refuted:
         return "an assertion of the program does not hold where it reaches this launch"
-    if not launch.selected and (event is None or event.rule in _ACCESS_RULES):
+    if not launch.selected and (event is None or event.rule in ACCESS_RULES):
         return "the program selects this kernel among others for some sizes only, which are not known"
     for branch in launch.branches:
         sides = [branch.holds, branch.fails]
@@ -210,25 +203,6 @@ def is_judged(mismatch: Mismatch, launch: ReadLaunch) -> bool:
     return mismatch.rule != "numeric/unwritten-output" or not (launch.variant or mismatch.param in launch.unjudged)
 
 
-def _may_differ(event: Event | None, plan: Plan, case: Case, independent: Independent) -> bool:
-    """Return whether other values of the inputs, such as the program has, may be such that an error does not occur."""
-    if event is None or not (event.rule in _ACCESS_RULES | _VALUE_RULES or event.rule.endswith("-race")):
-        return holds_assumed_values(plan, case)
-    return _needs_values(event, plan, independent) and not _is_race_of_one_branch(event, plan, independent)
-
-
-def _is_race_of_one_branch(event: Event, plan: Plan, independent: Independent) -> bool:
-    """Return whether only one access of a race depends on values, and only on the outcome of comparisons with them.
-
-    It then occurs as soon as one thread takes that branch.
-    """
-    if not event.rule.endswith("-race"):
-        return False
-    places = [replace(event, rule="memory/out-of-bounds", location=one) for one in (event.location, event.other)]
-    settled = any(not _needs_values(one, plan, independent) for one in places)
-    return settled and not any(_needs_values(one, plan, independent, compared=True) for one in places)
-
-
 def _is_within_block(
     event: Event | None, plan: Plan, case: Case, independent: Independent, sizes: frozenset[str]
 ) -> bool:
@@ -240,7 +214,7 @@ def _is_within_block(
         return False
     deciding = frozenset[str]().union(*map(names, plan.block))
     open_block = {name for name in deciding & sizes if not _is_allowed(name, case.dims[name], plan, plan.read_launch)}
-    return not open_block and not _needs_values(event, plan, independent, sizes)
+    return not open_block and not needs_values(event, plan, independent, sizes)
 
 
 def _is_in_buffer_of_all_sizes(event: Event | None, plan: Plan, case: Case, launch: ReadLaunch) -> bool:
@@ -254,33 +228,9 @@ def _is_in_buffer_of_all_sizes(event: Event | None, plan: Plan, case: Case, laun
     return any(frozenset[str]().union(*map(names, shape)) >= case.dims.keys() for shape in mine)
 
 
-def _needs_values(
-    event: Event, plan: Plan, independent: Independent, sizes: frozenset[str] = frozenset(), compared: bool = False
-) -> bool:
-    """Return whether the accesses of an event may depend on the values of inputs, or on some sizes.
-
-    ``compared``: not of inputs whose values are only compared.
-    """
-    if event.rule not in _ACCESS_RULES and not event.rule.endswith("-race"):
-        return True
-    pointers = [
-        number
-        for number, args in enumerate(parameters(plan.args))
-        for arg in args
-        if isinstance(arg, TensorArg) and event.buffer in (arg.param, arg.shares)
-    ]
-    for location in (event.location, event.other) if event.rule.endswith("-race") else (event.location,):
-        if location is None:
-            return True
-        known = [independent(sizes, compared).get((location, number)) for number in pointers or (_NO_PARAMETER,)]
-        if True not in known or False in known:
-            return True
-    return False
-
-
 def _hidden(event: Event | None, plan: Plan, launch: ReadLaunch) -> frozenset[str]:
     """Return the sizes of the buffer of an event that callers may relate to those which the kernel is passed."""
-    if event is None or event.rule not in _ACCESS_RULES or not launch.hidden:
+    if event is None or event.rule not in ACCESS_RULES or not launch.hidden:
         return frozenset()
     shapes = (arg.shape for arg in plan.args if isinstance(arg, TensorArg) and arg.param == event.buffer)
     return launch.hidden & frozenset[str]().union(*(names(extent) for shape in shapes for extent in shape))
@@ -297,49 +247,6 @@ def _deciding(event: Event, plan: Plan) -> frozenset[str]:
         if isinstance(arg, TensorArg) and arg.param == event.buffer:
             expressions += arg.shape
     return frozenset().union(*(names(expression) for expression in expressions))
-
-
-def independent_of_values(launch: Request, plan: Plan, sizes: frozenset[str], compared: bool) -> ByPlace:
-    """Return which accesses a launch makes whatever the integers are that the program leaves open, and some sizes.
-
-    By source location and number of the parameter, -1 for memory that no parameter points to. ``compared``: values of
-    inputs that are only compared decide nothing.
-    """
-    # Delayed, as all of the emulator: see `case_runner`.
-    from gpuemu_lsp.engine.emulator.analysis.dependence.values import independent_accesses
-
-    unseen = plan.read_launch.unseen if plan.read_launch is not None else frozenset()
-    unknown = [
-        number
-        for number, args in enumerate(parameters(plan.args))
-        if any(isinstance(arg, ScalarArg) and (arg.param in unseen or _depends(arg, sizes)) for arg in args)
-    ]
-    if sizes and "%nctaid" in launch.artifact.ptx:
-        return {}
-    settled = [
-        number
-        for number, args in enumerate(parameters(plan.args))
-        if any(isinstance(arg, TensorArg) and (_is_shown(arg, unseen) or (compared and arg.assumed)) for arg in args)
-    ]
-    return independent_accesses(launch.artifact.ptx, launch.entry, unknown, settled)
-
-
-def _is_shown(arg: TensorArg, unseen: frozenset[str]) -> bool:
-    """Return whether the program shows the integers of an input, and they are the same ones for all sizes."""
-    fixed = arg.range is not None and not any(isinstance(one, Expression) and names(one) for one in arg.range)
-    return fixed and arg.direction == "in" and arg.dtype in INTEGERS and arg.param not in unseen
-
-
-def _depends(arg: ScalarArg, sizes: frozenset[str]) -> bool:
-    return isinstance(arg.value, Expression) and not sizes.isdisjoint(names(arg.value))
-
-
-def _depends_on_values(finding: Finding, launch: ReadLaunch) -> Finding:
-    names = sorted(launch.unseen)
-    unseen = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    message = f"{finding.message}; the program does not show the values of {unseen}{more}, which were assumed"
-    return replace(finding, severity=Severity.INFORMATION, message=message)
 
 
 def claim_before_run(finding: Finding, text: str) -> Finding:

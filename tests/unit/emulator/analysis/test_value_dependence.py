@@ -44,11 +44,11 @@ DONE:
   ret;"""
 
 
-def by_line(unknown: tuple[int, ...] = ()) -> dict[tuple[int, int], bool]:
+def by_line(unknown: tuple[int, ...] = (), compared: bool = False) -> dict[tuple[int, int], bool]:
     text = ptx_kernel("row col n:u32", ROW)
     head, entry, kernel = text.partition(".visible .entry")
-    found = independent_accesses(f'{head}.file 1 "k.cu"\n{entry}{kernel}', "k", unknown)
-    return {(location.line, number): known for (location, number), known in found.items()}
+    found = independent_accesses(f'{head}.file 1 "k.cu"\n{entry}{kernel}', "k", unknown, compared=compared)
+    return {(location.line, number): all(known.values()) for (location, number), known in found.accesses.items()}
 
 
 def test_loaded_bounds_decide_the_loop_but_not_what_follows_it() -> None:
@@ -66,3 +66,20 @@ def test_loaded_bounds_decide_the_loop_but_not_what_follows_it() -> None:
 def test_a_number_that_the_program_does_not_show_is_open() -> None:
     """It guards everything here."""
     assert not any(by_line((2,)).values())
+
+
+def test_addresses_alone_decide_where_comparisons_are_no_matter() -> None:
+    """A loaded index is one in any case; of the loop only its number of iterations is loaded."""
+    assert [key for key, known in by_line(compared=True).items() if not known] == [(3, 1)]
+
+
+def test_barriers_collectives_and_writes_that_values_decide() -> None:
+    barrier, lanes = "bar.sync 0;", "shfl.sync.idx.b32 %r6, %r2, 0, 31, -1;"
+    for instruction in (barrier, lanes):
+        for place, known in (("AFTER:", True), ("  add.u32 %r3, %r3, 1;", False)):
+            text = ptx_kernel(
+                "row col n:u32", ROW.replace(".reg .b32", ".reg .b32 ").replace(place, f"{place} {instruction}")
+            )
+            found = independent_accesses(text, "k", ())
+            assert found.synchronization == known, (instruction, place)
+            assert found.writes == {0: False, NO_PARAMETER: True}

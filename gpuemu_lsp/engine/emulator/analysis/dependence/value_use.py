@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
+from gpuemu_lsp.engine.emulator.analysis.dependence.values import COMPARISONS
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, all_roots, origins
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
@@ -25,10 +26,9 @@ from gpuemu_lsp.engine.emulator.ir.operands import (
     terminator_reads,
 )
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program, Trap
-from gpuemu_lsp.engine.ptx.model import Instruction, Register
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Register
 from gpuemu_lsp.engine.ptx.parser import parse
 
-_COMPARISONS = frozenset({"setp", "testp"})
 _LOADS = frozenset({"ld", "ldu", "ldmatrix", "wmma"})
 _STORES = frozenset({"st", "stmatrix", "red", "atom", "sust"})
 _UPDATES = frozenset({"red", "atom", "cp"})
@@ -44,6 +44,8 @@ class _Flows:
     values: Taint = field(default_factory=lambda: defaultdict(set))
     conditions: Taint = field(default_factory=lambda: defaultdict(set))
     memory: Taint = field(default_factory=lambda: defaultdict(set))
+    constants: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Integers with which values are compared, by parameter."""
 
     @property
     def size(self) -> int:
@@ -51,11 +53,15 @@ class _Flows:
         return sum(len(one) for facts in (self.values, self.conditions, self.memory) for one in facts.values())
 
 
-def only_compared(ptx: str, entry: str, candidates: Collection[int]) -> frozenset[int]:
-    """Return which of these parameters, by number, point to such values. Buffers that are updated atomically do not."""
+def only_compared(ptx: str, entry: str, candidates: Collection[int]) -> dict[int, frozenset[int]]:
+    """Return which of these parameters, by number, point to such values, each with constants that decide about them.
+
+    Those are the ones with which values are compared, or to which they are added. Buffers that are updated atomically
+    do not have such values.
+    """
     program, graph = build_cfg(flatten(parse(ptx), entry))
     if program.recursive:
-        return frozenset()
+        return {}
     names = list(program.params)
     numbers = {names[number]: number for number in candidates if number < len(names)}
     known = origins(program)
@@ -76,7 +82,7 @@ def only_compared(ptx: str, entry: str, candidates: Collection[int]) -> frozense
         decided = set[int]().union(*(found.values[name] | found.conditions[name] for name in reads))
         if not decided <= used and _decides_end(number, deciding, program):
             used |= decided
-    return frozenset(numbers.values()) - used
+    return {number: frozenset(found.constants[number]) for number in numbers.values() if number not in used}
 
 
 def _flows(program: Program, numbers: Mapping[str, int], known: Mapping[str, frozenset[str]]) -> _Flows:
@@ -107,7 +113,11 @@ def _step(
                 found.memory[root] |= values
         loaded = roots | {UNKNOWN} if roots and UNKNOWN not in roots else found.memory.keys() | {UNKNOWN}
         values = values.union(_parameters(roots, numbers), *(found.memory[root] for root in tuple(loaded)))
-    compared = instruction.opcode in _COMPARISONS
+    compared = instruction.opcode in COMPARISONS
+    if compared or instruction.opcode == "add":
+        integers = [one.bits for one in instruction.operands if isinstance(one, Immediate) and one.kind == "int"]
+        for number in values:
+            found.constants[number].update(integers if compared else (-one for one in integers))
     for name in registers_written(instruction):
         if compared:
             found.conditions[name] |= values | conditions

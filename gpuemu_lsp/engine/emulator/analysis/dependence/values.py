@@ -3,25 +3,28 @@
 A taint analysis. Loaded values, and parameters that a caller names, are *open*; so is what is computed from an open
 value, and what is assigned where an open condition decides whether the assignment is executed. An access is independent
 if neither its address nor its execution depends on an open value: it is the same one for every content of memory.
-Conditions decide the execution of the blocks that are control-dependent on them: see :mod:`.control`.
+Conditions decide the execution of the blocks that are control-dependent on them: see :mod:`.control`. Barriers and warp
+collectives are judged as accesses are, with their operands but for the data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph, build_cfg
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
-from gpuemu_lsp.engine.emulator.ir.opcodes import memory_space
+from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective, memory_space
 from gpuemu_lsp.engine.emulator.ir.operands import (
     address_operand,
+    flattened,
     registers_read,
     registers_written,
     terminator_reads,
 )
-from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program
 from gpuemu_lsp.engine.ptx.model import Instruction, Location, Register, Symbol
 from gpuemu_lsp.engine.ptx.parser import parse
 
@@ -31,37 +34,84 @@ _FROM_MEMORY = frozenset({
 """Opcodes whose results memory or other threads determine."""
 
 
+COMPARISONS = frozenset({"setp", "testp"})
+"""Opcodes whose result is the outcome of a comparison."""
+_READS = frozenset({"ld", "ldu", "ldmatrix", "prefetch", "prefetchu"})
+
 NO_PARAMETER = -1
 """The number for memory that is not that of a parameter: shared memory and variables."""
 
 
+@dataclass(frozen=True, slots=True)
+class IndependentAccesses:
+    """What a kernel does independently of open values, as far as is known.
+
+    ``accesses`` are by source location, number of the pointer's parameter and opcode: whether all of them are
+    independent. ``writes`` says the same of all writes to the memory of a parameter, ``synchronization`` of barriers
+    and warp collectives.
+    """
+
+    accesses: Mapping[tuple[Location, int], Mapping[str, bool]]
+    writes: Mapping[int, bool]
+    synchronization: bool
+
+    def is_independent(self, location: Location, pointers: Iterable[int], instruction: str) -> bool:
+        """Return whether an instruction, such as ``ld.global.u32``, at a location accesses memory independently."""
+        opcode = instruction.partition(".")[0]
+        found = [self.accesses[location, number] for number in pointers if (location, number) in self.accesses]
+        known = [one for each in found for one in ([each[opcode]] if opcode in each else each.values())]
+        return bool(known) and all(known)
+
+
 def independent_accesses(
-    ptx: str, entry: str, unknown: Collection[int], settled: Collection[int] = ()
-) -> dict[tuple[Location, int], bool]:
-    """Return, by source location and number of the pointer's parameter, whether all accesses are independent.
+    ptx: str, entry: str, unknown: Collection[int], settled: Collection[int] = (), compared: bool = False
+) -> IndependentAccesses:
+    """Return what a kernel does independently of open values.
 
     ``unknown`` are the numbers of parameters whose values are open; what those in ``settled`` point to is not.
+    ``compared``: the outcome of comparisons with open values is no matter, so that addresses alone decide.
     """
     program, graph = build_cfg(flatten(parse(ptx), entry))
     names = list(program.params)
     opened = frozenset(names[number] for number in unknown if number < len(names))
     known = origins(program)
     closed = frozenset(f"{names[number]}+0" for number in settled if number < len(names))
-    registers, blocks = _open_state(program, graph, lambda one: _is_source(one, opened, closed, known))
-    found: dict[tuple[Location, int], bool] = {}
+    registers, blocks = _open_state(program, graph, lambda one: _is_source(one, opened, closed, known), compared)
+    accesses: dict[tuple[Location, int], dict[str, bool]] = {}
+    writes: dict[int, bool] = {}
+    synchronization = not program.recursive
     for number, block in enumerate(program.blocks):
+        executed = not program.recursive and number not in blocks
+        if isinstance(block.terminator, BarrierSync):
+            synchronization &= executed and registers.isdisjoint(_deciding(block.terminator.instruction))
         for instruction in block.code:
+            if is_collective(instruction):
+                synchronization &= executed and registers.isdisjoint(_deciding(instruction))
             address = address_operand(instruction)
-            if address is None or instruction.location is None or memory_space(instruction) == "param":
+            if address is None or memory_space(instruction) == "param":
                 continue
             reads = [address.base.name] if isinstance(address.base, Register) else []
-            if instruction.guard is not None:
+            if instruction.guard is not None and not compared:
                 reads.append(instruction.guard.register.name)
-            independent = not program.recursive and number not in blocks and registers.isdisjoint(reads)
+            independent = executed and registers.isdisjoint(reads)
             for root in _pointers(roots(address, known), names):
-                key = instruction.location, root
-                found[key] = found.get(key, True) and independent
-    return found
+                if instruction.location is not None:
+                    mine = accesses.setdefault((instruction.location, root), {})
+                    mine[instruction.opcode] = mine.get(instruction.opcode, True) and independent
+                if instruction.opcode not in _READS:
+                    writes[root] = writes.get(root, True) and independent
+    return IndependentAccesses(accesses, writes, synchronization)
+
+
+def _deciding(instruction: Instruction) -> frozenset[str]:
+    """Return the registers that decide which threads a barrier or collective synchronizes, or lanes that it reads."""
+    operands = instruction.operands
+    if instruction.opcode in ("bar", "barrier"):
+        operands = operands[:-1] if "red" in instruction.modifiers else operands
+    else:
+        operands = operands[2:] if instruction.opcode in ("shfl", "vote", "match", "redux", "elect") else ()
+    guard = () if instruction.guard is None else (instruction.guard.register.name,)
+    return frozenset((*(one.name for one in flattened(operands) if isinstance(one, Register)), *guard))
 
 
 def _pointers(found: frozenset[str], names: list[str]) -> Iterable[int]:
@@ -73,7 +123,7 @@ def _pointers(found: frozenset[str], names: list[str]) -> Iterable[int]:
 
 
 def _open_state(
-    program: Program, graph: ControlFlowGraph, is_source: Callable[[Instruction], bool]
+    program: Program, graph: ControlFlowGraph, is_source: Callable[[Instruction], bool], compared: bool
 ) -> tuple[set[str], set[int]]:
     """Return the registers with an open value, and the blocks whose execution depends on one."""
     deciding = control_dependences(graph)
@@ -84,9 +134,11 @@ def _open_state(
         before = len(registers), len(blocks)
         for number, block in enumerate(program.blocks):
             for instruction in block.code:
+                if compared and instruction.opcode in COMPARISONS:
+                    continue
                 if number in blocks or is_source(instruction) or not registers.isdisjoint(registers_read(instruction)):
                     registers.update(registers_written(instruction))
-        for number, block in enumerate(program.blocks):
+        for number, block in enumerate(() if compared else program.blocks):
             if number in blocks or not registers.isdisjoint(terminator_reads(block)):
                 blocks |= deciding[number]
         changed = (len(registers), len(blocks)) != before

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember, Tenso
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
 from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
-from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, element_type
+from gpuemu_lsp.engine.plan.types import DISCRETE, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.source.model import Param
 
@@ -97,7 +97,7 @@ def _member(building: Building, name: str, leaf: Leaf, value: Value) -> Iterator
 
 
 def _scalar(building: Building, name: str, dtype: str, value: Value) -> ScalarArg:
-    if dtype in INTEGERS or dtype == "bool":
+    if dtype in DISCRETE:
         if isinstance(value, Truth) and value.value is not None:
             return ScalarArg(name, name, dtype, value.value if dtype == "bool" else parse(int(value.value)))
         if isinstance(value, FloatValue) and value.top is not None and value.bottom is not None:

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.plan.host.reading import is_copied_back
 from gpuemu_lsp.engine.plan.host.symbolic import UNKNOWN_OFFSET, Polynomial, add, divide, number, symbols
 from gpuemu_lsp.engine.plan.host.values import Allocation, Pointer, Tensor, Value
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size
+from gpuemu_lsp.engine.plan.types import DISCRETE, ElementType, dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 
 
@@ -36,8 +36,8 @@ def tensor(
         elements = None  # Those of a tensor passed as `void*` may have any size.
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
         building.open = True
-        if known.dtype in INTEGERS:
-            bounds = _assumed(building, name, opaque)
+        if known.dtype in DISCRETE:
+            bounds = _assumed(building, name, known, opaque)
         yield TensorArg(name, name, "in" if const else "inout", known.dtype, (), bounds, lanes=known.lanes)
         return
     starts_later = value.offset.constant != 0
@@ -53,7 +53,7 @@ def tensor(
     if direction == "out" and (const or not is_copied_back(building.found, allocation, memory)):
         building.unjudged.add(name)
     shape = building.expression(elements)
-    if known.dtype in INTEGERS:
+    if known.dtype in DISCRETE:
         bounds = _range(building, name, memory, known, opaque)
     offset = building.expression(value.offset) if starts_later and whole else None
     yield TensorArg(
@@ -115,7 +115,7 @@ def _elements(memory: Allocation, pointer: Pointer, known: ElementType, whole: b
 
 def _range(
     building: Building, name: str, memory: Allocation, known: ElementType, opaque: bool
-) -> tuple[Expression | float, Expression | float]:
+) -> tuple[Expression | float, Expression | float] | None:
     contents = memory.contents
     if contents.byte is not None:
         filled = bytes([contents.byte]) * dtype_size(known.dtype)
@@ -125,15 +125,20 @@ def _range(
         if not contents.shown:
             building.unseen.add(name)
         return building.expression(contents.low), building.expression(contents.high)
-    return (parse(0), parse(1)) if contents.kind == "none" else _assumed(building, name, opaque)
+    return (parse(0), parse(1)) if contents.kind == "none" else _assumed(building, name, known, opaque)
 
 
-def _assumed(building: Building, name: str, opaque: bool) -> tuple[Expression, Expression]:
-    """Return the range of integers that the program does not show: zeros are valid as indices and as lengths."""
+def _assumed(
+    building: Building, name: str, known: ElementType, opaque: bool
+) -> tuple[Expression | float, Expression | float] | None:
+    """Return the range of integers that the program does not show: zeros are valid as indices and as lengths.
+
+    A flag may be either.
+    """
     building.unseen.add(name)
     if not opaque:
         building.assumed.add(name)
-    return parse(0), parse(1)
+    return None if known.dtype == "bool" else (parse(0), parse(1))
 
 
 def with_shared_memory(args: list[PlanArg], values: tuple[Value, ...], building: Building) -> list[PlanArg]:

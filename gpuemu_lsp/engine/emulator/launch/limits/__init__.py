@@ -1,1 +1,0 @@
-"""Limits of a launch: its time, requests to stop it, and waits that never end."""
