@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.emulator.launch.scheduler import STILL_RUNNING
+from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING
 from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.parser import parse

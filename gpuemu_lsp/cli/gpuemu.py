@@ -15,8 +15,13 @@ from gpuemu_lsp.cli.verbs import cases, checks, measures, programs
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb and return its exit code."""
     words, own = programs.split_arguments(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
     try:
-        options = _parser().parse_args(words)
+        options, unknown = parser.parse_known_args(words)
+        if unknown:
+            # Of `gpuemu run ./program -n 5`, these are the program's.
+            hint = ": those of the program go after --" if words[0] == "run" else ""
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     except SystemExit as exit_:
         return int(exit_.code or 0)
     if own:

@@ -54,6 +54,37 @@ def test_what_a_program_does_has_its_named_result(program: Path, what: str, stat
     assert "Traceback" not in done.stderr
 
 
+def test_a_limit_of_memory_ends_a_launch_that_needs_more(program: Path) -> None:
+    limited = [*GPUEMU, "run", "--memory", "600", str(program)]
+    done = subprocess.run([*limited, "rows"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "error[engine/timeout]" in done.stderr, done.stderr
+    assert "rows<<<1, 512>>> was stopped at the limit of memory" in done.stderr
+    assert "checked 1 of 2 launches; stopped at the limit of memory: use smaller arguments" in done.stderr
+    # Records of accesses to memory that was freed are given back: all together they need twice as much.
+    done = subprocess.run([*limited, "freed"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "checked 7 of 7 launches" in done.stderr, done.stderr
+
+
+def stopped_during_a_launch(program: Path, number: int) -> tuple[int, str]:
+    """Return the exit status and standard error of a run that gets a signal during a launch that spins."""
+    process = subprocess.Popen([*GPUEMU, "run", str(program), "launch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+    time.sleep(1.0)
+    process.send_signal(number)
+    error = process.communicate()[1].decode()
+    return process.returncode, error
+
+
+def test_a_signal_names_the_launch_that_was_running(program: Path) -> None:
+    status, error = stopped_during_a_launch(program, signal.SIGINT)
+    assert status == 2, error
+    line = SOURCE.read_text().split("while (*(volatile int*)x")[0].count("\n") + 1
+    assert f"processes.cu:{line}:" in error and "spin<<<1, 1>>> was interrupted" in error, error
+    assert "checked 1 of 2 launches; interrupted" in error
+    status, error = stopped_during_a_launch(program, signal.SIGKILL)
+    assert status == -signal.SIGKILL and "gpuemu itself was killed, and there is no result" in error
+
+
 def test_a_launch_of_many_blocks_ends_with_the_run(program: Path) -> None:
     command = [*GPUEMU, "run", "--timeout", "6", str(program), "long"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

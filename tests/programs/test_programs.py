@@ -79,9 +79,18 @@ def test_a_leak_is_reported_on_request(tmp_path: Path) -> None:
     assert found["api/leak"] == 8
 
 
-def test_repeated_launches_are_not_run_again() -> None:
-    done = gpuemu("run", str(HERE / "clean" / "fixpoint.cu"))
-    assert "checked 2101 of 2,101 launches (2,097 proved repeats)" in done.stderr
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("fixpoint", "checked 2101 of 2,101 launches (2,097 proved repeats)"),
+        ("repeated_launches", "checked 495 of 495 launches (479 proved repeats)"),
+        ("library_calls", "checked 0 of 0 launches and 3 library calls"),
+    ],
+)
+def test_repeats_and_library_calls_are_counted(name: str, counts: str) -> None:
+    done = gpuemu("run", str(HERE / "clean" / f"{name}.cu"))
+    assert done.stdout == "PASS\n"
+    assert counts in done.stderr
 
 
 def test_a_program_built_with_a_makefile_s_options_runs_with_arguments(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from types import FrameType
 from gpuemu_lsp.cli.commands.nvcc import nvcc
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
+from gpuemu_lsp.engine.memory_limit import kills_for_memory
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.recordings.model import RecordingError
 from gpuemu_lsp.engine.recordings.project_files import recording_path
@@ -26,10 +27,13 @@ from gpuemu_lsp.engine.runtime.processes import temporary_folder
 from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 
+_SIGNALS = 128
+"""Exit statuses above it are of a command that a signal has ended."""
+
 
 def run(
     words: Sequence[str],
-    seconds: float,
+    limits: RunLimits,
     form: str,
     output: Path | None,
     *,
@@ -49,17 +53,21 @@ def run(
         program = Path(words[0])
         if sources:
             program = Path(folder) / program.stem
+            killed_before = kills_for_memory()
             status = nvcc(["-o", str(program), *([f"-arch={arch}"] if arch else []), *sources])
             if status:
-                print("gpuemu: the program was not built.", file=sys.stderr)
+                reason = ": nvcc was ended by a signal" if status > _SIGNALS else ""
+                if kills_for_memory() > killed_before:
+                    reason = ": the system ended a process, as it had no memory left. Use a machine with more memory"
+                print(f"gpuemu: the program was not built{reason}.", file=sys.stderr)
                 return EXIT_USAGE
         command = [str(program.absolute()), *words[max(len(sources), 1) :]]
         try:
             if record is None:
-                result = run_program(command, RunLimits(seconds), leaks=leaks)
+                result = run_program(command, limits, leaks=leaks)
             else:
                 path = Path(record) if record else _recording_path(sources, program)
-                result = _recorded(command, RunLimits(seconds), path, program.name, leaks=leaks)
+                result = _recorded(command, limits, path, program.name, leaks=leaks)
         except RecordingError as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
@@ -74,7 +82,7 @@ def _ended_as_by_an_interrupt() -> Iterator[None]:
     """Make SIGTERM, and the SIGHUP of a terminal that is closed, interrupts for the body, as Ctrl-C is."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     before = {}
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -33,6 +33,12 @@ def add(verbs: Verbs) -> None:
         "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"
     )
     run.add_argument(
+        "--memory",
+        type=positive,
+        metavar="MIB",
+        help="memory that gpuemu may use, in MiB (default: what the machine has)",
+    )
+    run.add_argument(
         "--record",
         nargs="?",
         const="",
@@ -78,6 +84,7 @@ def split_arguments(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _run(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.run import run, run_python_program
+    from gpuemu_lsp.engine.runtime.program import RunLimits
 
     words, record = options.program, options.record
     if record and not record.endswith(SUFFIX):
@@ -92,8 +99,15 @@ def _run(options: argparse.Namespace) -> int:
                 "`gpuemu-lsp --check FILE.py` checks unregistered kernels with the sizes of the code that launches them"
             )
         return run_python_program(words, options.format, options.output, module=options.module)
+    memory = None if options.memory is None else options.memory << 20
     return run(
-        words, options.timeout, options.format, options.output, leaks=options.leaks, record=record, arch=options.arch
+        words,
+        RunLimits(options.timeout, memory_bytes=memory),
+        options.format,
+        options.output,
+        leaks=options.leaks,
+        record=record,
+        arch=options.arch,
     )
 
 

@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
 from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, last_writer
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
 from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
@@ -42,7 +43,7 @@ class Emulator:
 
     Compiled kernels are cached. One launch at a time per process, because all share one arena. ``optimised`` compiles
     optimised code from the first launch on; by default it is compiled for hot kernels. ``lasting`` is the memory of a
-    program, which launches access where it is.
+    program, which launches access where it is. ``stop`` can end launches early.
 
     Raises
     ------
@@ -52,7 +53,10 @@ class Emulator:
 
     name = "emulator"
 
-    def __init__(self, *, optimised: bool = False, lasting: LastingMemory | None = None) -> None:
+    def __init__(
+        self, *, optimised: bool = False, lasting: LastingMemory | None = None, stop: StopRequest | None = None
+    ) -> None:
+        self._stop = stop or StopRequest()
         self._library = KernelCache(optimised=optimised, wide=lasting is not None)
         self._arena = Arena(lasting) if lasting is not None else None
 
@@ -84,7 +88,7 @@ class Emulator:
             return _failed(problem)
         while True:
             try:
-                return _run_once(kernel, request, self._arena or shared_arena(), limit, milliseconds)
+                return _run_once(kernel, request, self._arena or shared_arena(), limit, milliseconds, self._stop)
             except _Again as again:
                 milliseconds = again.milliseconds
             except ArenaFullError as error:
@@ -102,7 +106,12 @@ class _Again(Exception):  # noqa: N818 - not an error: the launch starts again w
 
 
 def _run_once(
-    kernel: CompiledKernel, request: Request, arena: Arena, limit: TranslationLimit, milliseconds: float
+    kernel: CompiledKernel,
+    request: Request,
+    arena: Arena,
+    limit: TranslationLimit,
+    milliseconds: float,
+    stop: StopRequest,
 ) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
     started = scheduled_clock()
@@ -121,11 +130,12 @@ def _run_once(
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
     proxy = AsyncOperations(prepared, clocks)
     runtime.bulk = proxy.execute
-    scheduler = Scheduler(prepared, clocks, versions)
+    scheduler = Scheduler(prepared, clocks, versions, stop)
     runtime.on_interrupt = scheduler.stop
     ready = time.perf_counter()
     try:
-        report = scheduler.run()
+        with stop.listening(scheduler.hurry):
+            report = scheduler.run()
         if runtime.interrupted:
             raise KeyboardInterrupt
         proxy.report_to(report)

@@ -33,7 +33,8 @@ __global__ void scale(const float* x, float* y, int n) {
         "The worker process was ended at the time limit of the check, or the kernel's translation to machine code at "
         "its own: 30 seconds per dtype, for cases, replays and minimisation alike. Translation grows with the number "
         "of PTX instructions, which inlining and unrolling multiply. Results found before are kept. In a run of a "
-        "program it is a launch that was stopped at the time limit while its loops were still changing registers.",
+        "program it is a launch that was stopped: at the time limit while its loops were still changing registers, by "
+        "an interrupt, or for lack of memory.",
         Example(
             bad="""\
 [kernels.dims]

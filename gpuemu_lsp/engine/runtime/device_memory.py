@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.execution import Bytes
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, Fill, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
+from gpuemu_lsp.engine.runtime.messages import LibraryHeader
 
 BASE = 0x5E3D_0000_0000
 """Address of device memory in the program. As a pair of 32-bit numbers its upper half is unlikely: an integer of
@@ -54,8 +55,7 @@ _WRITTEN_BY_THREAD = 4096
 """Bytes for each thread of a launch up to which an allocation may be expected to be rewritten."""
 
 _FIRST = 16 << 20
-_REFUSED, _GENERATION, _REPEATS = 4, 8, 16
-"""Places of words in the library's header, which is in front of the first allocation."""
+"""Distance of the first allocation: the library's header is in front of it."""
 
 
 class DeviceMemory:
@@ -67,6 +67,7 @@ class DeviceMemory:
     def __init__(self, *, tracking: bool = True) -> None:
         self._tracking = tracking
         self.lasting = LastingMemory(BASE, SIZE)
+        self.header = LibraryHeader(self.lasting.data)
         self._next = BASE + _FIRST
         self._last_gap = _GAP
         self._addresses: list[int] = []
@@ -92,20 +93,6 @@ class DeviceMemory:
     def live(self) -> tuple[DeviceAllocation, ...]:
         """The allocations that have not been freed."""
         return tuple(one for one in self._allocations if one.live)
-
-    @property
-    def refused_process(self) -> bool:
-        """Whether a process other than the one that has the connection made a CUDA call."""
-        return bool(self.lasting.data[_REFUSED : _REFUSED + 4].any())
-
-    @property
-    def repeats(self) -> int:
-        """The launches that the library has not made, because they are proved to do nothing."""
-        return int(self._header_word(_REPEATS)[0])
-
-    def allow_repeats(self, *, allowed: bool) -> None:
-        """Tell the library for which contents of memory a launch is proved to do nothing, or that none is."""
-        self._header_word(_GENERATION)[0] = self.generation + 1 if allowed else 0
 
     def named(self, name: str) -> DeviceAllocation | None:
         """Return the allocation with a name."""
@@ -294,9 +281,6 @@ class DeviceMemory:
         found = np.unique(words[(words >= np.uint64(BASE)) & (words < np.uint64(self._next))])
         targets = {one.address: one for one in map(self.find, found.tolist()) if one is not None and one.live}
         return list(targets.values())
-
-    def _header_word(self, place: int) -> npt.NDArray[np.uint64]:
-        return self.lasting.data[place : place + 8].view(np.uint64)
 
     def _shadow(self, allocation: DeviceAllocation) -> Bytes:
         low = allocation.address - BASE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpuemu_lsp.engine.emulator.launch.scheduler import STILL_RUNNING
+from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING, STOPPED, STOPPED_WAITING
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
@@ -16,6 +17,15 @@ from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
+
+_AT_TIME_LIMIT = StopReason("was stopped at its time limit", "")
+
+_PLACES_OF_STOPS = {
+    STILL_RUNNING: "in this loop",
+    STOPPED: "in this loop",
+    STOPPED_WAITING: "while it waited in this loop, whose registers stayed the same",
+}
+"""Where a launch was that has been stopped, by the emulator's message."""
 
 _VENDOR = "/nvidia/cu13/"
 _CONSTANT_BYTES = 64 << 10
@@ -34,17 +44,28 @@ class RunFindings:
         """The findings so far."""
         return tuple(self._found.values())
 
-    def event(self, event: Event, launch: ProgramLaunch, built: BuiltRequest, *, discarded: bool = False) -> None:
-        """Add the report of a checker. ``discarded``: it is a read on whose value no result of the launch depends."""
+    def event(
+        self,
+        event: Event,
+        launch: ProgramLaunch,
+        built: BuiltRequest,
+        *,
+        discarded: bool = False,
+        stopped: StopReason | None = None,
+    ) -> None:
+        """Add the report of a checker. ``discarded``: it is a read on whose value no result of the launch depends.
+
+        ``stopped`` is why the launch was stopped, None if that was at its time limit.
+        """
         place = self._location(event.location, launch)
         related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
         name = event.buffer or ""
         accessed = self._memory.named(name)
         rule, message = event.rule, event.message
-        if message == STILL_RUNNING:
+        if message in _PLACES_OF_STOPS:
             # It may only be slow: programs run with the sizes that they have.
-            rule = "engine/timeout"
-            message = f"{launch_text(launch)} was stopped in this loop at its time limit, and not checked to its end"
+            rule, text = "engine/timeout", (stopped or _AT_TIME_LIMIT).launch
+            message = f"{launch_text(launch)} {text} {_PLACES_OF_STOPS[message]}, and not checked to its end"
         if accessed is not None and accessed.kind is MemoryKind.HEAP:
             if rule == "memory/out-of-bounds":
                 verb = message.partition(" ")[0]
@@ -86,11 +107,16 @@ class RunFindings:
             finding = replace(finding, severity=Severity.INFORMATION)
         self._add(replace(finding, related=tuple(related)))
 
-    def not_run(self, outcome: Outcome, launch: ProgramLaunch) -> None:
+    def stopped(self, launch: ProgramLaunch, reason: StopReason | None) -> None:
+        """Add that a launch was stopped, at its time limit without a ``reason``, and where is not known."""
+        text = (reason or _AT_TIME_LIMIT).launch
+        message = f"{launch_text(launch)} {text}, and not checked to its end"
+        self._add(make("engine/timeout", message, self.place(launch.site), kernel=_kernel_name(launch)))
+
+    def not_run(self, outcome: Outcome, launch: ProgramLaunch, stopped: StopReason | None) -> None:
         """Add the reason for which a launch did not run to its end, unless an event has it."""
         if outcome.status == "hung" and not any(event.rule == "sync/hang" for event in outcome.events):
-            message = f"{launch_text(launch)} was stopped at its time limit, and not checked to its end"
-            self._add(make("engine/timeout", message, self.place(launch.site), kernel=_kernel_name(launch)))
+            self.stopped(launch, stopped)
         elif not any(event.severity is None for event in outcome.events):
             message = f"{launch_text(launch)} did not run to its end: {outcome.status}"
             self._add(make("engine/not-executed", message, self.place(launch.site), kernel=_kernel_name(launch)))

@@ -1,4 +1,7 @@
-"""Messages of the program's runtime library: an operation, and words and byte strings in its body."""
+"""Messages of the program's runtime library: an operation, and words and byte strings in its body.
+
+What needs no message is in a few words at the beginning of device memory, which both sides see.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ import struct
 from collections.abc import Iterator
 from enum import IntEnum
 from socket import socket
+
+import numpy as np
+
+from gpuemu_lsp.engine.execution import Bytes
 
 _MAX_BODY = 1 << 30
 _HEADER = struct.Struct("<II")
@@ -38,6 +45,33 @@ _OPERATIONS = frozenset(RuntimeCall)
 
 Frame = tuple[int, str]
 """An offset in a file of machine code, and the path of that file."""
+
+
+class LibraryHeader:
+    """The words at the beginning of ``memory``, as in the library's source (``Header``)."""
+
+    def __init__(self, memory: Bytes) -> None:
+        self._owner_and_refused = memory[:8].view(np.int32)
+        self._words = memory[8:32].view(np.uint64)
+
+    @property
+    def refused_process(self) -> bool:
+        """Whether a process other than the one that has the connection made a CUDA call."""
+        return bool(self._owner_and_refused[1])
+
+    @property
+    def repeats(self) -> int:
+        """The launches that the library has not made, because they are proved to do nothing."""
+        return int(self._words[1])
+
+    @property
+    def library_calls(self) -> int:
+        """The calls of libraries' functions that make no launch, but products of matrices."""
+        return int(self._words[2])
+
+    def set_contents(self, generation: int | None) -> None:
+        """Tell the library for which contents of memory a launch is proved to do nothing; None if none is."""
+        self._words[0] = 0 if generation is None else generation + 1
 
 
 class MessageError(Exception):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import _thread
-import contextlib
 import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,29 +13,37 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.memory_limit import kills_for_memory
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE
 from gpuemu_lsp.engine.runtime.messages import MessageError, receive, reply
 from gpuemu_lsp.engine.runtime.processes import SupervisedProgram
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.service import RuntimeService
+from gpuemu_lsp.engine.runtime.stopping.memory_watch import MemoryWatch
+from gpuemu_lsp.engine.runtime.stopping.run_stop import INTERRUPTED, NO_MEMORY, PROGRAM_ENDED, RunStop, interrupts_stop
 from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library
 from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 
 DEVICE_BYTES = 4 << 30
 """Memory of the emulated device: ``cudaMalloc`` beyond it fails."""
 
-_NOTICE_SECONDS = 0.5
-"""Time after the program's end in which a launch may end by itself."""
+_KILLED_FOR_MEMORY = (
+    "the system ended the program, as it had no memory left: use smaller arguments, or a machine with more memory"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Wall time of the whole run and of one launch, in seconds, and device memory in bytes."""
+    """Wall time of the whole run and of one launch, in seconds, and device memory in bytes.
+
+    ``memory_bytes`` limits what gpuemu uses, None for what the machine has.
+    """
 
     seconds: float = 600.0
     launch_seconds: float = 60.0
     device_bytes: int = DEVICE_BYTES
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +96,12 @@ def run_program(
     ours, theirs = socket.socketpair()
     problem: str | None = None
     child: SupervisedProgram | None = None
-    waiting = _Waiting(ours)
+    killed_before = kills_for_memory()
+    stop = RunStop(service.stop, ours)
+    watch = MemoryWatch(stop, limits.memory_bytes)
+    service.memory_is_scarce = lambda: watch.scarce
     try:
-        with ours:
+        with ours, interrupts_stop(service.stop):
             try:
                 with theirs:
                     shared = (theirs.fileno(), service.memory.descriptor)
@@ -101,10 +109,10 @@ def run_program(
                     # A program that was not linked by us has no path to the library.
                     paths = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *libraries]
                     environment = {**os.environ, "GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
-                    child = SupervisedProgram(command, environment, shared, waiting.end)
+                    child = SupervisedProgram(command, environment, shared, stop.program_has_ended)
                 deadline = started + limits.seconds
                 problem = _serve(service, ours, deadline, limits.seconds)
-                waiting.over()
+                stop.over()
                 if problem is None:
                     child.wait(max(deadline - time.monotonic(), 0.1))
             except subprocess.TimeoutExpired:
@@ -112,16 +120,20 @@ def run_program(
             except KeyboardInterrupt:
                 if child is None:
                     raise
-                problem = "the program ended during a launch" if waiting.interrupted else "interrupted"
+                problem = (service.stop.reason or INTERRUPTED).run
+            except MemoryError:
+                problem = NO_MEMORY.run
             finally:
-                waiting.over()
+                stop.over()
                 if child is not None:
                     child.end()
     finally:
-        refused = service.memory.refused_process
-        service.count_repeats()
+        refused = service.memory.header.refused_process
+        service.count_unseen()
         service.memory.close()
     assert child is not None
+    if problem in (None, PROGRAM_ENDED.run) and _was_killed(child) and kills_for_memory() > killed_before:
+        problem = _KILLED_FOR_MEMORY
     if problem is None and refused:
         problem = "a second process made CUDA calls, which were not carried out"
     service.end(leaks=leaks and problem is None)
@@ -140,34 +152,9 @@ def run_program(
     )
 
 
-class _Waiting:
-    """The end of the program, for a thread that serves it: of its connection, and, soon after, of a launch.
-
-    A process that the program has left behind may have the connection too, and a launch may take long.
-    """
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._over = threading.Event()
-        self._lock = threading.Lock()
-        self.interrupted = False
-
-    def end(self) -> None:
-        """End the connection; interrupt the main thread until it notices."""
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
-        while not self._over.wait(_NOTICE_SECONDS):
-            with self._lock:
-                if self._over.is_set():
-                    return
-                self.interrupted = True
-                # It is lost if it comes while the emulator's code calls Python.
-                _thread.interrupt_main()
-
-    def over(self) -> None:
-        """Note that nothing is served any more."""
-        with self._lock:
-            self._over.set()
+def _was_killed(child: SupervisedProgram) -> bool:
+    status = child.status
+    return status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
 def _end_notes(child: SupervisedProgram) -> tuple[str, ...]:
@@ -188,7 +175,10 @@ def _serve(service: RuntimeService, connection: socket.socket, deadline: float, 
     try:
         for message in receive(connection):
             service.remaining_seconds = deadline - time.monotonic()
-            reply(connection, *service.answer(message))
+            answer = service.answer(message)
+            if service.stop.reason is not None:
+                raise KeyboardInterrupt
+            reply(connection, *answer)
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError

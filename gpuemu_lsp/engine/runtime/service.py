@@ -9,6 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
+from gpuemu_lsp.engine.emulator.launch.race_shadow import shadow_planes
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Module
@@ -62,6 +64,7 @@ class RuntimeService:
         self._device_bytes = device_bytes
         self.remaining_seconds = math.inf
         """Time that the run has left, which a launch does not exceed."""
+        self.memory_is_scarce: Callable[[], bool] = lambda: False
         self.memory = DeviceMemory(tracking=checks.contained)
         self.findings = RunFindings(program, self.memory)
         self.launches = self.completed = self.repeated = self.library_calls = 0
@@ -69,7 +72,8 @@ class RuntimeService:
         self._host = HostAccesses(self.memory, self._order, self.findings)
         self._transfers = Transfers(self.memory, self._order, self.findings, self._host)
         self._products = Products(self.memory, self._order, self._transfers)
-        self._emulator = Emulator(lasting=self.memory.lasting)
+        self.stop = StopRequest()
+        self._emulator = Emulator(lasting=self.memory.lasting, stop=self.stop)
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
         self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
         self._without_effect: dict[tuple[object, ...], int] = {}
@@ -106,15 +110,17 @@ class RuntimeService:
     def answer(self, message: Message) -> list[int]:
         """Carry out a call; return the words of the answer."""
         words = self._answers[message.operation](message)
-        self.memory.allow_repeats(allowed=self._order.single and self._recorder is None)
+        repeats = self._order.single and self._recorder is None
+        self.memory.header.set_contents(self.memory.generation if repeats else None)
         return words
 
-    def count_repeats(self) -> None:
-        """Count the launches that the program's library has not made, when the program has ended."""
-        repeats = self.memory.repeats
+    def count_unseen(self) -> None:
+        """Count, when the program has ended, the repeats that the shim did not make, and its library calls."""
+        repeats = self.memory.header.repeats
         self.launches += repeats
         self.completed += repeats
         self.repeated += repeats
+        self.library_calls += self.memory.header.library_calls
 
     def end(self, *, leaks: bool) -> None:
         """Add the findings of the program's end: failed launches that it did not check for, and leaks."""
@@ -173,6 +179,8 @@ class RuntimeService:
             else:
                 self._order.synchronize(WaitScope.DEVICE, 0)
                 self.memory.free(allocation, site)
+                # Its addresses are never used again.
+                shadow_planes().forget(allocation.address, allocation.size)
                 return [0]
         elif allocation is None:
             reason = "an address that is not of device memory"
@@ -243,8 +251,15 @@ class RuntimeService:
         if self._order.single and not built.outside:
             pointers = (*built.pointers(), *variables.by_name.items())
             self.memory.expect_launch(pointers, math.prod(grid) * math.prod(block))
-        outcome = self._emulator.run(built.request)
-        discarded = discards_its_reads(self._emulator, self.memory.lasting, built.request, outcome)
+        if self.memory_is_scarce():
+            # Records of accesses from before this launch, which all of its own follow.
+            shadow_planes().drop()
+        try:
+            outcome = self._emulator.run(built.request)
+            discarded = discards_its_reads(self._emulator, self.memory.lasting, built.request, outcome)
+        except KeyboardInterrupt:
+            self.findings.stopped(launch, self.stop.reason)
+            raise
         stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
@@ -265,11 +280,11 @@ class RuntimeService:
             # Whether a racing read finds a value is a matter of the order: the race is the cause.
             if event.rule == "memory/uninitialized-read" and event.location in raced:
                 continue
-            self.findings.event(event, launch, built, discarded=discarded)
+            self.findings.event(event, launch, built, discarded=discarded, stopped=self.stop.reason)
         if outcome.status in ("completed", "trapped"):
             self.completed += 1
         else:
-            self.findings.not_run(outcome, launch)
+            self.findings.not_run(outcome, launch, self.stop.reason)
         # The same launch does the same again, unless it or the host sees something that is not device memory.
         silent = outcome.status == "completed" and not outcome.events and not outcome.printed
         if silent and before == self.memory.generation and not _reads_clock(kernel.module):

@@ -27,6 +27,10 @@ _INTERVAL_MS = 200
 _GRACE_SECONDS = 1.0
 """Time for processes that the command has left behind to end by themselves."""
 _NOT_STARTED = 127
+_NO_RESULT = (
+    b"gpuemu: gpuemu itself was killed, and there is no result. The system does that when it has no memory left: use "
+    b"smaller arguments, or set a limit with `gpuemu run --memory`\n"
+)
 
 
 class _Events:
@@ -99,11 +103,13 @@ def main(arguments: list[str]) -> int:
         _end_descendants()
         if events.orphaned:
             _remove(temporary)
+            _say_no_result()
         return 128 + signal.SIGKILL
     heard = _report(report, f"ended {status}")
     _report(report, f"left {_end_left(events)}")
     if not heard or _is_orphaned(events, status):
         _remove(temporary)
+        _say_no_result()
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
@@ -185,6 +191,15 @@ def _is_orphaned(events: _Events, status: int) -> bool:
     while hung_up and not events.orphaned and not events.terminated and time.monotonic() < until:
         events.wait(until)
     return events.orphaned
+
+
+def _say_no_result() -> None:
+    """Write to standard error, unless it is full: waiting for a reader would leave this process behind."""
+    poll = select.poll()
+    with contextlib.suppress(OSError):
+        poll.register(2, select.POLLOUT)
+        if any(event == select.POLLOUT for _, event in poll.poll(0)):
+            os.write(2, _NO_RESULT)
 
 
 def _report(descriptor: int, line: str) -> bool:

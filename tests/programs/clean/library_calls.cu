@@ -1,4 +1,4 @@
-// The only work on the device is a product of matrices by cuBLAS: it is checked, although there is no launch.
+// The only work on the device are calls of cuBLAS: they are checked, although there is no launch.
 #include <cublas_v2.h>
 
 #include <cstdio>
@@ -17,6 +17,10 @@ int main() {
     cublasCreate(&handle);
     cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &alpha, da, 2, db, 2, &beta, dc, 2);
     cudaMemcpy(c, dc, sizeof c, cudaMemcpyDeviceToHost);
+    bool right = c[0] == 23 && c[1] == 34 && c[2] == 31 && c[3] == 46;
+    float sum = 0;
+    cublasSgemv(handle, CUBLAS_OP_N, 2, 2, &alpha, da, 2, db, 1, &beta, dc, 1);
+    cublasSasum(handle, 2, dc, 1, &sum);
     cublasDestroy(handle);
-    PASS(c[0] == 23 && c[1] == 34 && c[2] == 31 && c[3] == 46);
+    PASS(right && sum == 57);
 }

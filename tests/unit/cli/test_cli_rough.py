@@ -160,3 +160,8 @@ def test_a_python_program_is_not_recorded_which_is_said_with_what_to_do(capsys):
         gpuemu(["run", "--record", "script.py"])
     said = " ".join(capsys.readouterr().err.split())
     assert (stop.value.code, "are not recorded" in said, "--check FILE.py" in said) == (2, True, True)
+
+
+def test_an_option_of_the_program_names_where_it_goes(capsys):
+    assert gpuemu(["run", "./program", "-n", "5"]) == 2
+    assert "unrecognized arguments: -n 5: those of the program go after --" in capsys.readouterr().err

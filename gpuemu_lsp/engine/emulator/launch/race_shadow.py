@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.abi.race_records import MEMBER_ENTRIES, Epoch, MemberEpochs, ShadowPlane
+from gpuemu_lsp.engine.emulator.abi.race_records import MEMBER_ENTRIES, Epoch, MemberEpochs, ShadowLine, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError
@@ -33,6 +33,7 @@ class ShadowPlanes:
         self._address = 0
         self._epoch = Epoch.TICK
         self._releases = 0
+        self._arena_address = self._shift = 0
         # Entries of earlier launches name earlier epochs, and are not found.
         self._members = np.zeros(MEMBER_ENTRIES * MemberEpochs.SIZE, dtype=np.uint8)
 
@@ -43,6 +44,7 @@ class ShadowPlanes:
 
     def install(self, launch: Record, arena: Arena, shift: int) -> None:
         """Give a launch shadow cells for all of the arena that is allocated, keeping the contents of those it has."""
+        self._arena_address, self._shift = arena.address, shift
         # What lasts is much larger than what grows: cells for all of it at once, so that none are ever moved.
         extent = arena.capacity if arena.lasting is not None else arena.size
         needed = 2 * _MARGIN + (extent >> shift << 2)
@@ -67,6 +69,29 @@ class ShadowPlanes:
         launch.set(LaunchRecord.RACE_MEMBERS, int(self._members.ctypes.data))
         launch.set(LaunchRecord.RACE_PLANE_STRIDE, self._stride)
         launch.set(LaunchRecord.RACE_LINES, self._address + _MARGIN + ShadowPlane.LINE_WRITES * self._stride)
+
+    def drop(self) -> None:
+        """Give the memory of all cells back, between launches, which cost more time until they have cells again."""
+        self._map, self._stride = None, 0
+
+    def forget(self, address: int, size: int) -> None:
+        """Give the memory of the cells of a range of addresses back, between launches."""
+        if self._map is None:
+            return
+        low = address - self._arena_address >> self._shift << 2
+        high = address + size - self._arena_address >> self._shift << 2
+        for plane in ShadowPlane:
+            start = plane * self._stride + _MARGIN
+            part = (
+                ShadowLine.SIZE // ShadowLine.CELLS if plane in (ShadowPlane.LINE_WRITES, ShadowPlane.LINE_READS) else 4
+            )
+            first = -(-(start + low * part // 4) // mmap.PAGESIZE) * mmap.PAGESIZE
+            last = (start + high * part // 4) // mmap.PAGESIZE * mmap.PAGESIZE
+            if first < last:
+                try:
+                    self._map.madvise(mmap.MADV_REMOVE, first, last - first)
+                except OSError:  # it is private
+                    self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
 
     def begin(self, launch: Record, shift: int, private: int) -> None:
         """Start a launch's epochs after those of earlier launches.

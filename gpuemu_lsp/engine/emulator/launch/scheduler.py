@@ -55,8 +55,8 @@ Hardware likewise makes progress in all of its resident blocks, the number of wh
 Limits
 ======
 
-A launch ends as hung when a warp exceeds ``max_steps`` backward jumps or the launch ``max_seconds``, without the time
-spent on compilation. Either way the report names a loop: that of the warp that is executing.
+:mod:`~gpuemu_lsp.engine.emulator.launch.limits`: a launch ends as hung at its limits of steps and time, or when it is
+asked to stop.
 """
 
 from __future__ import annotations
@@ -67,24 +67,20 @@ from typing import Final
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
-from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
+from gpuemu_lsp.engine.emulator.abi.records import RecordView
+from gpuemu_lsp.engine.emulator.abi.states import Status
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.ir.program import EXIT
 from gpuemu_lsp.engine.emulator.jit import compile
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver
 from gpuemu_lsp.engine.emulator.launch.clusters.schedule import ClusterSchedule, Turn
+from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import LaunchLimits
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
 from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, SPIN_QUANTUM, YIELDS_PER_CALL, add_resident
-from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchProfile, LaunchVersions
-from gpuemu_lsp.engine.time_limit import TimeLimit
-
-HUNG: Final = "this loop does not terminate: the time limit was reached"
-STILL_RUNNING: Final = "this loop does not terminate: the time limit was reached while its registers changed"
-"""Messages of a launch that was stopped at its time limit: it only waits, or it may be slow."""
 
 _PATIENCE: Final = 6
 """Times that a block may use up its yields before other blocks become resident with it."""
@@ -111,7 +107,9 @@ class AssumptionError(Exception):
 class Scheduler:
     """Runs one prepared launch."""
 
-    def __init__(self, prepared: PreparedLaunch, clocks: VectorClocks, versions: LaunchVersions) -> None:
+    def __init__(
+        self, prepared: PreparedLaunch, clocks: VectorClocks, versions: LaunchVersions, stop: StopRequest
+    ) -> None:
         self._prepared = prepared
         self._versions = versions
         # Each further stretch is twice as long, up to a limit.
@@ -119,7 +117,7 @@ class Scheduler:
         self._started = time.monotonic()
         self._report = LaunchReport()
         self._run_blocks = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
-        self._limit = TimeLimit(prepared.request.max_seconds)
+        self._limits = LaunchLimits(prepared, versions, self._report, stop)
         self._quantum = prepared.launch.get(LaunchRecord.QUANTUM)
         held = min(_BLOCKS_OF_ONE, _THREADS_OF_ONE // (prepared.warp_count * WARP_SIZE))
         self._most_residents = _MULTIPROCESSORS * held
@@ -152,7 +150,7 @@ class Scheduler:
                     self._after_blocks(upcoming)
                 self._stretch *= 2 if time.monotonic() - started < _LONG_STRETCH_SECONDS else 1
                 # A check is not worse for one launch that takes long, but a run has a limit as a whole.
-                if prepared.arena.lasting is not None and self._limit.left() + self._versions.compile_seconds < 0:
+                if prepared.arena.lasting is not None and self._limits.have_passed:
                     self._report.status = "hung"
                 continue
             upcoming = self._run_round(upcoming)
@@ -162,6 +160,12 @@ class Scheduler:
     def stop(self) -> None:
         """End the launch when generated code returns next."""
         self._report.status = "stopped"
+
+    def hurry(self) -> None:
+        """Let generated code return soon, from another thread: at the next yield or barrier."""
+        # A decrement at the same moment undoes it: the launch is then looked at when it would have been.
+        self._prepared.launch.set(LaunchRecord.YIELDS_LEFT, 0)
+        self._prepared.launch.set(LaunchRecord.BARRIERS_LEFT, 0)
 
     def _after_blocks(self, done: int) -> None:
         """Continue in better code, if that pays, after ``done`` blocks."""
@@ -269,8 +273,8 @@ class Scheduler:
         resident.moves = 0
         statuses = self._prepared.warp_values(resident, Warp.STATUS)
         statuses[statuses == Status.YIELD] = Status.READY
-        if self._limit.left() + self._versions.compile_seconds < 0:
-            self._exceeds_limits(resident, self._warps(resident))
+        if self._limits.have_passed:
+            self._limits.exceeded(resident, self._warps(resident))
 
     # ---- better code -------------------------------------------------------------------------------------------------
 
@@ -321,7 +325,7 @@ class Scheduler:
             elif status == Status.YIELD:
                 used_up = True
                 warp.set(Warp.STATUS, Status.READY)
-        if self._exceeds_limits(resident, warps):
+        if self._limits.exceeded(resident, warps):
             return False
         if used_up:
             resident.yields += 1
@@ -347,54 +351,3 @@ class Scheduler:
 
     def _warps(self, resident: ResidentBlock) -> list[RecordView]:
         return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]
-
-    # ---- limits ------------------------------------------------------------------------------------------------------
-
-    def _exceeds_limits(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
-        """End the launch if it has exceeded its steps or its time."""
-        live = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
-        for index, warp in live:
-            if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
-                self._report_hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
-                return True
-        if live and self._limit.left() + self._versions.compile_seconds < 0:
-            # A warp that executes is in the loop that does not end; the others wait for it.
-            index, warp = next((one for one in live if one[1].get(Warp.STATUS) == Status.READY), live[0])
-            self._report_hang(resident, index, warp, HUNG if self._only_waits() else STILL_RUNNING)
-            return True
-        return False
-
-    def _only_waits(self) -> bool:
-        """Return whether the warps of all blocks that have started had the same registers after two turns, or wait."""
-        residents, status = self._prepared.residents, self._prepared.warp_values
-        started = [one for one in residents if one.started] or residents[:1]
-        runs = [one for one in started if np.isin(status(one, Warp.STATUS), (Status.READY, Status.YIELD)).any()]
-        return all(one.moves == 0 and one.last_contexts is not None for one in runs)
-
-    def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
-        resume = warp.get(Warp.RESUME)
-        if resume >= Resume.FIRST_BLOCK:
-            number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.get(Warp.ACTIVE_MASK) or 1)[0]
-        else:
-            runnable = warp.get(Warp.LIVE_MASK) & ~warp.get(Warp.BARRIER_MASK)
-            lane = lanes_of(runnable or 1)[0]
-            number = int(warp.row(Warp.PC)[lane])
-        number = number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0
-        site = self._first_located(number)
-        self._report.add(Incident("sync/hang", message, site, index * WARP_SIZE + lane, resident.number))
-        self._report.status = "hung"
-
-    def _first_located(self, number: int) -> int:
-        """Return the first site from a basic block on that has a source line: a block of one jump has none."""
-        kernel = self._prepared.kernel
-        start = kernel.site_of_block(number)
-        seen: set[int] = set()
-        while number >= 0 and number not in seen:
-            seen.add(number)
-            block, first = kernel.program.blocks[number], kernel.site_of_block(number)
-            for site in range(first, first + len(block.code) + 1):
-                instruction = kernel.sites[site][0]
-                if instruction is not None and instruction.location is not None:
-                    return site
-            number = next(iter(block.targets), EXIT)
-        return start

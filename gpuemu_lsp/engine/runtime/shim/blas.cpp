@@ -62,6 +62,7 @@ constexpr cublasStatus_t INVALID = CUBLAS_STATUS_INVALID_VALUE, DONE = CUBLAS_ST
 template <class T>
 cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, const T* alpha, const T* a, int lda,
                     const T* x, int incx, const T* beta, T* y, int incy) {
+    count_library_call();
     int rows = op == CUBLAS_OP_N ? m : n, columns = op == CUBLAS_OP_N ? n : m;
     bool there = access(a, sizeof(T) * size_t(m), sizeof(T) * size_t(lda), size_t(n), false, handle->stream) &&
                  readable(handle, columns, x, incx) && (*beta == T(0) || readable(handle, rows, y, incy)) &&
@@ -80,6 +81,7 @@ cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int m, int n, c
 
 template <class T>
 cublasStatus_t extreme(cublasHandle_t handle, int n, const T* x, int incx, int* result, bool largest) {
+    count_library_call();
     if (!readable(handle, n, x, incx)) return INVALID;
     Vector<const T> all{x, n, incx};
     int best = 0;
@@ -199,6 +201,7 @@ API cublasStatus_t cublasGetVector(int n, int size, const void* x, int incx, voi
 
 #define BLAS(T, S, I)                                                                                                   \
     API cublasStatus_t cublas##S##axpy(cublasHandle_t h, int n, const T* alpha, const T* x, int incx, T* y, int incy) { \
+        count_library_call();                                                                                           \
         if (!readable_scalar(h, alpha) || !readable(h, n, x, incx) || !readable<T>(h, n, y, incy)) return INVALID;     \
         if (!writable(h, n, y, incy)) return INVALID;                                                                   \
         Vector<const T> from{x, n, incx};                                                                               \
@@ -207,35 +210,41 @@ API cublasStatus_t cublasGetVector(int n, int size, const void* x, int incx, voi
         return DONE;                                                                                                    \
     }                                                                                                                   \
     API cublasStatus_t cublas##S##scal(cublasHandle_t h, int n, const T* alpha, T* x, int incx) {                       \
+        count_library_call();                                                                                           \
         if (!readable_scalar(h, alpha) || !readable<T>(h, n, x, incx) || !writable(h, n, x, incx)) return INVALID;      \
         Vector<T> to{x, n, incx};                                                                                       \
         for (int i = 0; i < n; i++) to[i] *= *alpha;                                                                    \
         return DONE;                                                                                                    \
     }                                                                                                                   \
     API cublasStatus_t cublas##S##copy(cublasHandle_t h, int n, const T* x, int incx, T* y, int incy) {                 \
+        count_library_call();                                                                                           \
         if (!readable(h, n, x, incx) || !writable(h, n, y, incy)) return INVALID;                                       \
         for (int i = 0; i < n; i++) Vector<T>{y, n, incy}[i] = Vector<const T>{x, n, incx}[i];                          \
         return DONE;                                                                                                    \
     }                                                                                                                   \
     API cublasStatus_t cublas##S##swap(cublasHandle_t h, int n, T* x, int incx, T* y, int incy) {                       \
+        count_library_call();                                                                                           \
         if (!readable<T>(h, n, x, incx) || !readable<T>(h, n, y, incy)) return INVALID;                                 \
         if (!writable(h, n, x, incx) || !writable(h, n, y, incy)) return INVALID;                                       \
         for (int i = 0; i < n; i++) std::swap(Vector<T>{y, n, incy}[i], Vector<T>{x, n, incx}[i]);                      \
         return DONE;                                                                                                    \
     }                                                                                                                   \
     API cublasStatus_t cublas##S##dot(cublasHandle_t h, int n, const T* x, int incx, const T* y, int incy, T* out) {    \
+        count_library_call();                                                                                           \
         if (!readable(h, n, x, incx) || !readable(h, n, y, incy)) return INVALID;                                       \
         double sum = 0;                                                                                                 \
         for (int i = 0; i < n; i++) sum += double(Vector<const T>{x, n, incx}[i]) * Vector<const T>{y, n, incy}[i];     \
         return store(h, out, T(sum));                                                                                   \
     }                                                                                                                   \
     API cublasStatus_t cublas##S##nrm2(cublasHandle_t h, int n, const T* x, int incx, T* out) {                         \
+        count_library_call();                                                                                           \
         if (!readable(h, n, x, incx)) return INVALID;                                                                   \
         double sum = 0;                                                                                                 \
         for (int i = 0; i < n; i++) sum += std::pow(double(Vector<const T>{x, n, incx}[i]), 2);                         \
         return store(h, out, T(std::sqrt(sum)));                                                                        \
     }                                                                                                                   \
     API cublasStatus_t cublas##S##asum(cublasHandle_t h, int n, const T* x, int incx, T* out) {                         \
+        count_library_call();                                                                                           \
         if (!readable(h, n, x, incx)) return INVALID;                                                                   \
         double sum = 0;                                                                                                 \
         for (int i = 0; i < n; i++) sum += std::fabs(double(Vector<const T>{x, n, incx}[i]));                           \
@@ -253,6 +262,7 @@ API cublasStatus_t cublasGetVector(int n, int size, const void* x, int incx, voi
     }                                                                                                                   \
     API cublasStatus_t cublas##S##ger(cublasHandle_t h, int m, int n, const T* alpha, const T* x, int incx, const T* y, \
                                       int incy, T* a, int lda) {                                                        \
+        count_library_call();                                                                                           \
         size_t width = sizeof(T) * size_t(m), pitch = sizeof(T) * size_t(lda);                                          \
         if (!readable(h, m, x, incx) || !readable(h, n, y, incy) || !readable_scalar(h, alpha)) return INVALID;         \
         if (!access(a, width, pitch, n, false, h->stream) || !access(a, width, pitch, n, true, h->stream))              \

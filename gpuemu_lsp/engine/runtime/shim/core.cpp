@@ -82,12 +82,13 @@ void transmit(const char* at, size_t size) {
 
 // The first words of device memory, where nothing is allocated: who has the connection, and whether others wanted it;
 // and, for launches that are proved to do nothing, a number that gpuemu changes with the contents of memory, 0 if
-// launches are not repeated, and how many this process has not made.
+// launches are not repeated, how many this process has not made, and the calls of libraries' functions.
 struct Header {
     std::atomic<pid_t> owner;
     std::atomic<int32_t> refused;
     std::atomic<uint64_t> generation;
     std::atomic<uint64_t> repeats;
+    std::atomic<uint64_t> library_calls;
 };
 
 [[noreturn]] void refuse() {
@@ -144,8 +145,9 @@ Message::Message(Operation operation) : bytes_(8) { memcpy(&bytes_[0], &operatio
 
 Message& Message::text(const char* value) { return data(value, strlen(value)); }
 
-CallStack CallStack::here() {
-    if (replayed) return *replayed;
+CallStack CallStack::here() { return replayed ? *replayed : current(); }
+
+CallStack CallStack::current() {
     CallStack stack;
     void* frames[16];
     int count = backtrace(frames, 16);
@@ -193,6 +195,11 @@ uint64_t memory_contents() {
 }
 
 void count_repeat() { reinterpret_cast<Header*>(device_memory)->repeats++; }
+
+void count_library_call() {
+    connect_once();
+    reinterpret_cast<Header*>(device_memory)->library_calls++;
+}
 
 bool on_device(const void* address) {
     const char* at = static_cast<const char*>(address);

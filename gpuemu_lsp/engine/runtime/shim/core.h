@@ -46,6 +46,7 @@ enum Scope : uint64_t { WHOLE_DEVICE, ONE_STREAM, ONE_EVENT };
 // anywhere. A node of a graph has those of the call that added it, which `Use` puts in place of the current ones.
 struct CallStack {
     std::vector<std::pair<uint64_t, std::string>> frames;
+    static CallStack current();
     static CallStack here();
     struct Use {
         explicit Use(const CallStack& stack);
@@ -93,6 +94,8 @@ bool has_connection();
 uint64_t memory_contents();
 // Count a launch that is not made, because it changes nothing.
 void count_repeat();
+// Count a call of a library's function that works on device memory without a launch or a message of its own.
+void count_library_call();
 // Pages of memory that the host shares with the device, and that work writes for which it has not waited: its accesses
 // to them are reported. `ranges` are addresses and sizes, from `first` on; of odd addresses only writes are reported.
 void watch(const std::vector<uint64_t>& ranges, size_t first);

@@ -33,6 +33,17 @@ uint64_t counter(void* context) { return static_cast<ucontext_t*>(context)->uc_m
 bool writes(void*) { return true; }  // not given here: such accesses are not reported
 #endif
 
+// Whether an access is one of this library, as in a copy while another thread's work is watched: the first function
+// below the signal handler is then ours, or below one of the C library that it has called.
+bool is_own(const CallStack& stack) {
+    Dl_info own{};
+    dladdr(reinterpret_cast<void*>(is_own), &own);
+    size_t at = 0;
+    while (at < stack.frames.size() && stack.frames[at].second == own.dli_fname) at++;
+    while (at < stack.frames.size() && stack.frames[at].second.find("/libc.so") != std::string::npos) at++;
+    return at < stack.frames.size() && stack.frames[at].second == own.dli_fname;
+}
+
 // Everything is accessible again before gpuemu is asked, and stays so until the next work.
 void on_fault(int number, siginfo_t* info, void* context) {
     uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
@@ -45,7 +56,8 @@ void on_fault(int number, siginfo_t* info, void* context) {
     if (ours) {
         end_watch();
         if (!has_connection()) return;
-        CallStack stack = CallStack::here();
+        CallStack stack = CallStack::current();
+        if (is_own(stack)) return void(errno = saved);
         // Others are return addresses, after a call; this one is that of the access.
         Dl_info place{};
         uint64_t at = counter(context);

@@ -18,6 +18,7 @@ namespace {
 template <class T, class Distribution>
 curandStatus_t generate(curandGenerator_t generator, T* out, size_t n, Distribution distribution) {
     if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
+    if (generator->on_device) count_library_call();
     size_t size = n * sizeof(T);
     if (generator->on_device && !access(out, size, size, 1, true, generator->stream)) return CURAND_STATUS_LAUNCH_FAILURE;
     for (size_t i = 0; i < n; i++) out[i] = T(distribution(generator->engine));

@@ -1,0 +1,98 @@
+"""Limits of a launch, and what is reported of one that is stopped.
+
+A launch ends as hung when a warp exceeds ``max_steps`` backward jumps or the launch ``max_seconds``, without the time
+spent on compilation, or when it is asked to stop. Each time the report names a loop: that of the warp that executes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
+from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
+from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.ir.program import EXIT
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
+from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
+from gpuemu_lsp.engine.time_limit import TimeLimit
+
+HUNG: Final = "this loop does not terminate: the time limit was reached"
+STILL_RUNNING: Final = "this loop does not terminate: the time limit was reached while its registers changed"
+"""Messages of a launch that was stopped at its time limit: it only waits, or it may be slow."""
+
+STOPPED: Final = "the launch was stopped in this loop"
+STOPPED_WAITING: Final = "the launch was stopped while it waited in this loop"
+"""Messages of a launch that was asked to stop: it may be slow, or its registers stayed the same."""
+
+
+class LaunchLimits:
+    """The limits of one launch, which adds to ``report`` where it was stopped."""
+
+    def __init__(
+        self, prepared: PreparedLaunch, versions: LaunchVersions, report: LaunchReport, stop: StopRequest
+    ) -> None:
+        self._prepared, self._versions, self._report, self._stop = prepared, versions, report, stop
+        self._limit = TimeLimit(prepared.request.max_seconds)
+
+    @property
+    def have_passed(self) -> bool:
+        """Whether the launch has used up its time, or is asked to stop."""
+        return self._stop.reason is not None or self._limit.left() + self._versions.compile_seconds < 0
+
+    def exceeded(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
+        """End the launch if it has exceeded its steps or its time, or is asked to stop."""
+        live = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
+        for index, warp in live:
+            if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
+                self._report_hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
+                return True
+        if live and self.have_passed:
+            # A warp that executes is in the loop that does not end; the others wait for it.
+            index, warp = next((one for one in live if one[1].get(Warp.STATUS) == Status.READY), live[0])
+            waiting, running = (HUNG, STILL_RUNNING) if self._stop.reason is None else (STOPPED_WAITING, STOPPED)
+            self._report_hang(resident, index, warp, waiting if self._only_waits() else running)
+            return True
+        return False
+
+    def _only_waits(self) -> bool:
+        """Return whether the warps of all blocks that have started had the same registers after two turns, or wait."""
+        residents, status = self._prepared.residents, self._prepared.warp_values
+        started = [one for one in residents if one.started] or residents[:1]
+        runs = [one for one in started if np.isin(status(one, Warp.STATUS), (Status.READY, Status.YIELD)).any()]
+        return all(one.moves == 0 and one.last_contexts is not None for one in runs)
+
+    def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
+        site, lane = self._place_of(warp)
+        self._report.add(Incident("sync/hang", message, site, index * WARP_SIZE + lane, resident.number))
+        self._report.status = "hung"
+
+    def _place_of(self, warp: RecordView) -> tuple[int, int]:
+        """Return the site at which a warp continues, and a lane that does."""
+        resume = warp.get(Warp.RESUME)
+        if resume >= Resume.FIRST_BLOCK:
+            number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.get(Warp.ACTIVE_MASK) or 1)[0]
+        else:
+            runnable = warp.get(Warp.LIVE_MASK) & ~warp.get(Warp.BARRIER_MASK)
+            lane = lanes_of(runnable or 1)[0]
+            number = int(warp.row(Warp.PC)[lane])
+        number = number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0
+        return self._first_located(number), lane
+
+    def _first_located(self, number: int) -> int:
+        """Return the first site from a basic block on that has a source line: a block of one jump has none."""
+        kernel = self._prepared.kernel
+        start = kernel.site_of_block(number)
+        seen: set[int] = set()
+        while number >= 0 and number not in seen:
+            seen.add(number)
+            block, first = kernel.program.blocks[number], kernel.site_of_block(number)
+            for site in range(first, first + len(block.code) + 1):
+                instruction = kernel.sites[site][0]
+                if instruction is not None and instruction.location is not None:
+                    return site
+            number = next(iter(block.targets), EXIT)
+        return start

@@ -1,0 +1,1 @@
+"""Why and how a run ends before its program does: interrupts, the program's end, and lack of memory."""
