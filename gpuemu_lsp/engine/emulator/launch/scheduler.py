@@ -180,6 +180,7 @@ class Scheduler:
             # Each warp may spin for one quantum: it probably waits for another block.
             launch.set(LaunchRecord.YIELDS_LEFT, self._prepared.warp_count)
             if not self._run_blocks(launch.address):
+                self._limits.note_turn(changed=True)
                 return Turn.ENDED
             if self._attend(resident):
                 resident.moves = 0 if self._is_unchanged(resident) else 1
@@ -244,6 +245,7 @@ class Scheduler:
             while not self._ended:
                 if not self._run_blocks(launch.address):
                     resident.started, progress = False, True
+                    self._limits.note_turn(changed=True)
                     break
                 if self._is_unchanged(resident):
                     self._continue_spinning(resident)
@@ -266,7 +268,9 @@ class Scheduler:
         contexts = resident.warps.table64(words * self._prepared.warp_count).reshape(-1, words).copy()
         contexts[:, Warp.STEPS >> 3] = 0
         last, resident.last_contexts = resident.last_contexts, contexts
-        return last is not None and np.array_equal(contexts, last)
+        unchanged = last is not None and np.array_equal(contexts, last)
+        self._limits.note_turn(changed=not unchanged)
+        return unchanged
 
     def _continue_spinning(self, resident: ResidentBlock) -> None:
         """Let the warps of a block go on: what else there is to do for it was done when they were looked at last."""

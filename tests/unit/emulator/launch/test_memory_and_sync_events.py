@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from support.emulator_launch import Checks, launch, out, rules
 
+from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING
+
 I = np.int32  # noqa: E741
 
 
@@ -194,6 +196,16 @@ def test_blocks_that_wait_for_another_block_at_barriers_make_progress() -> None:
 }"""
     outcome = launch(source, 2, 32, np.zeros(3, np.int32))
     assert outcome.status == "completed"
+
+
+def test_a_chain_of_blocks_is_slow_when_it_is_stopped_and_does_not_only_wait() -> None:
+    # Each block waits for the next one: in a round over all of them one ends, and it takes seconds as a whole.
+    source = """extern "C" __global__ void k(volatile int* done) {
+  if (blockIdx.x + 1 < gridDim.x) while (done[blockIdx.x + 1] == 0);
+  done[blockIdx.x] = 1;
+}"""
+    outcome = launch(source, 256, 32, np.zeros(256, np.int32), max_seconds=0.1)
+    assert [event.message for event in outcome.events] == [STILL_RUNNING]
 
 
 def test_event_names_thread_offset_and_count() -> None:

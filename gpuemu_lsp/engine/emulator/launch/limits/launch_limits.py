@@ -37,11 +37,16 @@ class LaunchLimits:
     ) -> None:
         self._prepared, self._versions, self._report, self._stop = prepared, versions, report, stop
         self._limit = TimeLimit(prepared.request.max_seconds)
+        self._unchanged_turns = 0
 
     @property
     def have_passed(self) -> bool:
         """Whether the launch has used up its time, or is asked to stop."""
         return self._stop.reason is not None or self._limit.left() + self._versions.compile_seconds < 0
+
+    def note_turn(self, *, changed: bool) -> None:
+        """Note a turn of a block, after which its warps were as after the turn before, or not."""
+        self._unchanged_turns = 0 if changed else self._unchanged_turns + 1
 
     def exceeded(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
         """End the launch if it has exceeded its steps or its time, or is asked to stop."""
@@ -59,11 +64,15 @@ class LaunchLimits:
         return False
 
     def _only_waits(self) -> bool:
-        """Return whether the warps of all blocks that have started had the same registers after two turns, or wait."""
+        """Return whether the warps of all blocks that have started had the same registers after two turns, or wait.
+
+        What a block waits for may have happened after its last turn: each has had one since a block last changed.
+        """
         residents, status = self._prepared.residents, self._prepared.warp_values
         started = [one for one in residents if one.started] or residents[:1]
         runs = [one for one in started if np.isin(status(one, Warp.STATUS), (Status.READY, Status.YIELD)).any()]
-        return all(one.moves == 0 and one.last_contexts is not None for one in runs)
+        same = all(one.moves == 0 and one.last_contexts is not None for one in runs)
+        return same and self._unchanged_turns >= len(runs)
 
     def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
         site, lane = self._place_of(warp)
