@@ -30,6 +30,7 @@ from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.texture_faults import TextureFaults
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
+from gpuemu_lsp.engine.emulator.versions.stores import Stores
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
 from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
@@ -97,6 +98,10 @@ class Emulator:
                 return _failed(f"the PTX cannot be translated: {error}")
             except TranslationTimeoutError as error:
                 return _timed_out(request, len(kernel.sites), error, began)
+
+    def stores(self, request: Request) -> Stores:
+        """Return what the kernel of a launch that was run writes."""
+        return self._library.kernel(request.artifact.ptx, request.entry)[0].stores
 
 
 class _Again(Exception):  # noqa: N818 - not an error: the launch starts again with other code

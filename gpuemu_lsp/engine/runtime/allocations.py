@@ -29,7 +29,8 @@ class MemoryKind(IntEnum):
 class PendingAccess:
     """Bytes that an operation writes or reads, for which the host has not waited; ``text`` describes the operation.
 
-    ``signals`` says that a kernel may tell the host by other means that it has done so.
+    ``signals`` says that a kernel may tell the host by other means that it has done so, and ``atomic`` that it writes
+    them by atomic operations only: those of two kernels need no order.
     """
 
     operation: StreamOperation
@@ -38,6 +39,7 @@ class PendingAccess:
     site: CallSite | None
     signals: bool = False
     reads: bool = False
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,16 @@ class DeviceAllocation:
         """Add an access in place of those that it hides.
 
         What is not ordered after an earlier access is not ordered after a later one of the same bytes either: the later
-        one alone shows the race, and a loop of launches keeps one mask instead of one for each.
+        one alone shows the race, and a loop of launches keeps one mask instead of one for each. Atomic operations do not
+        race with those of others, and hide nothing else.
         """
         accesses = self.reads if access.reads else self.pending
         accesses[:] = [
             one
             for one in accesses
-            if not order.precedes(one.operation, access.operation) or not access.accessed.includes(one.accessed)
+            if not order.precedes(one.operation, access.operation)
+            or (access.atomic and not one.atomic)
+            or not access.accessed.includes(one.accessed)
         ]
         accesses.append(access)
 

@@ -74,6 +74,10 @@ class RunFindings:
                     message = f"{verb} of {event.size} bytes at byte {event.offset} of the heap of device `malloc`"
                     message += " is out of bounds: they are in no block, or in one that was freed"
         elif accessed is not None:
+            if rule == "memory/uninitialized-read" and event.instruction.startswith(("atom.", "red.")):
+                write = _writer(built.unordered.get(name, ()), event)
+                if write is not None and write.atomic:
+                    return
             freed = f", freed at {accessed.freed}" if accessed.freed else ""
             # Where a variable is declared is not known.
             if accessed.variable is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
-from gpuemu_lsp.engine.emulator.versions.stores import Pointer
+from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Argument, Buffer, Checks, Dim3, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
@@ -136,6 +136,15 @@ class BuiltRequest:
             elif isinstance(argument, StructArgument):
                 for offset, buffer in argument.pointers:
                     yield (number, offset), by_address[buffer.host_address or 0]
+
+    def updated_by_atomics(self, stores: Stores, variables: ModuleVariables) -> frozenset[int]:
+        """Return the addresses of the allocations that the launch writes by atomic operations only."""
+        pointers = (*self.pointers(), *variables.by_name.items())
+        atomic, plain = set[int](), set[int]()
+        for pointer, allocation in pointers if not self.outside else ():
+            if pointer in stores.pointers:
+                (atomic if pointer in stores.atomic else plain).add(allocation.address)
+        return frozenset(atomic - plain)
 
     def reachable(self, memory: DeviceMemory, variables: ModuleVariables) -> tuple[DeviceAllocation, ...]:
         """Return the live allocations that the launch can reach through addresses in memory, its arguments first."""

@@ -263,11 +263,14 @@ class RuntimeService:
         stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
+        concurrent = bool(stored) and not self._order.single and outcome.status in ("completed", "trapped")
+        updated = built.updated_by_atomics(self._emulator.stores(built.request), variables) if concurrent else frozenset()
         for allocation, written in stored:
-            self._transfers.overwrites(operation, allocation, written, launch_text(launch), site)
+            atomic = allocation.address in updated
+            self._transfers.overwrites(operation, allocation, written, launch_text(launch), site, atomic=atomic)
             if not self._order.single or allocation.of_host:
                 text = f"{launch_text(launch)} at {site}"
-                write = PendingAccess(operation, written, text, site, may_signal(kernel.module))
+                write = PendingAccess(operation, written, text, site, may_signal(kernel.module), atomic=atomic)
                 allocation.add(write, self._order)
                 self._host.add(allocation, write)
         if may_signal(kernel.module):

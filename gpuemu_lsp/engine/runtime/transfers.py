@@ -115,13 +115,17 @@ class Transfers:
         written: ByteSet,
         text: str,
         site: CallSite | None,
+        *,
+        atomic: bool = False,
     ) -> bool:
         """Report the first access on another stream that a write conflicts with; return whether one does.
 
-        ``text`` describes what writes.
+        ``text`` describes what writes. ``atomic``: by atomic operations only.
         """
         allocation.drop_known(self._order)
         for access in (*allocation.pending, *allocation.reads):
+            if atomic and access.atomic:
+                continue
             if not self._order.precedes(access.operation, operation) and access.accessed.overlaps(written):
                 verb = "reads" if access.reads else "writes"
                 message = f"{text} overwrites bytes that {access.text} {verb} on another stream: no event orders them"

@@ -52,3 +52,17 @@ def test_pointers_through_which_a_kernel_writes(body: str, pointers: set, elsewh
     text = f'{HEAD}extern "C" __global__ void k({signature}) {{ {body} }}'
     stores = CompiledKernel(parse(compile_ptx(text)), "k").stores
     assert (set(stores.pointers), stores.elsewhere) == (pointers, elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("body", "atomic"),
+    [
+        ("atomicAdd(y + int(x[0]), 1.0f); *pair.out = 1;", {(1, 0)}),
+        ("atomicAdd(y, 1.0f); atomicExch(variable, 1.0f); y[1] = 0;", {"variable"}),
+        ("atomicAdd_block(y, 1.0f);", set()),
+        ("atomicAdd(y, 1.0f); table[0][threadIdx.x] = 1;", set()),
+    ],
+)
+def test_pointers_through_which_a_kernel_writes_by_atomics_only(body: str, atomic: set) -> None:
+    text = f'{HEAD}extern "C" __global__ void k(const float* x, float* y, Pair pair, float** table) {{ {body} }}'
+    assert CompiledKernel(parse(compile_ptx(text)), "k").stores.atomic == atomic
