@@ -263,8 +263,9 @@ class RuntimeService:
         stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
-        concurrent = bool(stored) and not self._order.single and outcome.status in ("completed", "trapped")
-        updated = built.updated_by_atomics(self._emulator.stores(built.request), variables) if concurrent else frozenset()
+        updated = frozenset[int]()
+        if stored and not self._order.single and outcome.status in ("completed", "trapped"):
+            updated = built.updated_by_atomics(self._emulator.stores(built.request), variables)
         for allocation, written in stored:
             atomic = allocation.address in updated
             self._transfers.overwrites(operation, allocation, written, launch_text(launch), site, atomic=atomic)

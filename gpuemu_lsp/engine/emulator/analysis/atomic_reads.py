@@ -31,6 +31,11 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Registe
 _RECHECKING = frozenset({"cas", "min", "max", "and", "or"})
 """Atomic operations that need no exact earlier read: they compare again, or executing them once more does no harm."""
 
+_COMPUTED = frozenset(
+    {"mov", "cvt", "add", "sub", "mul", "mad", "neg", "not", "and", "or", "xor", "shl", "shr", "min", "max"}
+)
+"""Operations whose result depends on their operands only."""
+
 
 class PlainRead(Enum):
     """Consequence of a plain read that may race with an atomic operation on the same location."""
@@ -104,7 +109,7 @@ class EqualWrites:
     """Plain reads that only decide if writes are needed, by which all threads write one value.
 
     ``if (level[v] == -1) level[v] = depth;`` in a breadth-first search: a thread that reads too early writes once more
-    what is there already. ``depth`` must be a constant or an argument, nothing else is written to the buffer, and a
+    what is there already. ``depth`` must be computed from constants and arguments, nothing else is written to the buffer, and a
     write follows the read: a thread that polls a flag which another one sets needs more than a plain read.
 
     Each fact of the program is computed once: a launch may have races at hundreds of reads.
@@ -229,20 +234,26 @@ class _ReadValues:
         return seen
 
     def argument(self, operand: Operand) -> str | None:
-        """Return a name for an operand that has one value in the whole grid, a constant or a copy of an argument."""
-        seen = set[str]()
-        while isinstance(operand, Register) and operand.name not in seen:
-            seen.add(operand.name)
-            found = self._written.get(operand.name, [])
-            if len(found) != 1:
-                return None
-            # Parameters are the same for all threads of a launch; other memory may change while it executes.
-            if found[0].opcode == "ld":
-                return str(found[0].operands[1]) if memory_space(found[0]) == "param" else None
-            if found[0].opcode not in ("mov", "cvt"):
-                return None
-            operand = found[0].operands[1]
-        return str(operand) if isinstance(operand, Immediate) else None
+        """Return a name for an operand that is computed from constants and arguments: it has one value in the grid."""
+        return self._argument(operand, frozenset())
+
+    def _argument(self, operand: Operand, within: frozenset[str]) -> str | None:
+        if not isinstance(operand, Register):
+            return str(operand) if isinstance(operand, Immediate) else None
+        found = self._written.get(operand.name, [])
+        if len(found) != 1 or operand.name in within:
+            return None
+        one = found[0]
+        # Parameters are the same for all threads of a launch; other memory may change while it executes.
+        if one.opcode == "ld":
+            return str(one.operands[1]) if memory_space(one) == "param" else None
+        if one.opcode not in _COMPUTED or one.guard is not None:
+            return None
+        parts = [self._argument(part, within | {operand.name}) for part in one.operands[1:]]
+        if any(part is None for part in parts):
+            return None
+        # Copies are the value itself: compilers make some for equal stores.
+        return parts[0] if one.opcode in ("mov", "cvt") else f"{one.name}({', '.join(map(str, parts))})"
 
     def uses(self, read: MemoryAccess) -> _Uses:
         """Return what the value of a read reaches before a compare-and-swap has confirmed it."""

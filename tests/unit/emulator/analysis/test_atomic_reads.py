@@ -89,6 +89,8 @@ def test_a_value_that_is_kept_in_local_memory_is_followed() -> None:
 
 EQUAL_WRITES = {
     "a depth that is an argument": ("if (z[x[t]] == 0) z[x[t]] = n;", True),
+    "a depth that is computed from an argument": ("if (z[x[t]] == 0) z[x[t]] = (n + 1) * 2;", True),
+    "two computed values": ("if (z[x[t]] == 0) z[x[t]] = n + 1; if (t == 7) z[t] = n + 2;", False),
     "a constant": ("if (z[x[t]] == 0) z[x[t]] = 1;", True),
     "values of the thread": ("if (z[x[t]] == 0) z[x[t]] = t;", False),
     "two values": ("if (z[x[t]] == 0) z[x[t]] = n; if (t == 7) z[t] = 1;", False),
