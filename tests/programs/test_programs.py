@@ -45,6 +45,7 @@ PASSING = sorted(path for path in (HERE / "clean").glob("*.cu") if "PASS(" in pa
 def test_a_correct_program_passes_its_own_check_and_is_clean(source: Path) -> None:
     done = gpuemu("run", str(source))
     assert (done.stdout.splitlines()[-1:], done.returncode) == (["PASS"], 0), done.stdout + done.stderr
+    assert ("warning[" in done.stderr) == ("a warning" in source.read_text().partition("\n")[0])
 
 
 def marked(lines: list[str], mark: str) -> int | None:

@@ -72,7 +72,8 @@ RULES = (
         Severity.ERROR,
         "work on two streams without an order",
         "A copy, fill or kernel accesses bytes that work on another stream writes, and no event, synchronisation or "
-        "default stream orders the two. On a GPU they may run at the same time.",
+        "default stream orders the two. On a GPU they may run at the same time. The same goes for `cudaFreeAsync` of "
+        "memory that a launch or copy on another stream uses.",
         Example(
             bad="fill<<<grid, block, 0, first>>>(x, n);\n"
             "cudaMemcpyAsync(host, x, bytes, cudaMemcpyDeviceToHost, second);\n",

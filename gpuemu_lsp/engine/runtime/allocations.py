@@ -57,9 +57,9 @@ class DeviceAllocation:
 
     ``name`` is unique in the run. ``missing`` counts the bytes that are not initialised. ``freed`` is the call that
     freed it, None while it is live. ``variable`` is the mangled name of a module variable. ``pending`` has the writes
-    for which the host has not waited, if the program has streams, and ``reads`` the reads of calls. ``direct`` are its
-    pages that launches write without a copy of each, and ``filled`` the last fill. ``written_in_part`` says that a
-    launch has written less of it than was expected.
+    for which the host has not waited, if the program has streams, ``reads`` the reads of calls, and ``uses`` the last
+    launch on each stream that has a pointer to it. ``direct`` are its pages that launches write without a copy of each,
+    and ``filled`` the last fill. ``written_in_part`` says that a launch has written less of it than was expected.
     """
 
     name: str
@@ -76,13 +76,14 @@ class DeviceAllocation:
     filled: Fill | None = None
     pending: list[PendingAccess] = field(default_factory=list, repr=False)
     reads: list[PendingAccess] = field(default_factory=list, repr=False)
+    uses: dict[int, PendingAccess] = field(default_factory=dict, repr=False)
 
     def add(self, access: PendingAccess, order: StreamOrder) -> None:
         """Add an access in place of those that it hides.
 
         What is not ordered after an earlier access is not ordered after a later one of the same bytes either: the later
-        one alone shows the race, and a loop of launches keeps one mask instead of one for each. Atomic operations do not
-        race with those of others, and hide nothing else.
+        one alone shows the race, and a loop of launches keeps one mask instead of one for each. Atomic operations
+        do not race with those of others, and hide nothing else.
         """
         accesses = self.reads if access.reads else self.pending
         accesses[:] = [

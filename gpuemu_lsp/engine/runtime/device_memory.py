@@ -139,6 +139,7 @@ class DeviceMemory:
         allocation.live, allocation.freed = False, site
         allocation.pending.clear()
         allocation.reads.clear()
+        allocation.uses.clear()
         self.used -= allocation.size
         self.generation += 1
         self.lasting.clear(*self._range(allocation))

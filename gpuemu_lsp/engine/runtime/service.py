@@ -33,16 +33,13 @@ from gpuemu_lsp.engine.runtime.linking import linked_text
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
 from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
-from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, HostWait, StreamOrder, WaitScope
+from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, FreeCall, HostWait, StreamOrder, WaitScope
 from gpuemu_lsp.engine.runtime.tensor_maps import EncodedMaps
 from gpuemu_lsp.engine.runtime.transfers import Transfers
 
 _INVALID_VALUE = 1
 _LAUNCH_FAILURE = 719
 """Values of ``cudaError_t``."""
-
-_ASKS_FOR_KIND = 2
-"""Instead of whether a freed pointer is of host memory: the call only asks what memory is there."""
 
 _NO_KIND = 3
 
@@ -165,19 +162,24 @@ class RuntimeService:
         return [address, self._device_bytes - self.memory.used, self._device_bytes]
 
     def _free(self, message: Message) -> list[int]:
-        address, of_host, site = message.word(), message.word(), call_site(message.call_stack())
+        address, kind, stream = message.word(), FreeCall(message.word()), message.word()
+        site = call_site(message.call_stack())
         allocation = self.memory.find(address)
-        if of_host == _ASKS_FOR_KIND:
+        if kind is FreeCall.ASKS_FOR_KIND:
             return [allocation.kind if allocation is not None and allocation.live else _NO_KIND]
+        of_host = kind is FreeCall.OF_HOST
         call = "cudaFreeHost" if of_host else "cudaFree"
         if allocation is not None and allocation.address == address and allocation.live:
-            if (allocation.kind is MemoryKind.PINNED) != bool(of_host) or allocation.kind in (
+            if (allocation.kind is MemoryKind.PINNED) != of_host or allocation.kind in (
                 MemoryKind.VARIABLE,
                 MemoryKind.HEAP,
             ):
                 reason = "memory of another kind"
             else:
-                self._order.synchronize(WaitScope.DEVICE, 0)
+                if kind is FreeCall.IN_STREAM_ORDER:
+                    self._transfers.free(allocation, stream, site)
+                else:
+                    self._order.synchronize(WaitScope.DEVICE, 0)
                 self.memory.free(allocation, site)
                 # Its addresses are never used again.
                 shadow_planes().forget(allocation.address, allocation.size)
@@ -266,6 +268,9 @@ class RuntimeService:
         updated = frozenset[int]()
         if stored and not self._order.single and outcome.status in ("completed", "trapped"):
             updated = built.updated_by_atomics(self._emulator.stores(built.request), variables)
+        if not self._order.single:
+            for allocation in built.allocations:
+                self._transfers.use(allocation, operation, f"{launch_text(launch)} at {site}", site)
         for allocation, written in stored:
             atomic = allocation.address in updated
             self._transfers.overwrites(operation, allocation, written, launch_text(launch), site, atomic=atomic)

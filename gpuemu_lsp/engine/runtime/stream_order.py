@@ -24,6 +24,15 @@ class WaitScope(IntEnum):
     EVENT = 2
 
 
+class FreeCall(IntEnum):
+    """What frees memory, as in the library's source; or the call only asks what kind of memory is there."""
+
+    OF_DEVICE = 0
+    OF_HOST = 1
+    ASKS_FOR_KIND = 2
+    IN_STREAM_ORDER = 3
+
+
 class HostWait(IntEnum):
     """Whether the host waits for the end of a copy or fill, as in the library's source.
 

@@ -133,6 +133,21 @@ class Transfers:
                 return True
         return False
 
+    def use(self, allocation: DeviceAllocation, operation: StreamOperation, text: str, site: CallSite | None) -> None:
+        """Note that a launch has a pointer to an allocation: it must not be freed before that has ended."""
+        nothing = ByteSet(0, np.zeros(0, np.bool_))
+        allocation.uses[operation.stream] = PendingAccess(operation, nothing, text, site, reads=True)
+
+    def free(self, allocation: DeviceAllocation, stream: int, site: CallSite | None) -> None:
+        """Report the first access on another stream that may not have ended when an allocation is freed on a stream."""
+        operation = self._order.begin(stream)
+        for access in (*allocation.pending, *allocation.reads, *allocation.uses.values()):
+            if not self._order.precedes(access.operation, operation):
+                verb = "reads" if access.reads else "writes"
+                message = f"the call frees what {access.text} {verb} on another stream: no event orders them"
+                self._findings.host("api/stream-race", message, site, allocation, access)
+                return
+
     def all_unordered(self, operation: StreamOperation) -> list[tuple[DeviceAllocation, list[PendingAccess]]]:
         """Return the allocations with writes that may not have ended when an operation begins, and these writes."""
         found = [(one, self.unordered(operation, one)) for one in self._memory.live if one.pending]

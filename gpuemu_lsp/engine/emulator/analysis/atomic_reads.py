@@ -109,8 +109,8 @@ class EqualWrites:
     """Plain reads that only decide if writes are needed, by which all threads write one value.
 
     ``if (level[v] == -1) level[v] = depth;`` in a breadth-first search: a thread that reads too early writes once more
-    what is there already. ``depth`` must be computed from constants and arguments, nothing else is written to the buffer, and a
-    write follows the read: a thread that polls a flag which another one sets needs more than a plain read.
+    what is there already. ``depth`` must be computed from constants and arguments, nothing else is written to the
+    buffer, and a write follows the read: a thread that polls a flag of another one needs more than a plain read.
 
     Each fact of the program is computed once: a launch may have races at hundreds of reads.
     """

@@ -16,6 +16,8 @@ using namespace gpuemu;
 
 namespace {
 
+enum Free : uint64_t { OF_DEVICE, OF_HOST, ASKS_FOR_KIND, IN_STREAM_ORDER };
+
 constexpr size_t PITCH = 512;
 constexpr size_t LARGE = 1 << 20;
 
@@ -30,10 +32,12 @@ cudaError_t allocate(void** pointer, size_t size, Kind kind) {
     return address ? cudaSuccess : result(cudaErrorMemoryAllocation);
 }
 
-cudaError_t release(void* pointer, bool of_host) {
+cudaError_t release(void* pointer, Free call, cudaStream_t stream = nullptr) {
     if (!pointer) return cudaSuccess;
     end_watch();
-    return result(Message(FREE).word(pointer).word(uint64_t(of_host)).call_stack().call()[0]);
+    Message message(FREE);
+    message.word(pointer).word(uint64_t(call)).word(stream_number(stream));
+    return result(message.call_stack().call()[0]);
 }
 
 // Maps the pages of a large range of device memory at once: a fault for each costs more than writing it. A system that
@@ -156,9 +160,13 @@ API cudaError_t cudaMalloc3D(cudaPitchedPtr* pointer, cudaExtent extent) {
     if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return result(cudaErrorMemoryAllocation);
     return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width, rows);
 }
-API cudaError_t cudaFree(void* pointer) { return release(pointer, false); }
-API cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return release(pointer, false); }
-API cudaError_t cudaFreeHost(void* pointer) { return release(pointer, true); }
+API cudaError_t cudaFree(void* pointer) { return release(pointer, OF_DEVICE); }
+API cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+    // A graph may be launched again: what it frees stays.
+    if (captured(stream, cudaGraphNodeTypeMemFree, nullptr)) return cudaSuccess;
+    return release(pointer, IN_STREAM_ORDER, stream);
+}
+API cudaError_t cudaFreeHost(void* pointer) { return release(pointer, OF_HOST); }
 API cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
     *device = host;
     return on_device(host) ? cudaSuccess : unsupported("cudaHostGetDevicePointer of memory that was registered");
@@ -183,7 +191,7 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, cons
     attributes->hostPointer = const_cast<void*>(pointer);
     if (!on_device(pointer)) return cudaSuccess;
     // A free of kind 2 asks for the kind of memory at an address, and changes nothing.
-    uint64_t kind = Message(FREE).word(pointer).word(uint64_t(2)).call_stack().call()[0];
+    uint64_t kind = Message(FREE).word(pointer).word(uint64_t(ASKS_FOR_KIND)).word(uint64_t(0)).call_stack().call()[0];
     const cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeManaged, cudaMemoryTypeHost};
     if (kind > PINNED) return cudaSuccess;
     attributes->type = types[kind];
