@@ -195,6 +195,8 @@ class ReadLaunch:
     """Integer arguments whose values the program does not show."""
     assumed: frozenset[str] = frozenset()
     """Those of them that point to integers, which are zeros for that reason alone."""
+    begins: frozenset[str] = frozenset()
+    """Pointers to the begin of the memory that the host code has, also where its length is not known."""
     hidden: frozenset[str] = frozenset()
     """Sizes of buffers that callers give and the kernel is not passed: callers may relate them to those that it is."""
     ranks: Mapping[str, Expression] = field(default_factory=dict)

@@ -145,6 +145,7 @@ def test_values_that_are_indices_bounds_or_kinds(tmp_path: Path) -> None:
         # Any index into shared memory is one of what another thread writes.
         (f"s[t] = 0;\n  {SUM}", "memory/shared-race", Severity.ERROR),
         (f"s[t] = 0; __syncthreads();\n  {SUM}", "", Severity.HINT),
+        ("s[t] = i < n ? in[i] : 0;\n  if (i < n) out[i] = s[(int)x[i] & 127];", "memory/shared-race", Severity.ERROR),
         # The program may have one such value, or one for all threads of a block.
         (f"{WHOLE}\n  if (i < n && in[i] > 0) out[0] = -i;", "memory/global-race", Severity.INFORMATION),
         (f"{WHOLE}\n  if (i < n && in[i] > 1) __syncthreads();", "sync/barrier-divergence", Severity.INFORMATION),
@@ -161,7 +162,7 @@ def test_values_that_are_indices_bounds_or_kinds(tmp_path: Path) -> None:
          Severity.ERROR),
         (f"{WHOLE}\n  if (i < n && x[i] > 0.5f) out[0] = -i;", "memory/global-race", Severity.ERROR),
     ],
-    ids=["one branch", "one access of a line", "constant", "index", "index and barrier", "two threads", "barrier", "kinds",
+    ids=["one branch", "one access of a line", "constant", "index", "index and barrier", "float index", "two threads", "barrier", "kinds",
          "any barrier", "any read", "float"],
 )  # fmt: skip
 def test_evidence_has_one_severity_whatever_shows_the_launch(
@@ -183,3 +184,25 @@ def test_a_flag_that_one_element_may_have(tmp_path: Path, launch: str) -> None:
     )
     text = text.replace("in, host, n * sizeof(int)", "in, host, n * sizeof(bool)")
     assert severities(tmp_path, text) == {"memory/global-race": {Severity.INFORMATION}}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # Elements of `out` depend on values, so that its length is not known.
+        ("if (i < n && in[i] != in[i - 1]) out[in[i]] = i;", {"memory/out-of-bounds": {Severity.ERROR}}),
+        ("if (i < n && (i == 0 || in[i] != in[i - 1])) out[in[i]] = i;", {}),
+        (
+            "if (i < n) out[in[i] / 2 + 1] = i;\n  if (i < n) out[0] = -i;",
+            {"memory/global-race": {Severity.ERROR, Severity.INFORMATION}},
+        ),
+        ("if (i < n) out[in[i]] = i;", {"memory/global-race": {Severity.INFORMATION}}),
+    ],
+    ids=["before the begin", "guarded", "race", "indices that differ"],
+)
+def test_buffers_of_unknown_length_have_a_begin_and_races(
+    tmp_path: Path, body: str, expected: dict[str, set[Severity]]
+) -> None:
+    text = KERNEL.replace("BODY", body).replace("const float* x, ", "")
+    launch = LAUNCHES["library"].replace("const float* x, ", "").replace("in, x, out", "in, out")
+    assert severities(tmp_path, text + launch) == expected

@@ -52,6 +52,11 @@ def holds_assumed_values(plan: Plan, case: Case) -> bool:
     return any(case.tensors[arg.param].any() for arg in marked)
 
 
+def holds_assumed_indices(plan: Plan, case: Case) -> bool:
+    """Return whether a case has other values than zeros where they may be indices and the program shows none."""
+    return any(isinstance(arg, TensorArg) and arg.may_index and case.tensors[arg.param].any() for arg in plan.args)
+
+
 def _candidates(plan: Plan) -> dict[str, int]:
     """Return the numbers of the parameters that are such buffers, and share memory with no other."""
     launch = plan.read_launch

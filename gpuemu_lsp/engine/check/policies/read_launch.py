@@ -35,6 +35,9 @@ _UNDEFINED = re.compile(r"\b(\w+) is not defined")
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
 _WARP = 32
+_LENGTH = re.compile(r"\bhas \d+ elements?\b")
+_NEAR = 1 << 16
+"""Bytes before a buffer at which an access is meant for it."""
 _EXTENT_RULES = frozenset({"memory/out-of-bounds", "memory/texture-bounds"})
 
 
@@ -54,7 +57,9 @@ def claim_on_read_launch(
     if event is not None and event.rule == "engine/timeout":
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
     if event is not None and event.buffer in launch.uncertain:
-        return None
+        if not _needs_no_length(event, case, launch):
+            return None
+        finding = replace(finding, message=_LENGTH.sub("begins at element 0", finding.message))
     if not launch.is_reached(case.dims):
         message = f"{finding.message}; the program does not launch it with these sizes"
         return replace(finding, severity=Severity.INFORMATION, message=message) if event is None else None
@@ -121,6 +126,17 @@ def claim_on_read_launch(
     known = "the program is not known to launch it with" if launch.host else "no call in the program is known to have"
     message = f"{finding.message}; {known} {sizes}"
     return replace(finding, severity=Severity.INFORMATION, message=message)
+
+
+def _needs_no_length(event: Event, case: Case, launch: ReadLaunch) -> bool:
+    """Return whether an event is wrong whatever the length of its buffer is: a race, or an access before its begin.
+
+    Several sizes may depend on each other in a way that the length would show.
+    """
+    if not launch.host or len(case.dims) > 1:
+        return False
+    before = event.rule == "memory/out-of-bounds" and event.offset is not None and -_NEAR <= event.offset < 0
+    return event.rule == "memory/global-race" or (before and event.buffer in launch.begins)
 
 
 def _is_vector(event: Event | None, plan: Plan) -> bool:

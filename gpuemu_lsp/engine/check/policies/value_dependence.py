@@ -12,7 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from gpuemu_lsp.engine.check.policies.assumed_values import holds_assumed_values, values_not_shown
+from gpuemu_lsp.engine.check.policies.assumed_values import (
+    holds_assumed_indices,
+    holds_assumed_values,
+    values_not_shown,
+)
 from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
@@ -110,7 +114,7 @@ def _is_race_of_one_access(event: Event, plan: Plan, case: Case, independent: In
     found = independent(frozenset(), False)
     if all(_needs_values(access, event, plan, found) for access in _accesses(event)):
         return False
-    if event.rule == "memory/shared-race" and not holds_assumed_values(plan, case):
+    if event.rule == "memory/shared-race" and not holds_assumed_indices(plan, case):
         return True
     return not needs_values(event, plan, independent, compared=True)
 

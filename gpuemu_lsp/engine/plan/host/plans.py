@@ -170,6 +170,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         unjudged=frozenset(building.unjudged) | {params[position].name for position in one.launch.parts},
         unseen=frozenset(building.unseen),
         assumed=frozenset(building.assumed),
+        begins=frozenset(building.begins),
         hidden=frozenset(hidden),
         ranks=building.ranks,
         host=True,

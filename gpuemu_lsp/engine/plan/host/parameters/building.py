@@ -24,6 +24,7 @@ class Building:
     unjudged: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
     assumed: set[str] = field(default_factory=set)
+    begins: set[str] = field(default_factory=set)
     ranks: dict[str, Expression] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     open: bool = False

@@ -26,6 +26,8 @@ def tensor(
     bounds: tuple[Expression | float, Expression | float] | None = None
     allocation = value.allocation if isinstance(value, Pointer) else None
     memory = None if allocation is None else building.found.launch.memory[allocation]
+    if isinstance(value, Pointer) and value.offset.constant == 0:
+        building.begins.add(name)
     whole = memory is not None and isinstance(value, Pointer) and _is_placed(memory, value, known)
     elements = _elements(memory, value, known, whole) if memory is not None and isinstance(value, Pointer) else None
     if elements is None and isinstance(value, Pointer) and value.offset.constant == 0:
