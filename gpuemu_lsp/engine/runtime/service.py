@@ -66,6 +66,9 @@ class RuntimeService:
         self.findings = RunFindings(program, self.memory)
         self.launches = self.completed = self.repeated = self.library_calls = 0
         self._order = StreamOrder()
+        self.memory.lasting.others_write = lambda: (
+            not self._order.single or any(one.of_host for one in self.memory.live)
+        )
         self._host = HostAccesses(self.memory, self._order, self.findings)
         self._transfers = Transfers(self.memory, self._order, self.findings, self._host)
         self._products = Products(self.memory, self._order, self._transfers)

@@ -56,7 +56,8 @@ Limits
 ======
 
 :mod:`~gpuemu_lsp.engine.emulator.launch.limits`: a launch ends as hung at its limits of steps and time, or when it is
-asked to stop.
+asked to stop. One that is proved to wait without an end ends at once:
+:mod:`~gpuemu_lsp.engine.emulator.launch.limits.endless_waits`.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.jit import compile
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver
 from gpuemu_lsp.engine.emulator.launch.clusters.schedule import ClusterSchedule, Turn
+from gpuemu_lsp.engine.emulator.launch.limits.endless_waits import EndlessWaits, contexts_of
 from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import LaunchLimits
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
 from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, SPIN_QUANTUM, YIELDS_PER_CALL, add_resident
@@ -123,6 +125,7 @@ class Scheduler:
         self._most_residents = _MULTIPROCESSORS * held
         self._clocks = clocks
         self._barriers = BarrierResolver(prepared, clocks, self._report)
+        self._waits = EndlessWaits(prepared, self._barriers, self._run_blocks)
         prepared.launch.set(LaunchRecord.FUNCTION, versions.specialised or versions.scalar_pc())
         prepared.launch.set(LaunchRecord.FALLBACK, versions.fallback)
 
@@ -216,6 +219,8 @@ class Scheduler:
             if used_up and resident.yields > _PATIENCE and last > number + 1:
                 resident.started = True
                 return number + 1
+            if last == number + 1:
+                self._end_if_stuck([resident], quiet=used_up and resident.moves == 0)
         return launch.get(LaunchRecord.NEXT_BLOCK)
 
     def _run_round(self, upcoming: int) -> int:
@@ -254,6 +259,10 @@ class Scheduler:
                 if self._attend(resident):
                     break
         launch.set(LaunchRecord.QUANTUM, self._quantum)
+        started = [one for one in prepared.residents if one.started]
+        full = upcoming >= prepared.blocks or len(prepared.residents) >= self._most_residents
+        unchanged = all(one.moves == 0 and one.last_contexts is not None for one in started)
+        self._end_if_stuck(started, quiet=not progress and full and unchanged)
         if not progress:
             count = len(prepared.residents)
             for _ in range(min(count, prepared.blocks - upcoming, self._most_residents - count)):
@@ -262,11 +271,14 @@ class Scheduler:
             del prepared.residents[1:]
         return upcoming
 
+    def _end_if_stuck(self, started: list[ResidentBlock], *, quiet: bool) -> None:
+        """End the launch if its blocks that have started, all that can, wait without an end."""
+        if started and not self._ended and self._waits.note(quiet=quiet) and self._waits.proven(started):
+            self._limits.report_wait(started[0], self._warps(started[0]))
+
     def _is_unchanged(self, resident: ResidentBlock) -> bool:
         """Return whether the warps of a block are as they were when they were looked at last: it spins."""
-        words = self._prepared.kernel.context_bytes // 8
-        contexts = resident.warps.table64(words * self._prepared.warp_count).reshape(-1, words).copy()
-        contexts[:, Warp.STEPS >> 3] = 0
+        contexts = contexts_of(self._prepared, resident)
         last, resident.last_contexts = resident.last_contexts, contexts
         unchanged = last is not None and np.array_equal(contexts, last)
         self._limits.note_turn(changed=not unchanged)

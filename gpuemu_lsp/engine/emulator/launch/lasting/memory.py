@@ -19,7 +19,7 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,7 +88,8 @@ class LastingMemory:
     changes. ``regions`` names parts of it for messages. ``used`` has the ranges in which something is allocated.
     ``hidden`` has ranges of bytes, with a bool for each, that are not initialised for the next launch. ``heap`` is the
     region of device ``malloc``, if it lasts, and ``launch_blocks`` are those of the current launch. ``arrays``
-    are the large ones of the next launch, None if they are not known.
+    are the large ones of the next launch, None if they are not known. ``others_write`` says whether something else than
+    a launch may write while it runs.
 
     Raises
     ------
@@ -99,6 +100,7 @@ class LastingMemory:
     def __init__(self, address: int, size: int) -> None:
         self.address, self.size = address, size
         self.regions: list[Region] = []
+        self.others_write: Callable[[], bool] = lambda: False
         self.used: list[Range] = []
         self.hidden: list[tuple[int, npt.NDArray[np.bool_]]] = []
         self.heap: Region | None = None

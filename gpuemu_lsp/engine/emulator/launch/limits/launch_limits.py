@@ -24,6 +24,9 @@ HUNG: Final = "this loop does not terminate: the time limit was reached"
 STILL_RUNNING: Final = "this loop does not terminate: the time limit was reached while its registers changed"
 """Messages of a launch that was stopped at its time limit: it only waits, or it may be slow."""
 
+ENDLESS: Final = "this loop does not terminate: it waits for a change that no thread makes, as all that are left wait"
+"""Message of a launch of which that is proved."""
+
 STOPPED: Final = "the launch was stopped in this loop"
 STOPPED_WAITING: Final = "the launch was stopped while it waited in this loop"
 """Messages of a launch that was asked to stop: it may be slow, or its registers stayed the same."""
@@ -56,12 +59,15 @@ class LaunchLimits:
                 self._report_hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
                 return True
         if live and self.have_passed:
-            # A warp that executes is in the loop that does not end; the others wait for it.
-            index, warp = next((one for one in live if one[1].get(Warp.STATUS) == Status.READY), live[0])
+            index, warp = _executing(live)
             waiting, running = (HUNG, STILL_RUNNING) if self._stop.reason is None else (STOPPED_WAITING, STOPPED)
             self._report_hang(resident, index, warp, waiting if self._only_waits() else running)
             return True
         return False
+
+    def report_wait(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
+        """End the launch, as it is proved to wait without an end."""
+        self._report_hang(resident, *_executing(list(enumerate(warps))), ENDLESS)
 
     def _only_waits(self) -> bool:
         """Return whether the warps of all blocks that have started had the same registers after two turns, or wait.
@@ -105,3 +111,8 @@ class LaunchLimits:
                     return site
             number = next(iter(block.targets), EXIT)
         return start
+
+
+def _executing(warps: list[tuple[int, RecordView]]) -> tuple[int, RecordView]:
+    """Return a warp that executes: it is in the loop that does not end, and the others wait for it."""
+    return next((one for one in warps if one[1].get(Warp.STATUS) == Status.READY), warps[0])
