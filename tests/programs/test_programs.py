@@ -85,6 +85,7 @@ def test_a_leak_is_reported_on_request(tmp_path: Path) -> None:
     [
         ("fixpoint", "checked 2101 of 2,101 launches (2,097 proved repeats)"),
         ("repeated_launches", "checked 495 of 495 launches (479 proved repeats)"),
+        ("repeats_in_streams", "checked 200 of 200 launches (192 proved repeats)"),
         ("library_calls", "checked 0 of 0 launches and 3 library calls"),
     ],
 )

@@ -85,8 +85,9 @@ __global__ void halves(const float* x, float* y, int n) {
         "sync/hang",
         Severity.ERROR,
         "the kernel does not terminate",
-        "The step limit was reached in this loop, or it waits for a change that no thread makes: a flag that is not set, "
-        "an arrival at an `mbarrier` that is missing. If the loop terminates after many iterations, use smaller dims.",
+        "The step limit was reached in this loop, or it waits for a change that no thread makes: a flag that is not "
+        "set, an arrival at an `mbarrier` that is missing. If the loop terminates after many iterations, use smaller "
+        "dims.",
         Example(
             bad="""\
 __global__ void halvings(const float* x, float* y, int n) {

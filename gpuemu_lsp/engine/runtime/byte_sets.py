@@ -53,6 +53,8 @@ class ByteSet:
 
     def includes(self, other: ByteSet) -> bool:
         """Return whether all bytes of another set are in this one."""
+        if other is self:
+            return True  # that of a repeated launch
         mine, theirs = self._common(other)
         return np.count_nonzero(theirs) == np.count_nonzero(other.mask) and not bool((theirs & ~mine).any())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
-from gpuemu_lsp.engine.runtime.allocations import Fill, MemoryKind, PendingAccess
+from gpuemu_lsp.engine.runtime.allocations import Fill, KeptAccesses, LaunchAccesses, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.discarded_reads import discards_its_reads
@@ -33,7 +33,14 @@ from gpuemu_lsp.engine.runtime.linking import linked_text
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
 from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
-from gpuemu_lsp.engine.runtime.stream_order import DEFAULT_STREAM, FreeCall, HostWait, StreamOrder, WaitScope
+from gpuemu_lsp.engine.runtime.stream_order import (
+    DEFAULT_STREAM,
+    FreeCall,
+    HostWait,
+    StreamOperation,
+    StreamOrder,
+    WaitScope,
+)
 from gpuemu_lsp.engine.runtime.tensor_maps import EncodedMaps
 from gpuemu_lsp.engine.runtime.transfers import Transfers
 
@@ -76,7 +83,8 @@ class RuntimeService:
         self._emulator = Emulator(lasting=self.memory.lasting, stop=self.stop)
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
         self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
-        self._without_effect: dict[tuple[object, ...], int] = {}
+        self._without_effect: dict[Hashable, int] = {}
+        self._kept = KeptAccesses()
         self._unchecked: list[tuple[str, CallSite | None, Severity | None]] = []
         self._refused = 0
         self._answers: dict[RuntimeCall, Callable[[Message], list[int]]] = {
@@ -238,16 +246,23 @@ class RuntimeService:
         self.launches += 1
         operation = self._order.begin(stream)
         key = (id(kernel), grid, block, shared, cluster, parameters)
-        if self._order.single and self._without_effect.get(key) == self.memory.generation:
+        single, before = self._order.single, self.memory.generation
+        unordered = [] if single else self._transfers.all_unordered(operation)
+        kept = self._kept.get(key)
+        repeats = self._without_effect.get(key) == before and (single or (kept is not None and kept.covers(unordered)))
+        if repeats:
             self.completed += 1
             self.repeated += 1
             if self._recorder is not None:
                 self._recorder.repeat(key)
-            return [0, 1, *self._host.ranges()]
+            if single:
+                return [0, 1, *self._host.ranges()]
         site = call_site(stack, kernel.function.name)
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site, cluster if any(cluster) else None)
-        before = self.memory.generation
-        unordered = [] if self._order.single else self._transfers.all_unordered(operation)
+        if repeats and kept is not None:
+            # With streams, what comes later may conflict with this launch, and not with the earlier one.
+            self._note_accesses(operation, kept, launch)
+            return [0, 0, *self._host.ranges()]
         seconds = min(self._launch_seconds, max(self.remaining_seconds, 0.0))
         built = request_of(launch, self.memory, seconds, variables, unordered, self._checks)
         recorded = (
@@ -269,21 +284,11 @@ class RuntimeService:
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
         updated = frozenset[int]()
-        if stored and not self._order.single and outcome.status in ("completed", "trapped"):
+        if stored and not single and outcome.status in ("completed", "trapped"):
             updated = built.updated_by_atomics(self._emulator.stores(built.request), variables)
-        if not self._order.single:
-            for allocation in built.allocations:
-                self._transfers.use(allocation, operation, f"{launch_text(launch)} at {site}", site)
-        for allocation, written in stored:
-            atomic = allocation.address in updated
-            self._transfers.overwrites(operation, allocation, written, launch_text(launch), site, atomic=atomic)
-            if not self._order.single or allocation.of_host:
-                text = f"{launch_text(launch)} at {site}"
-                write = PendingAccess(operation, written, text, site, may_signal(kernel.module), atomic=atomic)
-                allocation.add(write, self._order)
-                self._host.add(allocation, write)
-        if may_signal(kernel.module):
-            self._host.signal(operation)
+        writes = [(allocation, written, allocation.address in updated) for allocation, written in stored]
+        accesses = LaunchAccesses(writes, built.allocations, unordered)
+        self._note_accesses(operation, accesses, launch)
         if outcome.printed:
             sys.stdout.write(outcome.printed)
             sys.stdout.flush()
@@ -304,8 +309,25 @@ class RuntimeService:
             shared = any(one.of_host for one in self.memory.live)
             if not shared or not any(one.of_host for one in built.reachable(self.memory, variables)):
                 self._without_effect[key] = before
-        repeats = self._without_effect.get(key) == self.memory.generation
+                if not single:
+                    self._kept.add(key, accesses, self.memory.generation)
+        repeats = single and self._without_effect.get(key) == self.memory.generation
         return [0 if outcome.status == "completed" else _LAUNCH_FAILURE, int(repeats), *self._host.ranges()]
+
+    def _note_accesses(self, operation: StreamOperation, accesses: LaunchAccesses, launch: ProgramLaunch) -> None:
+        """Report what the stores of a launch conflict with, and note them for what comes later."""
+        name, site, signals = launch_text(launch), launch.site, may_signal(launch.kernel.module)
+        text, single = f"{name} at {site}", self._order.single
+        for allocation in accesses.used if not single else ():
+            self._transfers.use(allocation, operation, text, site)
+        for allocation, written, atomic in accesses.stored:
+            self._transfers.overwrites(operation, allocation, written, name, site, atomic=atomic)
+            if not single or allocation.of_host:
+                write = PendingAccess(operation, written, text, site, signals, atomic=atomic)
+                allocation.add(write, self._order)
+                self._host.add(allocation, write)
+        if signals:
+            self._host.signal(operation)
 
     def _product(self, message: Message) -> list[int]:
         self.library_calls += 1
