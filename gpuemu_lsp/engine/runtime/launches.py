@@ -165,6 +165,8 @@ def request_of(
     variables: ModuleVariables,
     unordered: list[tuple[DeviceAllocation, list[PendingAccess]]],
     checks: Checks = ALL_CHECKS,
+    *,
+    translate_seconds: float = TRANSLATION_SECONDS,
 ) -> BuiltRequest:
     """Return the request for a launch.
 
@@ -188,7 +190,7 @@ def request_of(
         checks=checks,
         max_steps=1 << 40,
         max_seconds=seconds,
-        translate_seconds=TRANSLATION_SECONDS,
+        translate_seconds=translate_seconds,
         reachable=buffers.variables(variables),
         aliased=buffers.aliased,
     )

@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.runtime.discarded_reads import discards_its_reads
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses, may_signal
 from gpuemu_lsp.engine.runtime.launches import (
+    TRANSLATION_SECONDS,
     LoadedKernel,
     ModuleVariables,
     ProgramLaunch,
@@ -263,8 +264,11 @@ class RuntimeService:
             # With streams, what comes later may conflict with this launch, and not with the earlier one.
             self._note_accesses(operation, kept, launch)
             return [0, 0, *self._host.ranges()]
-        seconds = min(self._launch_seconds, max(self.remaining_seconds, 0.0))
-        built = request_of(launch, self.memory, seconds, variables, unordered, self._checks)
+        remaining = max(self.remaining_seconds, 0.0)
+        seconds, translating = min(self._launch_seconds, remaining), min(TRANSLATION_SECONDS, remaining)
+        built = request_of(
+            launch, self.memory, seconds, variables, unordered, self._checks, translate_seconds=translating
+        )
         recorded = (
             self._recorder.begin(key, launch, built, self.memory, variables) if self._recorder is not None else None
         )
