@@ -62,6 +62,10 @@ class ModuleText:
                 parts.append(_used_strings(item.text, code))
         return "".join(parts)
 
+    def needed_names(self, entries: Iterable[str]) -> frozenset[str]:
+        """Return the names of the functions and variables that ``entries`` need, with their own."""
+        return frozenset(name for number in self._reachable(entries) for name in self._items[number].names)
+
     def _reachable(self, entries: Iterable[str]) -> frozenset[int]:
         waiting, seen = list(entries), set[str]()
         chosen: set[int] = set()

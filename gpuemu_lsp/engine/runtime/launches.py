@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Argument, Buffer, Checks, Dim3, Request, Scalar, StructArgument
 from gpuemu_lsp.engine.ptx.model import Function, Module
+from gpuemu_lsp.engine.ptx.slicing import module_text
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
@@ -77,6 +78,15 @@ def loaded_kernel(module: Module, name: str) -> LoadedKernel | None:
         parameters.append(KernelParameter(parameter.name, offset, parameter.size))
         offset += parameter.size
     return LoadedKernel(module, function, tuple(parameters))
+
+
+def static_shared_bytes(kernel: LoadedKernel) -> int:
+    """Return the size of the shared variables that a kernel, or a function that it may call, declares."""
+    module, function = kernel.module, kernel.function
+    outside = [one for one in module.variables if one.space == "shared"]
+    needed = module_text(module.text).needed_names([function.name]) if outside else frozenset()
+    declared = sum(one.size for one in function.variables if one.space == "shared")
+    return declared + sum(one.size for one in outside if one.name in needed)
 
 
 @dataclass(frozen=True, slots=True)

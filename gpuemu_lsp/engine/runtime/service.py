@@ -29,6 +29,7 @@ from gpuemu_lsp.engine.runtime.launches import (
     loaded_kernel,
     place_variables,
     request_of,
+    static_shared_bytes,
 )
 from gpuemu_lsp.engine.runtime.linking import linked_text
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
@@ -153,7 +154,7 @@ class RuntimeService:
         if kernel is None:
             return [0] * 8
         self._kernels.append((kernel, variables))
-        shared = sum(one.size for one in kernel.function.variables if one.space == "shared")
+        shared = static_shared_bytes(kernel)
         local = sum(one.size for one in kernel.function.variables if one.space == "local")
         bound = kernel.function.directives.get("maxntid") or kernel.function.directives.get("reqntid") or (1024,)
         most = min(int(np.prod(bound)), 1024)

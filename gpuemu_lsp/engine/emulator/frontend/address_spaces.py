@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.emulator.ir.opcodes import type_bytes
 from gpuemu_lsp.engine.emulator.ir.program import VariableSlot
 from gpuemu_lsp.engine.ptx.model import Module, Variable
+from gpuemu_lsp.engine.ptx.slicing import module_text
 
 _RED_ZONE = 128
 """Unaddressable bytes between shared variables, in which an overrun of one variable is detected."""
@@ -45,9 +46,16 @@ def lay_out_variables(variables: Mapping[str, Variable], minimum: int, gap: int)
     return slots, _align(offset, minimum)
 
 
-def lay_out_shared(module: Module, declared: Mapping[str, Variable]) -> tuple[dict[str, VariableSlot], int]:
-    """Return the slots of shared variables, and the offset of dynamic shared memory after the static variables."""
-    everything = {v.name: v for v in module.variables if v.space == "shared"} | dict(declared)
+def lay_out_shared(module: Module, entry: str, declared: Mapping[str, Variable]) -> tuple[dict[str, VariableSlot], int]:
+    """Return the slots of shared variables, and the offset of dynamic shared memory after the static variables.
+
+    Separately compiled modules declare those of all kernels outside of functions: only what ``entry`` needs counts.
+    """
+    outside = {v.name: v for v in module.variables if v.space == "shared"}
+    if outside:
+        needed = module_text(module.text).needed_names([entry])
+        outside = {name: v for name, v in outside.items() if name in needed}
+    everything = outside | dict(declared)
     static = {name: v for name, v in everything.items() if v.size}
     minimum = 128
     if any(name in module.text for name in _SWIZZLING):

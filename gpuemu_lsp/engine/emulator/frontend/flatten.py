@@ -41,7 +41,7 @@ def flatten(module: Module, entry: str) -> Program:
     codes = with_cluster_addresses(codes, registers)
     ends = [block.terminator or Jump(EXIT) for block in builder.blocks]
     codes = with_register_faults(codes, ends)
-    shared, dynamic = lay_out_shared(module, builder.shared)
+    shared, dynamic = lay_out_shared(module, entry, builder.shared)
     local, local_bytes = lay_out_variables(builder.local | call_slots, 16, 0)
     params, param_bytes = lay_out_variables({p.name: p for p in function.params}, 8, 0)
     return Program(

@@ -32,6 +32,14 @@ def traps(kernel: Program) -> list[Trap]:
     return [block.terminator for block in kernel.blocks if isinstance(block.terminator, Trap)]
 
 
+def test_a_kernel_has_the_shared_variables_that_it_needs() -> None:
+    # As in separately compiled modules, where all of them are outside of the kernels.
+    outside = ".shared .align 4 .b8 own[4000];\n.shared .align 4 .b8 other[400000];\n"
+    helper = ".func touch() { .reg .b32 %a; mov.u32 %a, own; ret; }\n"
+    kernel = program("call touch, (); ret;", before=outside + helper)
+    assert set(kernel.shared) == {"own"} and kernel.dynamic_shared < 10_000
+
+
 def test_two_calls_have_registers_of_their_own() -> None:
     kernel = program(f"{CALL} {CALL} ret;", before=SQUARE)
     first, second = instructions(kernel, "mul")
