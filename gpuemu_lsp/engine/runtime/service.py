@@ -37,6 +37,7 @@ from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.stream_order import (
     DEFAULT_STREAM,
+    CopyDirection,
     FreeCall,
     HostWait,
     StreamOperation,
@@ -209,7 +210,7 @@ class RuntimeService:
     def _transfer(self, message: Message) -> list[int]:
         target, target_pitch, source, source_pitch = (message.word() for _ in range(4))
         width, rows, stream, waits = (message.word() for _ in range(4))
-        value = message.data()
+        direction, value = CopyDirection(message.word()), message.data()
         site = call_site(message.call_stack())
         operation = self._order.begin(stream)
         to = origin = None
@@ -218,6 +219,8 @@ class RuntimeService:
         if source and (to is not None or not target):
             origin = self._transfers.bytes_at(source, width, source_pitch, rows, "reads", site)
         if (target and to is None) or (source and origin is None):
+            return [_INVALID_VALUE]
+        if not self._transfers.directed(direction, to, origin, site):
             return [_INVALID_VALUE]
         of_host = any(one is not None and one.allocation.of_host for one in (to, origin))
         ended = waits == HostWait.ALWAYS or (waits == HostWait.FOR_HOST_MEMORY and of_host)

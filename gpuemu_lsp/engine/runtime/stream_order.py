@@ -44,6 +44,31 @@ class HostWait(IntEnum):
     FOR_HOST_MEMORY = 2
 
 
+class CopyDirection(IntEnum):
+    """Values of ``cudaMemcpyKind``."""
+
+    HOST_TO_HOST = 0
+    HOST_TO_DEVICE = 1
+    DEVICE_TO_HOST = 2
+    DEVICE_TO_DEVICE = 3
+    DEFAULT = 4
+
+    @property
+    def to_device(self) -> bool:
+        """Whether the target is memory of the device."""
+        return self in (self.HOST_TO_DEVICE, self.DEVICE_TO_DEVICE)
+
+    @property
+    def from_device(self) -> bool:
+        """Whether the source is."""
+        return self in (self.DEVICE_TO_HOST, self.DEVICE_TO_DEVICE)
+
+    @property
+    def text(self) -> str:
+        """The direction, for messages."""
+        return f"from {'device' if self.from_device else 'host'} to {'device' if self.to_device else 'host'}"
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOperation:
     """A copy, fill or launch: its stream, and its number there."""

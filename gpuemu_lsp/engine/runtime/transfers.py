@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses
-from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
+from gpuemu_lsp.engine.runtime.stream_order import CopyDirection, StreamOperation, StreamOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,30 @@ class Transfers:
             return TransferredBytes(allocation, slice(offset, offset + width * rows))
         places: npt.NDArray[np.int64] = offset + pitch * np.arange(rows)[:, None] + np.arange(width)
         return TransferredBytes(allocation, places.reshape(-1))
+
+    def directed(
+        self,
+        direction: CopyDirection,
+        to: TransferredBytes | None,
+        origin: TransferredBytes | None,
+        site: CallSite | None,
+    ) -> bool:
+        """Return whether a copy's direction matches its memory, with a finding if not; None is memory of the host only.
+
+        Both sides of memory that host and device share are right.
+        """
+        wanted = (direction.to_device, to, "target"), (direction.from_device, origin, "source")
+        for device, part, side in wanted if direction is not CopyDirection.DEFAULT and (to or origin) else ():
+            if device and part is None:
+                problem = f"its {side} is memory of the host"
+            elif not device and part is not None and not part.allocation.of_host:
+                problem = f"its {side} is memory of the device"
+            else:
+                continue
+            text = f"the call copies {direction.text}, but {problem}"
+            self._findings.host("api/invalid-copy", text, site, part.allocation if part is not None else None)
+            return False
+        return True
 
     def read(
         self,

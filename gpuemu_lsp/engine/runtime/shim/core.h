@@ -81,7 +81,8 @@ cudaError_t unsupported(const char* what);
 // Errors of launches that have happened since the last synchronisation.
 void launch_failed(cudaError_t error);
 cudaError_t synchronize(Scope scope, uint64_t which);
-cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous);
+cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous,
+                 cudaMemcpyKind kind = cudaMemcpyDefault);
 // The address and size of a module variable, by its address on the host.
 bool variable_of(const void* host, char** address, size_t* size);
 bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads);

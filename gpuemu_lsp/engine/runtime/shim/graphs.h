@@ -43,7 +43,7 @@ cudaError_t prepared_launch(const void* host, dim3 grid, dim3 block, void** argu
 // The parameters of a launch, whose arguments it keeps; false if the work is none.
 bool launch_of(const Work& work, cudaKernelNodeParams* parameters);
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
-                      cudaStream_t stream, bool asynchronous);
+                      cudaStream_t stream, bool asynchronous, cudaMemcpyKind kind = cudaMemcpyDefault);
 Work volume_copy(const cudaMemcpy3DParms& parameters);
 Work fill(const cudaMemsetParams& parameters);
 

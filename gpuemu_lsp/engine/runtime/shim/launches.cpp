@@ -69,6 +69,18 @@ const char* rejection(const Function& function, dim3 grid, dim3 block, size_t sh
     return nullptr;
 }
 
+// The reason for which a GPU rejects a launch whose blocks wait for each other. How many fit because of their registers
+// is not known.
+const char* cooperative_rejection(const Call& call) {
+    int each = 0, multiprocessors = 0;
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, call.host, int(call.block.x * call.block.y * call.block.z),
+                                                  call.shared);
+    uint64_t blocks = uint64_t(call.grid.x) * call.grid.y * call.grid.z;
+    return blocks > uint64_t(each) * multiprocessors ? "a cooperative grid has more blocks than fit on the device at once"
+                                                     : nullptr;
+}
+
 // A launch with the block of its parameters.
 struct Launch {
     Call call;
@@ -127,6 +139,10 @@ cudaError_t prepare(const Call& call, void** arguments, bool returned, Launch* l
     if (!reason) {
         reason = cluster_rejection(*function, call.grid, cluster_of(call, *function));
         error = cudaErrorInvalidClusterSize;
+    }
+    if (!reason && call.cooperative) {
+        reason = cooperative_rejection(call);
+        error = cudaErrorCooperativeLaunchTooLarge;
     }
     if (reason) return reject(function, call.grid, call.block, returned, error, reason);
     *launch = Launch{call, function, std::vector<char>(function->bytes + 1)};

@@ -20,6 +20,7 @@ enum Free : uint64_t { OF_DEVICE, OF_HOST, ASKS_FOR_KIND, IN_STREAM_ORDER };
 
 constexpr size_t PITCH = 512;
 constexpr size_t LARGE = 1 << 20;
+constexpr size_t VARIABLE_GAP = 4096;
 
 thread_local std::vector<uint64_t> pending;  // what is watched after a copy
 
@@ -51,7 +52,8 @@ void prepare_writes(void* to, size_t size) {
 // One message for rows of bytes, which gpuemu tests and marks. `value` has the `element` bytes of a fill, and `done` says
 // that memory holds them already.
 cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
-                     cudaStream_t stream, bool asynchronous, const void* value, size_t element, bool* done) {
+                     cudaStream_t stream, bool asynchronous, const void* value, size_t element, bool* done,
+                     cudaMemcpyKind kind = cudaMemcpyDefault) {
     connect_once();
     end_watch();  // the copy itself is no access of the host
     pending.clear();
@@ -62,6 +64,7 @@ cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pi
     message.word(uint64_t(from_pitch)).word(uint64_t(width)).word(uint64_t(rows));
     bool within = target && (source || !from);
     message.word(stream_number(stream)).word(uint64_t(asynchronous ? NEVER : within ? FOR_HOST_MEMORY : ALWAYS));
+    message.word(uint64_t(kind));
     auto words = message.data(value, element).call_stack().call();
     if (words[0]) return result(words[0]);
     *done = words[1] != 0;
@@ -92,12 +95,13 @@ cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t ro
     return cudaSuccess;
 }
 
-// A part of a module variable, null if there is no such variable or it is smaller.
-char* part_of(const void* symbol, size_t offset, size_t size) {
+// A part of a module variable, null if there is no such variable. A copy of a part that it does not have is refused like
+// any other: within VARIABLE_GAP of its end is no other memory.
+char* part_of(const void* symbol, size_t offset) {
     char* address;
     size_t whole;
-    if (!variable_of(symbol, &address, &whole) || offset > whole || size > whole - offset) return nullptr;
-    return address + offset;
+    if (!variable_of(symbol, &address, &whole)) return nullptr;
+    return address + (offset < whole + VARIABLE_GAP ? offset : whole);
 }
 
 }  // namespace
@@ -105,16 +109,16 @@ char* part_of(const void* symbol, size_t offset, size_t size) {
 namespace gpuemu {
 
 cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t rows,
-                      cudaStream_t stream, bool asynchronous) {
+                      cudaStream_t stream, bool asynchronous, cudaMemcpyKind kind) {
     if (!width || !rows) return cudaSuccess;
     if (width > to_pitch || width > from_pitch) return result(cudaErrorInvalidPitchValue);
     if (asynchronous && captured(stream, cudaGraphNodeTypeMemcpy, [=](cudaStream_t s) {
-            return copy_rows(to, to_pitch, from, from_pitch, width, rows, s, true);
+            return copy_rows(to, to_pitch, from, from_pitch, width, rows, s, true, kind);
         }))
         return cudaSuccess;
     bool done = false;
     cudaError_t error =
-        transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous, nullptr, 0, &done);
+        transfer(to, to_pitch, from, from_pitch, width, rows, stream, asynchronous, nullptr, 0, &done, kind);
     if (error != cudaSuccess) return error;
     prepare_writes(to, (rows - 1) * to_pitch + width);
     for (size_t row = 0; row < rows; row++)
@@ -123,8 +127,9 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     return cudaSuccess;
 }
 
-cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous) {
-    return copy_rows(to, size, from, size, size, 1, stream, asynchronous);
+cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous,
+                 cudaMemcpyKind kind) {
+    return copy_rows(to, size, from, size, size, 1, stream, asynchronous, kind);
 }
 
 Work fill(const cudaMemsetParams& p) {
@@ -227,11 +232,11 @@ API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
 
 // ---- Copies and fills
 
-API cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind) {
-    return copy(to, from, size, nullptr, false);
+API cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+    return copy(to, from, size, nullptr, false, kind);
 }
-API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
-    return copy(to, from, size, stream, true);
+API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+    return copy(to, from, size, stream, true, kind);
 }
 API cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t size) {
     return copy(to, from, size, nullptr, false);
@@ -240,12 +245,12 @@ API cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t
     return copy(to, from, size, stream, true);
 }
 API cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                             size_t height, cudaMemcpyKind) {
-    return copy_rows(to, to_pitch, from, from_pitch, width, height, nullptr, false);
+                             size_t height, cudaMemcpyKind kind) {
+    return copy_rows(to, to_pitch, from, from_pitch, width, height, nullptr, false, kind);
 }
 API cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                  size_t height, cudaMemcpyKind, cudaStream_t stream) {
-    return copy_rows(to, to_pitch, from, from_pitch, width, height, stream, true);
+                                  size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+    return copy_rows(to, to_pitch, from, from_pitch, width, height, stream, true, kind);
 }
 API cudaError_t cudaMemset(void* to, int value, size_t size) {
     return fill_rows(to, size, value, size, 1, nullptr, false);
@@ -275,25 +280,25 @@ API cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
 // ---- Symbols
 
 API cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t size, size_t offset,
-                                        cudaMemcpyKind, cudaStream_t stream) {
-    char* to = part_of(symbol, offset, size);
-    return to ? copy(to, from, size, stream, true) : result(cudaErrorInvalidSymbol);
+                                        cudaMemcpyKind kind, cudaStream_t stream) {
+    char* to = part_of(symbol, offset);
+    return to ? copy(to, from, size, stream, true, kind) : result(cudaErrorInvalidSymbol);
 }
-API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t size, size_t offset, cudaMemcpyKind) {
-    char* to = part_of(symbol, offset, size);
-    return to ? copy(to, from, size, nullptr, false) : result(cudaErrorInvalidSymbol);
+API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t size, size_t offset, cudaMemcpyKind kind) {
+    char* to = part_of(symbol, offset);
+    return to ? copy(to, from, size, nullptr, false, kind) : result(cudaErrorInvalidSymbol);
 }
-API cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind,
+API cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind kind,
                                           cudaStream_t stream) {
-    char* from = part_of(symbol, offset, size);
-    return from ? copy(to, from, size, stream, true) : result(cudaErrorInvalidSymbol);
+    char* from = part_of(symbol, offset);
+    return from ? copy(to, from, size, stream, true, kind) : result(cudaErrorInvalidSymbol);
 }
-API cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind) {
-    char* from = part_of(symbol, offset, size);
-    return from ? copy(to, from, size, nullptr, false) : result(cudaErrorInvalidSymbol);
+API cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind kind) {
+    char* from = part_of(symbol, offset);
+    return from ? copy(to, from, size, nullptr, false, kind) : result(cudaErrorInvalidSymbol);
 }
 API cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
-    *pointer = part_of(symbol, 0, 0);
+    *pointer = part_of(symbol, 0);
     return *pointer ? cudaSuccess : result(cudaErrorInvalidSymbol);
 }
 API cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
