@@ -29,6 +29,7 @@ bool access(const void* at, size_t width, size_t pitch, size_t rows, bool writes
     Message message(TRANSFER);
     message.word(writes ? at : nullptr).word(uint64_t(pitch)).word(writes ? nullptr : at).word(uint64_t(pitch));
     message.word(uint64_t(width)).word(uint64_t(rows)).word(stream_number(stream)).word(uint64_t(1));
+    message.word(uint64_t(cudaMemcpyDefault));
     return message.data(nullptr, 0).call_stack().call()[0] == 0;
 }
 
