@@ -41,9 +41,8 @@ _LEAST_COST_MS: Final = 20.0
 
 _COMPACT_SITES: Final = 2_000
 """Sites from which optimised code has the form of baseline code: accesses as calls, registers in memory.
-
-LLVM's register allocator is superlinear: code of 12,500 sites with inlined accesses took 135 s, in this form 3 s; a
-radix sort of CUB with 3,737 sites took 20 to 120 s, in this form 5. A sorting network of 870 sites is not slower so."""
+LLVM's register allocator is superlinear: 12,500 sites took 135 s, in this form 3; CUB's radix sort of 3,737 sites 20 to
+120 s, in this form 5. A sorting network of 870 sites is not slower so."""
 _MAX_OPTIMISED_SITES: Final = 20_000
 """Sites up to which code is optimised at all."""
 
