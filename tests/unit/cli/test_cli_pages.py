@@ -14,9 +14,10 @@ from gpuemu_lsp.engine.rules import RULES
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.mark.parametrize("name", pages())
-def test_generated_pages_are_current(name):
-    assert (DOCS / name).read_text() == pages()[name], "run: python -m gpuemu_lsp.cli.pages docs"
+def test_generated_pages_are_current():
+    # One test: CI runs a sample of the cases of a parametrised one.
+    changed = [name for name, text in pages().items() if (DOCS / name).read_text() != text]
+    assert not changed, "run: python -m gpuemu_lsp.cli.pages docs"
 
 
 def test_every_rule_is_on_its_page():
