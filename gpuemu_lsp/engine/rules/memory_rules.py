@@ -55,9 +55,9 @@ __global__ void gradient(cudaTextureObject_t image, float* y, int n) {
         Severity.ERROR,
         "misaligned access",
         "The address is not a multiple of the size of the access. A GPU stops with CUDA error 716 (misaligned "
-        "address). Vector types such as `float4` need an alignment of 16 bytes. A box of a bulk tensor copy begins at a "
-        "multiple of 16 bytes in the contiguous dimension, also outside of the tensor: otherwise a GPU stops with error "
-        "715 (illegal instruction).",
+        "address). Vector types such as `float4` need an alignment of 16 bytes. A box of a bulk tensor copy begins at "
+        "a multiple of 16 bytes in the contiguous dimension, also outside of the tensor: otherwise a GPU stops with "
+        "error 715 (illegal instruction).",
         Example(
             bad="""\
 __global__ void sums(const float* x, float* y, int n) {

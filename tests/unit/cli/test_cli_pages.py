@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from gpuemu_lsp.cli import gpuemu, main
 from gpuemu_lsp.cli.pages import pages
 from gpuemu_lsp.engine.rules import RULES
