@@ -39,6 +39,7 @@ class RuntimeCall(IntEnum):
     PRODUCT = 15
     HOST_ACCESS = 16
     TENSOR_MAP = 17
+    ALLOCATE_AGAIN = 18
 
 
 _OPERATIONS = frozenset(RuntimeCall)

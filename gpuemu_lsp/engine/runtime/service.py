@@ -108,6 +108,7 @@ class RuntimeService:
             RuntimeCall.PRODUCT: self._product,
             RuntimeCall.HOST_ACCESS: self._host_access,
             RuntimeCall.TENSOR_MAP: EncodedMaps(self.memory, self.findings).answer,
+            RuntimeCall.ALLOCATE_AGAIN: lambda message: self.memory.allocate_again(message.word()),
         }
 
     @property

@@ -31,6 +31,7 @@ enum Operation : uint32_t {
     PRODUCT,
     HOST_ACCESS,
     TENSOR_MAP,
+    ALLOCATE_AGAIN,
 };
 
 // Kinds of memory, as in the Python part; texture and surface objects are variables of the run.

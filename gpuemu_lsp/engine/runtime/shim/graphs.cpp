@@ -267,11 +267,11 @@ API cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t gra
     return add(node, graph, needs, count, cudaGraphNodeTypeWaitEvent,
                [event](cudaStream_t stream) { return cudaStreamWaitEvent(stream, event, 0); });
 }
-// The memory is allocated when the node is added, and stays: its address is the same in every launch.
+// The memory is allocated when the node is added: its address is the same in every launch.
 API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
                                          size_t count, cudaMemAllocNodeParams* p) {
-    cudaError_t error = cudaMalloc(&p->dptr, p->bytesize);
-    return error != cudaSuccess ? error : add(node, graph, needs, count, cudaGraphNodeTypeMemAlloc, nullptr);
+    if (cudaError_t error = cudaMalloc(&p->dptr, p->bytesize)) return error;
+    return add(node, graph, needs, count, cudaGraphNodeTypeMemAlloc, allocation_again(p->dptr));
 }
 API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
                                         size_t count, void*) {
@@ -306,8 +306,8 @@ API cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const
             return cudaGraphAddEventRecordNode(node, graph, needs, count, p->eventRecord.event);
         case cudaGraphNodeTypeWaitEvent: return cudaGraphAddEventWaitNode(node, graph, needs, count, p->eventWait.event);
         case cudaGraphNodeTypeMemAlloc: {
-            cudaError_t error = cudaMalloc(&p->alloc.dptr, p->alloc.bytesize);
-            return error != cudaSuccess ? error : add(node, graph, needs, count, p->type, nullptr);
+            if (cudaError_t error = cudaMalloc(&p->alloc.dptr, p->alloc.bytesize)) return error;
+            return add(node, graph, needs, count, p->type, allocation_again(p->alloc.dptr));
         }
         case cudaGraphNodeTypeMemFree: return cudaGraphAddMemFreeNode(node, graph, needs, count, p->free.dptr);
         default: return unsupported("cudaGraphAddNode with a node of this type");

@@ -46,5 +46,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
                       cudaStream_t stream, bool asynchronous, cudaMemcpyKind kind = cudaMemcpyDefault);
 Work volume_copy(const cudaMemcpy3DParms& parameters);
 Work fill(const cudaMemsetParams& parameters);
+// Allocates memory that the program has freed since the last launch of a graph.
+Work allocation_again(void* pointer);
 
 }  // namespace gpuemu

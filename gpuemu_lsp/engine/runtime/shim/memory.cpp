@@ -140,17 +140,37 @@ Work fill(const cudaMemsetParams& p) {
     };
 }
 
+Work allocation_again(void* pointer) {
+    return [pointer](cudaStream_t) {
+        Message(ALLOCATE_AGAIN).word(pointer).call();
+        return cudaSuccess;
+    };
+}
+
 }  // namespace gpuemu
 
 // ---- Allocation
+
+namespace {
+
+// A graph that allocates has the same address in every launch.
+cudaError_t allocate_in_order(void** pointer, size_t size, cudaStream_t stream) {
+    cudaError_t error = allocate(pointer, size, DEVICE);
+    if (error == cudaSuccess) captured(stream, cudaGraphNodeTypeMemAlloc, allocation_again(*pointer));
+    return error;
+}
+
+}  // namespace
 
 API cudaError_t cudaMalloc(void** pointer, size_t size) { return allocate(pointer, size, DEVICE); }
 API cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) { return allocate(pointer, size, MANAGED); }
 API cudaError_t cudaMallocHost(void** pointer, size_t size) { return allocate(pointer, size, PINNED); }
 API cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) { return allocate(pointer, size, PINNED); }
-API cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) { return allocate(pointer, size, DEVICE); }
-API cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool_t, cudaStream_t) {
-    return allocate(pointer, size, DEVICE);
+API cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t stream) {
+    return allocate_in_order(pointer, size, stream);
+}
+API cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool_t, cudaStream_t stream) {
+    return allocate_in_order(pointer, size, stream);
 }
 API cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
     size_t size;
