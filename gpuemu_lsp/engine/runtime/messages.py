@@ -72,7 +72,12 @@ class LibraryHeader:
 
     def set_contents(self, generation: int | None) -> None:
         """Tell the library for which contents of memory a launch is proved to do nothing; None if none is."""
-        self._words[0] = 0 if generation is None else generation + 1
+        self._words[0] = 0 if generation is None else contents_number(generation)
+
+
+def contents_number(generation: int) -> int:
+    """Return the number by which the library knows the contents of memory; 0 is that of none."""
+    return generation + 1
 
 
 class MessageError(Exception):

@@ -32,7 +32,7 @@ from gpuemu_lsp.engine.runtime.launches import (
     static_shared_bytes,
 )
 from gpuemu_lsp.engine.runtime.linking import linked_text
-from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall
+from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall, contents_number
 from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.stream_order import (
@@ -262,7 +262,7 @@ class RuntimeService:
             if self._recorder is not None:
                 self._recorder.repeat(key)
             if single:
-                return [0, 1, *self._host.ranges()]
+                return [0, contents_number(before), *self._host.ranges()]
         site = call_site(stack, kernel.function.name)
         launch = ProgramLaunch(kernel, grid, block, shared, parameters, site, cluster if any(cluster) else None)
         if repeats and kept is not None:
@@ -321,7 +321,8 @@ class RuntimeService:
                 if not single:
                     self._kept.add(key, accesses, self.memory.generation)
         repeats = single and self._without_effect.get(key) == self.memory.generation
-        return [0 if outcome.status == "completed" else _LAUNCH_FAILURE, int(repeats), *self._host.ranges()]
+        proved = contents_number(self.memory.generation) if repeats else 0
+        return [0 if outcome.status == "completed" else _LAUNCH_FAILURE, proved, *self._host.ranges()]
 
     def _note_accesses(self, operation: StreamOperation, accesses: LaunchAccesses, launch: ProgramLaunch) -> None:
         """Report what the stores of a launch conflict with, and note them for what comes later."""

@@ -115,7 +115,7 @@ struct Launch {
         watch(words, 2);
         // A launch returns before the kernel has run: its failure is that of a later call.
         if (words[0]) launch_failed(static_cast<cudaError_t>(words[0]));
-        else if (words[1]) of_thread().proved.add(call, *function, parameters);
+        else if (words[1]) of_thread().proved.add(call, *function, parameters, words[1]);
     }
 };
 

@@ -46,8 +46,8 @@ bool ProvedLaunches::skip(const Call& call, const void* const* arguments) {
     return false;
 }
 
-void ProvedLaunches::add(const Call& call, const Function& function, const std::vector<char>& values) {
-    uint64_t contents = memory_contents();
+void ProvedLaunches::add(const Call& call, const Function& function, const std::vector<char>& values,
+                         uint64_t contents) {
     // A number of contents does not return.
     auto outdated = [=](const Proved& one) { return one.contents != contents; };
     all_.erase(std::remove_if(all_.begin(), all_.end(), outdated), all_.end());

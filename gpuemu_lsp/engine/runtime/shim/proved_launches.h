@@ -25,8 +25,9 @@ class ProvedLaunches {
     // Whether a launch does nothing with the present contents of device memory; it is counted if so. `arguments` are
     // the addresses of the values of the parameters.
     bool skip(const Call& call, const void* const* arguments);
-    // `values` is the block of the parameters.
-    void add(const Call& call, const Function& function, const std::vector<char>& values);
+    // `values` is the block of the parameters, and `contents` the number of those for which gpuemu has proved it: another
+    // thread may have changed them since.
+    void add(const Call& call, const Function& function, const std::vector<char>& values, uint64_t contents);
 
    private:
     struct Proved {
