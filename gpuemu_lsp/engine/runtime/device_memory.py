@@ -145,11 +145,11 @@ class DeviceMemory:
         self.lasting.clear(*self._range(allocation))
         self._note_use()
 
-    def allocate_again(self, address: int) -> list[int]:
-        """Allocate what was freed at its own address, as a graph does in each launch; return no words."""
+    def allocate_again(self, address: int) -> None:
+        """Allocate what was freed at its own address, as a graph does in each launch."""
         allocation = self.find(address)
         if allocation is None or allocation.live:
-            return []
+            return
         allocation.live, allocation.freed = True, None
         allocation.missing = allocation.size if self._tracking else 0
         bits = Shadow.ADDRESSABLE | (0 if allocation.missing else Shadow.INITIALISED)
@@ -157,7 +157,6 @@ class DeviceMemory:
         self.used += allocation.size
         self.generation += 1
         self._note_use()
-        return []
 
     def close(self) -> None:
         """Give the memory back; nothing may access it afterwards."""

@@ -17,6 +17,9 @@ from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.runtime.allocations import Fill, KeptAccesses, LaunchAccesses, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
+from gpuemu_lsp.engine.runtime.calls.allocation_calls import AllocationCalls
+from gpuemu_lsp.engine.runtime.calls.products import Products
+from gpuemu_lsp.engine.runtime.calls.tensor_maps import EncodedMaps
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.discarded_reads import discards_its_reads
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
@@ -33,25 +36,20 @@ from gpuemu_lsp.engine.runtime.launches import (
 )
 from gpuemu_lsp.engine.runtime.linking import linked_text
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall, contents_number
-from gpuemu_lsp.engine.runtime.products import Products
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.stream_order import (
     DEFAULT_STREAM,
     CopyDirection,
-    FreeCall,
     HostWait,
     StreamOperation,
     StreamOrder,
     WaitScope,
 )
-from gpuemu_lsp.engine.runtime.tensor_maps import EncodedMaps
 from gpuemu_lsp.engine.runtime.transfers import Transfers
 
 _INVALID_VALUE = 1
 _LAUNCH_FAILURE = 719
 """Values of ``cudaError_t``."""
-
-_NO_KIND = 3
 
 
 class RuntimeService:
@@ -68,7 +66,6 @@ class RuntimeService:
         self._recorder = recorder
         self._checks = checks
         self._launch_seconds = launch_seconds
-        self._device_bytes = device_bytes
         self.remaining_seconds = math.inf
         """Time that the run has left, which a launch does not exceed."""
         self.memory_is_scarce: Callable[[], bool] = lambda: False
@@ -81,6 +78,7 @@ class RuntimeService:
         )
         self._host = HostAccesses(self.memory, self._order, self.findings)
         self._transfers = Transfers(self.memory, self._order, self.findings, self._host)
+        self._allocations = AllocationCalls(self.memory, self._order, self._transfers, self.findings, device_bytes)
         self._products = Products(self.memory, self._order, self._transfers)
         self.stop = StopRequest()
         self._emulator = Emulator(lasting=self.memory.lasting, stop=self.stop)
@@ -89,12 +87,11 @@ class RuntimeService:
         self._without_effect: dict[Hashable, int] = {}
         self._kept = KeptAccesses()
         self._unchecked: list[tuple[str, CallSite | None, Severity | None]] = []
-        self._refused = 0
         self._answers: dict[RuntimeCall, Callable[[Message], list[int]]] = {
             RuntimeCall.MODULE: self._module,
             RuntimeCall.FUNCTION: self._function,
-            RuntimeCall.ALLOCATE: self._allocate,
-            RuntimeCall.FREE: self._free,
+            RuntimeCall.ALLOCATE: self._allocations.allocate,
+            RuntimeCall.FREE: self._allocations.free,
             RuntimeCall.TRANSFER: self._transfer,
             RuntimeCall.LAUNCH: self._launch,
             RuntimeCall.VARIABLE: self._variable,
@@ -108,16 +105,13 @@ class RuntimeService:
             RuntimeCall.PRODUCT: self._product,
             RuntimeCall.HOST_ACCESS: self._host_access,
             RuntimeCall.TENSOR_MAP: EncodedMaps(self.memory, self.findings).answer,
-            RuntimeCall.ALLOCATE_AGAIN: lambda message: self.memory.allocate_again(message.word()),
+            RuntimeCall.ALLOCATE_AGAIN: self._allocations.allocate_again,
         }
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the program met that is no error of its own."""
-        if not self._refused:
-            return ()
-        limit = self._device_bytes >> 30
-        return (f"an allocation of {self._refused:,} bytes failed: the emulated device has {limit} GiB",)
+        return self._allocations.notes
 
     def answer(self, message: Message) -> list[int]:
         """Carry out a call; return the words of the answer."""
@@ -167,46 +161,6 @@ class RuntimeService:
         _, variables = self._modules[message.word()]
         allocation = variables.by_name.get(message.text())
         return [allocation.address if allocation is not None else 0]
-
-    def _allocate(self, message: Message) -> list[int]:
-        size, kind, site = message.word(), MemoryKind(message.word()), call_site(message.call_stack())
-        allocation = self.memory.allocate(size, site, self._device_bytes, kind) if size else None
-        if allocation is None and size:
-            self._refused = max(self._refused, size)
-        address = allocation.address if allocation is not None else 0
-        return [address, self._device_bytes - self.memory.used, self._device_bytes]
-
-    def _free(self, message: Message) -> list[int]:
-        address, kind, stream = message.word(), FreeCall(message.word()), message.word()
-        site = call_site(message.call_stack())
-        allocation = self.memory.find(address)
-        if kind is FreeCall.ASKS_FOR_KIND:
-            return [allocation.kind if allocation is not None and allocation.live else _NO_KIND]
-        of_host = kind is FreeCall.OF_HOST
-        call = "cudaFreeHost" if of_host else "cudaFree"
-        if allocation is not None and allocation.address == address and allocation.live:
-            if (allocation.kind is MemoryKind.PINNED) != of_host or allocation.kind in (
-                MemoryKind.VARIABLE,
-                MemoryKind.HEAP,
-            ):
-                reason = "memory of another kind"
-            else:
-                if kind is FreeCall.IN_STREAM_ORDER:
-                    self._transfers.free(allocation, stream, site)
-                else:
-                    self._order.synchronize(WaitScope.DEVICE, 0)
-                self.memory.free(allocation, site)
-                # Its addresses are never used again.
-                shadow_planes().forget(allocation.address, allocation.size)
-                return [0]
-        elif allocation is None:
-            reason = "an address that is not of device memory"
-        elif allocation.live:
-            reason = f"byte {address - allocation.address} of an allocation"
-        else:
-            reason = f"memory that was freed at {allocation.freed}"
-        self.findings.host("api/invalid-free", f"{call} of {reason}", site, allocation)
-        return [_INVALID_VALUE]
 
     def _transfer(self, message: Message) -> list[int]:
         target, target_pitch, source, source_pitch = (message.word() for _ in range(4))

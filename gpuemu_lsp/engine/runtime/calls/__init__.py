@@ -1,0 +1,1 @@
+"""Answers to calls of the program that are no launches or transfers."""
