@@ -280,16 +280,19 @@ class RuntimeService:
 
     def _note_accesses(self, operation: StreamOperation, accesses: LaunchAccesses, launch: ProgramLaunch) -> None:
         """Report what the stores of a launch conflict with, and note them for what comes later."""
-        name, site, signals = launch_text(launch), launch.site, may_signal(launch.kernel.module)
-        text, single = f"{name} at {site}", self._order.single
-        for allocation in accesses.used if not single else ():
-            self._transfers.use(allocation, operation, text, site)
-        for allocation, written, atomic in accesses.stored:
-            self._transfers.overwrites(operation, allocation, written, name, site, atomic=atomic)
-            if not single or allocation.of_host:
-                write = PendingAccess(operation, written, text, site, signals, atomic=atomic)
-                allocation.add(write, self._order)
-                self._host.add(allocation, write)
+        signals, single = may_signal(launch.kernel.module), self._order.single
+        # Most launches need no text: those of a program without streams, to memory that the host cannot access.
+        if accesses.stored or not single:
+            name, site = launch_text(launch), launch.site
+            text = f"{name} at {site}"
+            for allocation in accesses.used if not single else ():
+                self._transfers.use(allocation, operation, text, site)
+            for allocation, written, atomic in accesses.stored:
+                self._transfers.overwrites(operation, allocation, written, name, site, atomic=atomic)
+                if not single or allocation.of_host:
+                    write = PendingAccess(operation, written, text, site, signals, atomic=atomic)
+                    allocation.add(write, self._order)
+                    self._host.add(allocation, write)
         if signals:
             self._host.signal(operation)
 
