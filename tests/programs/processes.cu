@@ -22,6 +22,11 @@ __global__ void rows(int* x) {
     int* row = x + (size_t(threadIdx.x) << 15);
     for (int i = 0; i < 1 << 15; i++) row[i] += i;
 }
+__global__ void unrolled(int* x) {
+#pragma unroll
+    for (int i = 0; i < 2000; i++) x[i] = x[7 * i % 2000] * x[i] + 2;
+    while (((volatile int*)x)[2000] >= 0) ((volatile int*)x)[2001]++;
+}
 __global__ void say() {
     for (int i = 0; i < 1000000; i++) printf("%d\n", i);
 }
@@ -89,6 +94,10 @@ int main(int, char** arguments) {
     if (what == "launch") {
         announce();
         spin<<<1, 1>>>(x);
+    }
+    if (what == "translate") {
+        announce();
+        unrolled<<<1, 1>>>(x);
     }
     if (what == "blocks" || what == "long") {
         // Optimised code: the blocks of the second launch need no decision by Python.

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -65,9 +65,12 @@ def test_a_limit_of_memory_ends_a_launch_that_needs_more(program: Path) -> None:
     assert done.returncode == 0 and "checked 7 of 7 launches" in done.stderr, done.stderr
 
 
-def stopped_during_a_launch(program: Path, number: int) -> tuple[int, str]:
+def stopped_during_a_launch(
+    program: Path, number: int, what: str = "launch", environment: Mapping[str, str] = os.environ
+) -> tuple[int, str]:
     """Return the exit status and standard error of a run that gets a signal during a launch that spins."""
-    process = subprocess.Popen([*GPUEMU, "run", str(program), "launch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = [*GPUEMU, "run", str(program), what]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     assert process.stdout is not None and process.stdout.readline() == b"ready\n"
     time.sleep(1.0)
     process.send_signal(number)
@@ -83,6 +86,13 @@ def test_a_signal_names_the_launch_that_was_running(program: Path) -> None:
     assert "checked 1 of 2 launches; interrupted" in error
     status, error = stopped_during_a_launch(program, signal.SIGKILL)
     assert status == -signal.SIGKILL and "gpuemu itself was killed, and there is no result" in error
+
+
+def test_an_interrupt_names_the_launch_whose_kernel_is_being_translated(program: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "GPUEMU_CACHE_DIR": str(tmp_path)}
+    status, error = stopped_during_a_launch(program, signal.SIGINT, "translate", environment)
+    assert status == 2 and "unrolled<<<1, 1>>> was interrupted, and not checked to its end" in error, error
+    assert "checked 1 of 2 launches; interrupted" in error
 
 
 def test_a_launch_of_many_blocks_ends_with_the_run(program: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.memory_limit import kills_for_memory
@@ -120,9 +121,9 @@ def run_program(
             except KeyboardInterrupt:
                 if child is None:
                     raise
-                problem = (service.stop.reason or INTERRUPTED).run
+                problem = _stopped(service, service.stop.reason or INTERRUPTED)
             except MemoryError:
-                problem = NO_MEMORY.run
+                problem = _stopped(service, NO_MEMORY)
             finally:
                 stop.over()
                 if child is not None:
@@ -192,6 +193,11 @@ def _serve(service: RuntimeService, connection: socket.socket, deadline: float, 
     except OSError:
         return None  # it ended before it had read the answer
     return None
+
+
+def _stopped(service: RuntimeService, reason: StopReason) -> str:
+    service.note_stop(reason)
+    return reason.run
 
 
 def _time_limit(seconds: float) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
-from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
 from gpuemu_lsp.engine.emulator.launch.race_shadow import shadow_planes
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Severity
@@ -87,6 +87,7 @@ class RuntimeService:
         self._without_effect: dict[Hashable, int] = {}
         self._kept = KeptAccesses()
         self._unchecked: list[tuple[str, CallSite | None, Severity | None]] = []
+        self._unfinished: ProgramLaunch | None = None
         self._answers: dict[RuntimeCall, Callable[[Message], list[int]]] = {
             RuntimeCall.MODULE: self._module,
             RuntimeCall.FUNCTION: self._function,
@@ -119,6 +120,11 @@ class RuntimeService:
         repeats = self._order.single and self._recorder is None
         self.memory.header.set_contents(self.memory.generation if repeats else None)
         return words
+
+    def note_stop(self, reason: StopReason) -> None:
+        """Add that the launch whose answer an exception has prevented was stopped, if there is one."""
+        if self._unfinished is not None:
+            self.findings.stopped(self._unfinished, reason)
 
     def count_unseen(self) -> None:
         """Count, when the program has ended, the repeats that the shim did not make, and its library calls."""
@@ -223,6 +229,7 @@ class RuntimeService:
             # With streams, what comes later may conflict with this launch, and not with the earlier one.
             self._note_accesses(operation, kept, launch)
             return [0, 0, *self._host.ranges()]
+        self._unfinished = launch
         remaining = max(self.remaining_seconds, 0.0)
         seconds, translating = min(self._launch_seconds, remaining), min(TRANSLATION_SECONDS, remaining)
         built = request_of(
@@ -237,12 +244,8 @@ class RuntimeService:
         if self.memory_is_scarce():
             # Records of accesses from before this launch, which all of its own follow.
             shadow_planes().drop()
-        try:
-            outcome = self._emulator.run(built.request)
-            discarded = discards_its_reads(self._emulator, self.memory.lasting, built.request, outcome)
-        except KeyboardInterrupt:
-            self.findings.stopped(launch, self.stop.reason)
-            raise
+        outcome = self._emulator.run(built.request)
+        discarded = discards_its_reads(self._emulator, self.memory.lasting, built.request, outcome)
         stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
@@ -261,6 +264,7 @@ class RuntimeService:
             if event.rule == "memory/uninitialized-read" and event.location in raced:
                 continue
             self.findings.event(event, launch, built, discarded=discarded, stopped=self.stop.reason)
+        self._unfinished = None
         if outcome.status in ("completed", "trapped"):
             self.completed += 1
         else:
