@@ -79,7 +79,6 @@ class RunFindings:
                 if write is not None and write.atomic:
                     return
             freed = f", freed at {accessed.freed}" if accessed.freed else ""
-            # Where a variable is declared is not known.
             if accessed.variable is None:
                 related.append(Related(self.place(accessed.site), f"{accessed.description}{freed}"))
             verb = message.partition(" ")[0]
@@ -139,7 +138,10 @@ class RunFindings:
         ``severity`` is that of the rule by default.
         """
         related: list[Related] = []
-        if allocation is not None:
+        # Where a variable is declared is not known.
+        if allocation is not None and allocation.variable is not None:
+            message += f" (the variable `{demangled_name(allocation.variable)}`)"
+        elif allocation is not None:
             related.append(Related(self.place(allocation.site), allocation.description))
         related += [
             Related(self.place(one.site), f"the {'read' if one.reads else 'write'}: {one.text}") for one in others
