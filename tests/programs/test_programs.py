@@ -105,6 +105,20 @@ def test_a_program_built_with_a_makefile_s_options_runs_with_arguments(tmp_path:
     assert "start it with `gpuemu run`" in alone.stderr
 
 
+@pytest.mark.parametrize("option", ["-pie", "-no-pie"])
+def test_lines_are_found_wherever_a_program_is_loaded(option: str, tmp_path: Path) -> None:
+    source = HERE / "planted" / "out_of_bounds.cu"
+    lines = source.read_text().splitlines()
+    program, output = tmp_path / "program", tmp_path / "result.json"
+    assert gpuemu("nvcc", "-Xcompiler", option, "-o", str(program), str(source)).returncode == 0
+    gpuemu("run", str(program), "--format", "json", "--output", str(output))
+    (finding,) = json.loads(output.read_text())["findings"]
+    assert {one["range"]["start"]["line"] for one in finding["related"]} == {
+        marked(lines, "launched"),
+        marked(lines, "allocated"),
+    }
+
+
 def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     source = tmp_path / "endless.cu"
     source.write_text("#include <cuda_runtime.h>\nint main() { int* x; cudaMalloc(&x, 4); for (;;) {} }\n")

@@ -29,7 +29,8 @@ from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.texture_faults import TextureFaults
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
-from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, KernelCache, TranslationError
+from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, TranslationError
+from gpuemu_lsp.engine.emulator.versions.kernel_cache import KernelCache
 from gpuemu_lsp.engine.emulator.versions.stores import Stores
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
 from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request
@@ -66,14 +67,15 @@ class Emulator:
         problem = _launch_problem(request)
         if problem is not None:
             return _failed(problem)
-        # Compiled once per machine, and not interrupted: its time is not the kernel's.
-        began = scheduled_clock()
-        DEVICE_LIBRARY.link()
-        linking = (scheduled_clock() - began) * 1e3
+        began, linking = scheduled_clock(), 0.0
+        known = self._library.known(request.artifact.ptx, request.entry)
+        if not known:
+            # Compiled once per machine, and not interrupted: its time is not the kernel's.
+            DEVICE_LIBRARY.link()
+            linking = (scheduled_clock() - began) * 1e3
         limit = TranslationLimit(request.translate_seconds)
         try:
-            translating = not self._library.known(request.artifact.ptx, request.entry)
-            with limit.running() if translating else nullcontext():
+            with nullcontext() if known else limit.running():
                 kernel, _, milliseconds = self._library.kernel(request.artifact.ptx, request.entry)
         except TranslationTimeoutError as error:
             return _timed_out(request, request.artifact.ptx.count(";\n"), error, began)
@@ -119,12 +121,11 @@ def _run_once(
     stop: StopRequest,
 ) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
-    started = scheduled_clock()
     versions = LaunchVersions(kernel, request, limit)
     if versions.specialised is None:
         versions.scalar_pc()
+    milliseconds += versions.compile_seconds * 1e3
     versions.compile_seconds = 0.0
-    milliseconds += (scheduled_clock() - started) * 1e3
     translated = time.perf_counter()
     runtime = DeviceRuntime(arena, request.max_printed)
     prepared = prepare(request, kernel, arena, runtime.address)

@@ -249,7 +249,7 @@ class DeviceMemory:
                 continue
             self.generation += change.changed
             one.missing -= change.initialised
-            if not change.rewritten and (self._tracking or not change.changed):
+            if not change.rewritten:
                 one.written_in_part = True
                 sparse.append(one)
         runs = self.lasting.changed()

@@ -6,7 +6,9 @@ What needs no message is in a few words at the beginning of device memory, which
 from __future__ import annotations
 
 import os
+import select
 import struct
+import time
 from collections.abc import Iterator
 from enum import IntEnum
 from socket import socket
@@ -16,6 +18,8 @@ import numpy as np
 from gpuemu_lsp.engine.execution import Bytes
 
 _MAX_BODY = 1 << 30
+_AWAKE_SECONDS = 2e-4
+_PROCESSORS = len(os.sched_getaffinity(0))
 _HEADER = struct.Struct("<II")
 
 
@@ -131,8 +135,11 @@ def receive(connection: socket) -> Iterator[Message]:
     TimeoutError
         If the connection's time limit passes.
     """
+    arrived = select.poll()
+    arrived.register(connection, select.POLLIN)
     with connection.makefile("rb") as stream:
         while True:
+            _await_soon(arrived)
             header = stream.read(_HEADER.size)
             if len(header) < _HEADER.size:
                 return
@@ -143,6 +150,14 @@ def receive(connection: socket) -> Iterator[Message]:
             if len(body) < size:
                 return  # it ended while it wrote
             yield Message(RuntimeCall(operation), body)
+
+
+def _await_soon(arrived: select.poll) -> None:
+    """Wait a little for the next message without sleeping: to be woken takes longer than a program's next launch."""
+    if _PROCESSORS > 1:
+        until = time.monotonic() + _AWAKE_SECONDS
+        while not arrived.poll(0) and time.monotonic() < until:
+            os.sched_yield()
 
 
 def reply(connection: socket, *words: int) -> None:

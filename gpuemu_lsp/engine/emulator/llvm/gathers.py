@@ -10,10 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I64, POINTER, Value, i32
-
-_NATIVE_LANES = 16
-"""Lanes of code for AVX-512; other hosts have vectors of fewer (:func:`.jit.compile.vector_lanes`)."""
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import AVX512_LANES, I1, I64, POINTER, Value, i32
 
 
 def index_vector(builder: ir.IRBuilder, narrow: Value) -> Value:
@@ -22,7 +19,7 @@ def index_vector(builder: ir.IRBuilder, narrow: Value) -> Value:
     From a sign extension LLVM learns that 32 bits of index suffice, and selects one gather of 16 lanes where 64-bit
     indices would take two of 8. A function extends them itself.
     """
-    return wide_index(builder, narrow) if narrow.type.count >= _NATIVE_LANES else narrow
+    return wide_index(builder, narrow) if narrow.type.count >= AVX512_LANES else narrow
 
 
 def wide_index(builder: ir.IRBuilder, index: Value) -> Value:
@@ -35,7 +32,7 @@ def gather(
     builder: ir.IRBuilder, vector: ir.VectorType, base: Value, index: Value, mask: Value, align: int = 1
 ) -> Value:
     """Load an element of ``vector`` at ``base + index`` bytes for each lane of the mask; the other lanes are zero."""
-    if vector.count >= _NATIVE_LANES:
+    if vector.count >= AVX512_LANES:
         return _masked_gather(builder, vector, _pointers(builder, base, index), mask, align)
     name = f"gpuemu.gather.{t.mangled(vector)}.{t.mangled(index.type)}.{align}"
     function = builder.module.globals.get(name)
@@ -54,7 +51,7 @@ def gather(
 def scatter(builder: ir.IRBuilder, value: Value, base: Value, index: Value, mask: Value, align: int = 1) -> None:
     """Store the lanes of the mask at ``base + index`` bytes, in the order of the lanes: the last one wins."""
     vector = value.type
-    if vector.count >= _NATIVE_LANES:
+    if vector.count >= AVX512_LANES:
         _masked_scatter(builder, value, _pointers(builder, base, index), mask, align)
         return
     name = f"gpuemu.scatter.{t.mangled(vector)}.{t.mangled(index.type)}.{align}"

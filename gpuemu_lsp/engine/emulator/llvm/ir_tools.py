@@ -19,6 +19,9 @@ I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 POINTER = ir.PointerType()
 VOID = ir.VoidType()
 
+AVX512_LANES = 16
+"""Lanes of code for AVX-512; other hosts have vectors of fewer (:func:`.jit.compile.vector_lanes`)."""
+
 
 class _Splat(ir.Constant):  # type: ignore[misc]
     """A constant vector in LLVM's short form ``splat (i32 5)``, which LLVM parses faster than a list."""

@@ -1,10 +1,10 @@
-"""Compiled kernels of this process: parsed once per module, analysed per kernel, compiled per version."""
+"""A kernel of a module: analysed once, compiled per version."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -32,10 +32,6 @@ from gpuemu_lsp.engine.emulator.versions.convergence_profile import ConvergenceP
 from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
 from gpuemu_lsp.engine.emulator.versions.stores import Stores, stores_of
 from gpuemu_lsp.engine.ptx.model import Instruction, Module
-from gpuemu_lsp.engine.ptx.parser import parse
-from gpuemu_lsp.engine.time_limit import scheduled_clock
-
-_MAX_MODULES: Final = 16
 
 _LEAST_COST_MS: Final = 20.0
 
@@ -109,13 +105,20 @@ _Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], CheckerMode, Instrumen
 
 
 class CompiledKernel:
-    """One kernel of a module, analysed once, with its versions compiled on demand."""
+    """One kernel of a module, analysed once, with its versions compiled on demand.
+
+    Raises
+    ------
+    TranslationError
+        If the kernel is malformed.
+    """
 
     def __init__(self, module: Module, entry: str, *, optimised: bool = False, wide: bool = False) -> None:
         self._wide = wide
-        program, self.graph = build_cfg(flatten(module, entry))
-        self.program: Program = split_webs(program, self.graph)
-        self.liveness: Liveness = liveness(self.program, self.graph)
+        with _translating():
+            program, self.graph = build_cfg(flatten(module, entry))
+            self.program: Program = split_webs(program, self.graph)
+            self.liveness: Liveness = liveness(self.program, self.graph)
         self.symbol_indices = {name: index for index, name in enumerate(self.program.variables)}
         self._may_optimise = len(self.sites) <= _MAX_OPTIMISED_SITES
         self.optimised = optimised and self._may_optimise
@@ -356,45 +359,3 @@ class CompiledKernel:
         )
         code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
         return CompiledVersion(code.addresses["warp"], divergence, code)
-
-
-@dataclass(slots=True)
-class KernelCache:
-    """Parsed modules and their kernels by PTX text; the least recently used go first."""
-
-    optimised: bool = False
-    """Whether kernels are optimised from their first launch on."""
-    wide: bool = False
-    """Whether the arena may be larger than 2 GiB."""
-    _modules: dict[str, tuple[Module, dict[str, CompiledKernel]]] = field(default_factory=dict)
-
-    def known(self, ptx: str, entry: str) -> bool:
-        """Whether :meth:`kernel` returns a kernel that it has returned before."""
-        return ptx in self._modules and entry in self._modules[ptx][1]
-
-    def kernel(self, ptx: str, entry: str) -> tuple[CompiledKernel, Module, float]:
-        """Return a kernel, its module, and the milliseconds that parsing and analysing took.
-
-        Raises
-        ------
-        PtxError
-            If the text is not PTX.
-        KeyError
-            If it has no such kernel.
-        TranslationError
-            If the kernel is malformed.
-        """
-        started = scheduled_clock()
-        # By the text itself, whose hash Python computes once: the same text is launched many times.
-        known = self._modules.pop(ptx, None) or (parse(ptx), {})
-        self._modules[ptx] = known
-        while len(self._modules) > _MAX_MODULES:
-            del self._modules[next(iter(self._modules))]
-        module, kernels = known
-        if entry not in kernels:
-            function = module.functions.get(entry)
-            if function is None or not function.is_entry or function.body is None:
-                raise KeyError(entry)
-            with _translating():
-                kernels[entry] = CompiledKernel(module, entry, optimised=self.optimised, wide=self.wide)
-        return kernels[entry], module, (scheduled_clock() - started) * 1e3

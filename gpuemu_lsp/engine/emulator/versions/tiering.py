@@ -71,7 +71,7 @@ class LaunchVersions:
         if kernel.block_ms:
             self.first_blocks = max(_FIRST_BLOCKS, int(_FIRST_STRETCH_MS / kernel.block_ms))
         self.compile_seconds = 0.0
-        """Time spent on compilation since the launch started; not part of the kernel's own time."""
+        """Time spent on compilation; not part of the kernel's own time."""
         self._find()
 
     @property
@@ -87,10 +87,8 @@ class LaunchVersions:
     def scalar_pc(self) -> int:
         """Return the address of the scalar-PC version, which is compiled on first use: most launches never need it."""
         if self._scalar_pc is None:
-            started = scheduled_clock()
             self._compile(self._select_scalar_pc)
             assert self._scalar_pc is not None
-            self.compile_seconds += scheduled_clock() - started
         return self._scalar_pc
 
     def promote(self, milliseconds: float, profile: LaunchProfile | None) -> dict[int, int]:
@@ -107,7 +105,7 @@ class LaunchVersions:
                 return {}
         elif milliseconds < _HOT * kernel.optimisation_ms:
             return {}
-        started, before = scheduled_clock(), (self.specialised, self._scalar_pc)
+        before = self.specialised, self._scalar_pc
         # Without speculation for good, where it cannot start now: a kernel whose single blocks run this long would
         # otherwise be compiled a third time.
         if profile is None:
@@ -116,7 +114,6 @@ class LaunchVersions:
             kernel.convergence.decide(profile.diverged, profile.warps)
         kernel.optimise()
         self._find()
-        self.compile_seconds += scheduled_clock() - started
         if before[1] is not None:
             self._scalar_pc = None
             self.scalar_pc()
@@ -147,15 +144,19 @@ class LaunchVersions:
 
     def _compile(self, select: Callable[[], None]) -> None:
         """Run ``select`` within the limit; in baseline code from now on if optimised code takes too long."""
-        if self._kernel.optimised:
-            try:
-                with self._limit.running(_OPTIMISED_SHARE):
-                    select()
-                return
-            except TranslationTimeoutError:
-                self._kernel.stay_baseline()
-        with self._limit.running():
-            select()
+        started = scheduled_clock()
+        try:
+            if self._kernel.optimised:
+                try:
+                    with self._limit.running(_OPTIMISED_SHARE):
+                        select()
+                    return
+                except TranslationTimeoutError:
+                    self._kernel.stay_baseline()
+            with self._limit.running():
+                select()
+        finally:
+            self.compile_seconds += scheduled_clock() - started
 
     def _select_specialised(self) -> None:
         kernel, request = self._kernel, self._request

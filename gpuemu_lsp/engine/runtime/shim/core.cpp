@@ -5,8 +5,8 @@
 // with 64-bit words. A message is an operation (u32), the number of its bytes (u32), and these bytes.
 #include "core.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -105,6 +106,28 @@ void claim() {
         else if (kill(other, 0) == 0) refuse();
 }
 
+const std::string& executable() {
+    static const std::string path = [] {
+        char name[PATH_MAX];
+        ssize_t size = readlink("/proc/self/exe", name, sizeof name);
+        return std::string(name, size < 0 ? 0 : size);
+    }();
+    return path;
+}
+
+// Put the places in the file of an object for the addresses that are in it.
+int note_file(dl_phdr_info* object, size_t, void* data) {
+    for (auto& [address, file] : static_cast<CallStack*>(data)->frames)
+        for (int i = 0; file.empty() && i < object->dlpi_phnum; i++) {
+            const auto& segment = object->dlpi_phdr[i];
+            uint64_t offset = address - object->dlpi_addr;
+            if (segment.p_type != PT_LOAD || offset - segment.p_vaddr >= segment.p_memsz) continue;
+            address = offset;
+            file = *object->dlpi_name ? object->dlpi_name : executable();
+        }
+    return 0;
+}
+
 // As `has_connection`, without a system call; maybe false where that is true.
 bool owns_connection() { return in_owner && *in_owner; }
 
@@ -148,15 +171,19 @@ Message& Message::text(const char* value) { return data(value, strlen(value)); }
 CallStack CallStack::here() { return replayed ? *replayed : current(); }
 
 CallStack CallStack::current() {
-    CallStack stack;
     void* frames[16];
     int count = backtrace(frames, 16);
-    for (int i = 0; i < count; i++) {
-        Dl_info info{};
-        dladdr(frames[i], &info);
-        uint64_t offset = reinterpret_cast<uint64_t>(frames[i]) - reinterpret_cast<uint64_t>(info.dli_fbase) - 1;
-        stack.frames.push_back({offset, info.dli_fname ? info.dli_fname : ""});
-    }
+    std::vector<uint64_t> addresses;
+    // A return address is behind the call.
+    for (int i = 0; i < count; i++) addresses.push_back(reinterpret_cast<uint64_t>(frames[i]) - 1);
+    return of(addresses);
+}
+
+CallStack CallStack::of(const std::vector<uint64_t>& addresses) {
+    CallStack stack;
+    for (uint64_t address : addresses) stack.frames.push_back({address, ""});
+    // dladdr would also search for a symbol, which takes longer than all the rest of a message.
+    dl_iterate_phdr(note_file, &stack);
     return stack;
 }
 

@@ -48,6 +48,8 @@ enum Scope : uint64_t { WHOLE_DEVICE, ONE_STREAM, ONE_EVENT };
 struct CallStack {
     std::vector<std::pair<uint64_t, std::string>> frames;
     static CallStack current();
+    // The same of other addresses in code.
+    static CallStack of(const std::vector<uint64_t>& addresses);
     static CallStack here();
     struct Use {
         explicit Use(const CallStack& stack);

@@ -1,5 +1,4 @@
 // Accesses of the host to memory that it shares with the device, before it has waited for the work that uses it.
-#include <dlfcn.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -36,12 +35,11 @@ bool writes(void*) { return true; }  // not given here: such accesses are not re
 // Whether an access is one of this library, as in a copy while another thread's work is watched: the first function
 // below the signal handler is then ours, or below one of the C library that it has called.
 bool is_own(const CallStack& stack) {
-    Dl_info own{};
-    dladdr(reinterpret_cast<void*>(is_own), &own);
+    const std::string own = CallStack::of({reinterpret_cast<uint64_t>(is_own)}).frames[0].second;
     size_t at = 0;
-    while (at < stack.frames.size() && stack.frames[at].second == own.dli_fname) at++;
+    while (at < stack.frames.size() && stack.frames[at].second == own) at++;
     while (at < stack.frames.size() && stack.frames[at].second.find("/libc.so") != std::string::npos) at++;
-    return at < stack.frames.size() && stack.frames[at].second == own.dli_fname;
+    return at < stack.frames.size() && stack.frames[at].second == own;
 }
 
 // Everything is accessible again before gpuemu is asked, and stays so until the next work.
@@ -59,11 +57,9 @@ void on_fault(int number, siginfo_t* info, void* context) {
         CallStack stack = CallStack::current();
         if (is_own(stack)) return void(errno = saved);
         // Others are return addresses, after a call; this one is that of the access.
-        Dl_info place{};
-        uint64_t at = counter(context);
-        dladdr(reinterpret_cast<void*>(at), &place);
-        for (auto& frame : stack.frames)
-            if (frame.first + 1 == at - reinterpret_cast<uint64_t>(place.dli_fbase)) frame.first++;
+        const auto access = CallStack::of({counter(context)}).frames[0];
+        for (auto& [offset, file] : stack.frames)
+            if (offset + 1 == access.first && file == access.second) offset++;
         CallStack::Use use(stack);
         Message(HOST_ACCESS).word(address).word(uint64_t(writes(context))).call_stack().call();
         errno = saved;

@@ -14,7 +14,8 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.codegen.core.warp_function import WarpFunction
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, Value, i32
+from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import AVX512_LANES, I1, I32, Value, i32
 
 
 class LaneMasks(WarpFunction):
@@ -112,11 +113,14 @@ class LaneMasks(WarpFunction):
 
     def unpack(self, bits: Value, part: int) -> Value:
         """Return one part of a 32-bit mask as a vector of i1."""
-        if part:
-            bits = self.builder.lshr(bits, i32(part * self.lanes))
-        # The reverse of pack: bit i of the integer becomes element i, on little-endian targets.
-        narrow = self.builder.trunc(bits, ir.IntType(self.lanes))
-        return self.builder.bitcast(narrow, ir.VectorType(I1, self.lanes))
+        b = self.builder
+        if self.lanes == AVX512_LANES:
+            # The reverse of pack is a move to a mask register (AVX-512).
+            narrow = b.trunc(b.lshr(bits, i32(part * self.lanes)) if part else bits, ir.IntType(self.lanes))
+            return b.bitcast(narrow, ir.VectorType(I1, self.lanes))
+        # Without mask registers LLVM would move each bit by itself.
+        own = ir.Constant(ir.VectorType(I32, self.lanes), [1 << part * self.lanes + lane for lane in range(self.lanes)])
+        return b.icmp_unsigned("==", b.and_(t.splat(b, bits, self.lanes), own), own)
 
     def pack(self, parts: Sequence[Value]) -> Value:
         """Return vectors of i1, one per part, as 32 bits."""

@@ -21,7 +21,7 @@ Python has the name since 3.13; the value is that of x86-64 and AArch64 (asm-gen
 _PROT_NONE = 0
 _MAP_FIXED = 0x10
 _MAP_FIXED_NOREPLACE = 0x10_0000
-_MADV_POPULATE_WRITE = 23  # asm-generic/mman-common.h
+_MADV_POPULATE_READ = 22  # asm-generic/mman-common.h
 _WRITABLE = mmap.PROT_READ | mmap.PROT_WRITE
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -111,10 +111,13 @@ def prefer_large_pages(address: int, size: int) -> None:
     _libc.madvise(address, size, mmap.MADV_HUGEPAGE)
 
 
-def prepare_writes(address: int, size: int) -> None:
-    """Map pages that are about to be written all at once, as a fault for each costs more than writing it."""
+def map_pages(address: int, size: int) -> None:
+    """Map all pages of a shared file that are about to be accessed, as a fault for each costs more than writing it.
+
+    They are mapped as for a load, which the kernel does for many at a time; pages of a memfd can then be written, too.
+    """
     # A system that does not know it (before Linux 5.14) refuses.
-    _libc.madvise(address, size, _MADV_POPULATE_WRITE)
+    _libc.madvise(address, size, _MADV_POPULATE_READ)
 
 
 def release(address: int, size: int) -> None:

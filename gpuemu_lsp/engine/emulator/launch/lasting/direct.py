@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch.lasting.address_space import Bytes
@@ -14,16 +15,21 @@ from gpuemu_lsp.engine.emulator.launch.lasting.address_space import Bytes
 CHUNK = 1 << 20
 
 _LINE = 64
-"""Bytes of a page whose shadow bytes say whether a launch has written the page: a line of the processor's cache."""
+"""Bytes of a page that say whether a launch has written the page: a line of the processor's cache."""
 _SAMPLE = 1024
-"""Pages, evenly spread, that say whether a launch has written most of an array."""
+"""Pages, evenly spread, that say how much of an array a launch has written."""
+_LEAST_CHANGED = 8
+"""A launch that changes this part of the pages of an initialised array, or more, counts as one that writes most of it:
+values may be as before."""
+_MOST_UNCHANGED = 2
+"""So does one that changes nothing, up to so many in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectChange:
     """What a launch did to direct pages.
 
-    Whether it changed them, whether it wrote most of them, and how many bytes it initialised.
+    Whether it changed them, whether it probably wrote most of them, and how many bytes it initialised.
     """
 
     changed: bool
@@ -55,26 +61,29 @@ class DirectPages:
     """Whole pages that kernels write where they are; ``data`` and ``shadow`` are their bytes, as launches see them.
 
     Either all of the bytes are ``initialised``, and those from before a launch are kept in a copy of the whole; or none
-    is, and there is nothing to keep.
+    is, and there is nothing to keep. Shadow bytes of initialised pages may be those of other pages as well, so that
+    what a launch notes there says nothing.
     """
 
     def __init__(self, data: Bytes, shadow: Bytes, *, initialised: bool) -> None:
         self._data, self._shadow = data, shadow
-        self._initialised = initialised
+        self.initialised = initialised
         self._copy: Bytes | None = None
+        self._unchanged = 0
         self._reset_shadow()
 
     def begin(self, copies: Copies) -> None:
         """Begin a launch that may write them."""
-        if self._initialised:
+        if self.initialised:
             self._copy = copies.take(len(self._data))
             _copy(self._before, self._data)
-        lines = self._lines()
-        lines &= ~np.uint8(Shadow.WRITTEN)
+        else:
+            lines = _lines(self._shadow)
+            lines &= ~np.uint8(Shadow.WRITTEN)
 
     def restore(self) -> None:
         """Begin the same launch again."""
-        if self._initialised:
+        if self.initialised:
             _copy(self._data, self._before)
         else:
             self._reset_shadow()
@@ -87,17 +96,18 @@ class DirectPages:
 
     def contents(self) -> tuple[Bytes, Bytes]:
         """Return a copy of the bytes, and one of their shadow bytes where those of a launch may differ."""
-        return self._data.copy(), self._shadow[:0] if self._initialised else self._shadow.copy()
+        return self._data.copy(), self._shadow[:0] if self.initialised else self._shadow.copy()
 
     def change(self, settle: Callable[[int, Bytes], None]) -> DirectChange:
         """Return what the launch that has ended did; ``settle`` takes shadow bytes that changed, with their offset."""
-        lines = self._lines()
-        rewritten = bool(2 * np.count_nonzero((lines & np.uint8(Shadow.WRITTEN)).any(axis=1)) > len(lines))
         parts = range(0, len(self._data), CHUNK)
-        if self._initialised:
+        if self.initialised:
             before, after = self._before, self._data
             changed = any(not np.array_equal(before[at : at + CHUNK], after[at : at + CHUNK]) for at in parts)
-            return DirectChange(changed, rewritten)
+            self._unchanged = 0 if changed else self._unchanged + 1
+            most = _LEAST_CHANGED * _part(_lines(before) != _lines(after)) >= 1
+            return DirectChange(changed, most if changed else self._unchanged <= _MOST_UNCHANGED)
+        rewritten = 2 * _part(_lines(self._shadow) & np.uint8(Shadow.WRITTEN) != 0) > 1
         initialised = 0
         for at in parts:
             shadow = self._shadow[at : at + CHUNK] & ~np.uint8(Shadow.WRITTEN)
@@ -105,7 +115,7 @@ class DirectPages:
             if count:
                 settle(at, shadow)
                 initialised += int(count)
-        self._initialised = initialised == len(self._data)
+        self.initialised = initialised == len(self._data)
         return DirectChange(initialised > 0, rewritten, initialised)
 
     @property
@@ -113,13 +123,20 @@ class DirectPages:
         assert self._copy is not None
         return self._copy[: len(self._data)]
 
-    def _lines(self) -> Bytes:
-        """Return the shadow bytes of the first line of each page of the sample, a row each."""
-        pages = self._shadow.reshape(-1, mmap.PAGESIZE)
-        return pages[:: max(len(pages) // _SAMPLE, 1), :_LINE]
-
     def _reset_shadow(self) -> None:
-        self._shadow[:] = Shadow.ADDRESSABLE | (Shadow.INITIALISED if self._initialised else 0)
+        if not self.initialised:
+            self._shadow[:] = Shadow.ADDRESSABLE
+
+
+def _lines(contents: Bytes) -> Bytes:
+    """Return the first line of each page of the sample, a row each."""
+    pages = contents.reshape(-1, mmap.PAGESIZE)
+    return pages[:: max(len(pages) // _SAMPLE, 1), :_LINE]
+
+
+def _part(lines: npt.NDArray[np.bool_]) -> float:
+    """Return the part of the lines of which any byte is set."""
+    return np.count_nonzero(lines.any(axis=1)) / len(lines)
 
 
 def _copy(target: Bytes, source: Bytes) -> None:

@@ -8,10 +8,13 @@ copies in the page table.
 
 A copy of each page costs more than the launch where a kernel rewrites a large array. Such an array can be *direct*
 (:mod:`~gpuemu_lsp.engine.emulator.launch.lasting.direct`): kernels write the file itself, and its bytes from before the
-launch, if there are any, are kept in a copy of the whole. As its shadow bytes are all equal before a launch, they are
-in memory of large pages and not in a file. A large array to which a launch does not store is *shared*: it sees the
-files. If all of it is initialised, its shadow bytes say that it is read-only: a store that reaches it is an error, and
-is not carried out.
+launch, if there are any, are kept in a copy of the whole. A large array to which a launch does not store is *shared*:
+it sees the files.
+
+If all of such an array is initialised, its shadow bytes are those of one small file, which is shown as often as the
+array needs: that takes no memory, and stays in the processor's caches. Those of a shared array say that it is
+read-only: a store that reaches it is an error, and is not carried out. Those of a direct array that is not initialised
+are in memory of large pages.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
     bytes_at,
     drop_copies,
     make_accessible,
+    map_pages,
     prefer_large_pages,
-    prepare_writes,
     release,
     reserve,
     show_file,
@@ -44,8 +47,8 @@ from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
 
 _PAGE = mmap.PAGESIZE
-_READ_ONLY_BYTES = 4 << 20
-"""Size of the file with equal shadow bytes of shared arrays; it is shown as often as an array needs."""
+_EQUAL_BYTES = 4 << 20
+"""Size of a file of equal shadow bytes."""
 _MANY = 64
 """Runs of pages from which all pages are dropped at once."""
 
@@ -116,7 +119,7 @@ class LastingMemory:
         self.descriptor, self._shadow_file = (os.memfd_create(f"gpuemu-device-{name}") for name in ("memory", "shadow"))
         for descriptor in self._files:
             os.ftruncate(descriptor, size)
-        self._read_only_file = -1
+        self._equal_files: dict[int, int] = {}
         self._maps = [mmap.mmap(one, size, flags=mmap.MAP_SHARED) for one in self._files]
         self.data, self.shadow = (np.frombuffer(one, np.uint8) for one in self._maps)
         for descriptor, start in zip(self._files, (address, address + SHADOW_OFFSET), strict=True):
@@ -129,9 +132,8 @@ class LastingMemory:
         """Release the addresses and the files, after which nothing may access them."""
         if self._finalizer.detach() is None:
             return
-        for descriptor in (*self._files, self._read_only_file):
-            if descriptor >= 0:
-                os.close(descriptor)
+        for descriptor in (*self._files, *self._equal_files.values()):
+            os.close(descriptor)
         self._pages.close()
         release(self.address, SHADOW_OFFSET + self.size + ARENA_BYTES)
 
@@ -239,13 +241,15 @@ class LastingMemory:
         Which of them a launch stores is not asked.
         """
         low, high = pages
-        shadow = self.address + SHADOW_OFFSET + low
         if pages not in self._shared:
             show_file(self.address + low, high - low, self.descriptor, low, shared=True)
         self._shared.discard(pages)
-        prepare_writes(self.address + low, high - low)
-        make_accessible(shadow, high - low)
-        prefer_large_pages(shadow, high - low)
+        map_pages(self.address + low, high - low)
+        if initialised:
+            self._show_equal_shadow(pages, READABLE)
+        else:
+            make_accessible(self.address + SHADOW_OFFSET + low, high - low)
+            prefer_large_pages(self.address + SHADOW_OFFSET + low, high - low)
         data, shadows = self.launch_data[low:high], self.launch_shadow[low:high]
         self._direct[pages] = DirectPages(data, shadows, initialised=initialised)
 
@@ -259,7 +263,13 @@ class LastingMemory:
         Which bytes are initialised is kept.
         """
         one = self._written.get(pages)
-        return one.change(lambda at, shadow: self._write_shadow(pages[0] + at, shadow)) if one is not None else None
+        if one is None:
+            return None
+        initialised = one.initialised
+        change = one.change(lambda at, shadow: self._write_shadow(pages[0] + at, shadow))
+        if one.initialised and not initialised:
+            self._show_equal_shadow(pages, READABLE)
+        return change
 
     def end_direct(self, pages: Range) -> None:
         """Copy pages again when they are written, from the next launch on."""
@@ -279,20 +289,23 @@ class LastingMemory:
             return
         self._show(pages, shared=True)
         self._shared.add(pages)
+        map_pages(self.address + pages[0], pages[1] - pages[0])
         if read_only:
-            low, high = pages
-            for at in range(low, high, _READ_ONLY_BYTES):
-                size = min(_READ_ONLY_BYTES, high - at)
-                show_file(self.address + SHADOW_OFFSET + at, size, self._read_only_shadow(), shared=True)
+            self._show_equal_shadow(pages, READABLE | Shadow.READ_ONLY)
 
-    def _read_only_shadow(self) -> int:
-        """Return a file of shadow bytes of initialised, read-only memory."""
-        if self._read_only_file < 0:
-            self._read_only_file = os.memfd_create("gpuemu-device-read-only")
-            written = os.write(self._read_only_file, bytes([READABLE | Shadow.READ_ONLY]) * _READ_ONLY_BYTES)
-            if written < _READ_ONLY_BYTES:
+    def _show_equal_shadow(self, pages: Range, bits: int) -> None:
+        """Let launches see ``bits`` as the shadow bytes of whole pages, and share what they write to these."""
+        descriptor, (low, high) = self._equal_shadow(bits), pages
+        for at in range(low, high, _EQUAL_BYTES):
+            show_file(self.address + SHADOW_OFFSET + at, min(_EQUAL_BYTES, high - at), descriptor, shared=True)
+
+    def _equal_shadow(self, bits: int) -> int:
+        """Return a file of equal shadow bytes."""
+        if bits not in self._equal_files:
+            descriptor = self._equal_files[bits] = os.memfd_create("gpuemu-device-equal")
+            if os.write(descriptor, bytes([bits]) * _EQUAL_BYTES) < _EQUAL_BYTES:
                 raise MemoryError("the system has no memory for shadow bytes")
-        return self._read_only_file
+        return self._equal_files[bits]
 
     def _show(self, pages: Range, *, shared: bool) -> None:
         low, high = pages
