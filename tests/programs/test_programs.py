@@ -105,12 +105,12 @@ def test_a_program_built_with_a_makefile_s_options_runs_with_arguments(tmp_path:
     assert "start it with `gpuemu run`" in alone.stderr
 
 
-@pytest.mark.parametrize("option", ["-pie", "-no-pie"])
-def test_lines_are_found_wherever_a_program_is_loaded(option: str, tmp_path: Path) -> None:
-    source = HERE / "planted" / "out_of_bounds.cu"
+@pytest.mark.parametrize("options", [("-Xcompiler", "-pie"), ("-O3", "-Xcompiler", "-no-pie")])
+def test_lines_are_found_however_a_program_is_built(options: tuple[str, ...], tmp_path: Path) -> None:
+    source = HERE / "planted" / "launch_at_the_end.cu"
     lines = source.read_text().splitlines()
     program, output = tmp_path / "program", tmp_path / "result.json"
-    assert gpuemu("nvcc", "-Xcompiler", option, "-o", str(program), str(source)).returncode == 0
+    assert gpuemu("nvcc", *options, "-o", str(program), str(source)).returncode == 0
     gpuemu("run", str(program), "--format", "json", "--output", str(output))
     (finding,) = json.loads(output.read_text())["findings"]
     assert {one["range"]["start"]["line"] for one in finding["related"]} == {

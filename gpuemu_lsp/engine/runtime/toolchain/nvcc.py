@@ -108,6 +108,8 @@ def nvcc_command(arguments: Sequence[str]) -> list[str]:
     target = f"arch=compute_{architecture},code=compute_{architecture}"
     # -g is for the lines of launches and allocations, --no-compress because the PTX is read from the program.
     own = ["-gencode", target, "-lineinfo", "--no-compress", "-g", "--cudart", "none", "-Wno-deprecated-gpu-targets"]
+    # A function that ends with a launch or another call would not be on the stack any more during that (a tail call).
+    own += ["-Xcompiler", "-fno-optimize-sibling-calls"]
     own += ["-include", str(SHIM / "removed_functions.h")]
     command = [str(nvcc_folder() / "bin" / "nvcc"), *own, *kept, "-isystem", str(SHIM / "include")]
     if not _NO_LINK.intersection(kept):
