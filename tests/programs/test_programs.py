@@ -117,6 +117,8 @@ def test_lines_are_found_however_a_program_is_built(options: tuple[str, ...], tm
         marked(lines, "launched"),
         marked(lines, "allocated"),
     }
+    subprocess.run(["strip", "-g", str(program)], check=True)
+    assert "compile the program's host code with -g" in gpuemu("run", str(program)).stderr
 
 
 def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:

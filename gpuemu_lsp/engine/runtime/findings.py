@@ -38,11 +38,19 @@ class RunFindings:
         self._program = program
         self._memory = memory
         self._found: dict[tuple[str, Place], Finding] = {}
+        self._without_line = False
 
     @property
     def all(self) -> tuple[Finding, ...]:
         """The findings so far."""
         return tuple(self._found.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the places of the findings lack."""
+        if not self._without_line:
+            return ()
+        return ("the lines of some launches or calls are not known: compile the program's host code with -g",)
 
     def event(
         self,
@@ -152,6 +160,7 @@ class RunFindings:
     def place(self, site: CallSite | None) -> Place:
         """Return the place of a call; the program itself if its line is not known."""
         if site is None:
+            self._without_line = True
             return Place(self._program, Range.of(0, 0, 0, 0))
         return Place(site.path, Range(Position(site.line - 1, 0), Position(site.line, 0)))
 

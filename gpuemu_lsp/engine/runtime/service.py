@@ -111,8 +111,8 @@ class RuntimeService:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the program met that is no error of its own."""
-        return self._allocations.notes
+        """What the program met that is no error of its own, and what the findings lack."""
+        return (*self._allocations.notes, *self.findings.notes)
 
     def answer(self, message: Message) -> list[int]:
         """Carry out a call; return the words of the answer."""
