@@ -182,12 +182,14 @@ def test_a_program_built_by_a_makefile_and_cmake_has_the_findings_of_one_built_d
     tool = shutil.which("cmake")
     if tool is None or shutil.which("make") is None:
         pytest.skip("cmake and make are not installed")
-    (tmp_path / "element.cu").write_text("__device__ void set(int* x, int i, int n) {\n    if (i <= n) x[i] = i;\n}\n")
+    (tmp_path / "element.cu").write_text(
+        "__device__ void set(int* x, int i, int n) {\n    if (i <= n) x[i] = i;\n}\nint size() { return 100; }\n"
+    )
     (tmp_path / "main.cu").write_text(
         "#include <cuda_runtime.h>\n"
-        "extern __device__ void set(int* x, int i, int n);\n"
+        "extern __device__ void set(int* x, int i, int n); int size();\n"
         "__global__ void fill(int* x, int n) { set(x, blockIdx.x * blockDim.x + threadIdx.x, n); }\n"
-        "int main() {\n    int* x;\n    cudaMalloc(&x, 400);\n    fill<<<4, 32>>>(x, 100);\n"
+        "int main() {\n    int* x;\n    cudaMalloc(&x, 400);\n    fill<<<4, 32>>>(x, size());\n"
         "    return cudaDeviceSynchronize();\n}\n"
     )
     (tmp_path / "CMakeLists.txt").write_text(
@@ -206,11 +208,13 @@ def test_a_program_built_by_a_makefile_and_cmake_has_the_findings_of_one_built_d
         (tool, "--build", "build"),
         ("make", f"CUDA_HOME={toolkit}"),
         (*GPUEMU, "nvcc", "-rdc=true", "-o", "directly", "main.cu", "element.cu"),
+        (*GPUEMU, "nvcc", "-lib", "-o", "libelement.a", "element.o"),
+        (*GPUEMU, "nvcc", "-rdc=true", "-o", "with_library", "main.cu", "-L.", "-lelement"),
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     found = set()
-    for program in ("build/by_cmake", "by_make", "directly"):
+    for program in ("build/by_cmake", "by_make", "directly", "with_library"):
         output = tmp_path / "result.json"
         done = gpuemu("run", str(tmp_path / program), "--format", "json", "--output", str(output))
         assert done.returncode == 1, done.stderr

@@ -55,7 +55,7 @@ def _lines(binary: str, offset: int) -> list[tuple[str, CallSite | None]]:
     if tool is None:
         return []
     command = [tool, "-f", "-i", "-e", binary, hex(offset)]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    said = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout.splitlines()
     return [(function, _site(place)) for function, place in zip(said[::2], said[1::2], strict=False)]
 
 

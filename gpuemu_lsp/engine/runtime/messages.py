@@ -44,6 +44,8 @@ class RuntimeCall(IntEnum):
     HOST_ACCESS = 16
     TENSOR_MAP = 17
     ALLOCATE_AGAIN = 18
+    QUERY = 19
+    RESET = 20
 
 
 _OPERATIONS = frozenset(RuntimeCall)

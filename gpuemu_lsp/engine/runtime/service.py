@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Module
 from gpuemu_lsp.engine.ptx.parser import parse
-from gpuemu_lsp.engine.runtime.allocations import Fill, KeptAccesses, LaunchAccesses, MemoryKind, PendingAccess
+from gpuemu_lsp.engine.runtime.allocations import Fill, KeptAccesses, LaunchAccesses, PendingAccess
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
 from gpuemu_lsp.engine.runtime.calls.allocation_calls import AllocationCalls
 from gpuemu_lsp.engine.runtime.calls.products import Products
@@ -38,7 +38,6 @@ from gpuemu_lsp.engine.runtime.linking import linked_text
 from gpuemu_lsp.engine.runtime.messages import Message, RuntimeCall, contents_number
 from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.stream_order import (
-    DEFAULT_STREAM,
     CopyDirection,
     HostWait,
     StreamOperation,
@@ -107,6 +106,8 @@ class RuntimeService:
             RuntimeCall.HOST_ACCESS: self._host_access,
             RuntimeCall.TENSOR_MAP: EncodedMaps(self.memory, self.findings).answer,
             RuntimeCall.ALLOCATE_AGAIN: self._allocations.allocate_again,
+            RuntimeCall.QUERY: self._query,
+            RuntimeCall.RESET: self._allocations.reset,
         }
 
     @property
@@ -139,10 +140,9 @@ class RuntimeService:
         for message, site, severity in self._unchecked:
             self.findings.host("api/failed-launch", message, site, None, severity=severity)
         if leaks:
-            for allocation in self.memory.live:
-                if allocation.kind not in (MemoryKind.VARIABLE, MemoryKind.HEAP):
-                    message = f"{allocation.size} bytes are never freed"
-                    self.findings.host("api/leak", message, allocation.site, None)
+            for allocation in self._allocations.kept:
+                message = f"{allocation.size} bytes are never freed"
+                self.findings.host("api/leak", message, allocation.site, None)
 
     def _module(self, message: Message) -> list[int]:
         number = message.word()
@@ -183,6 +183,9 @@ class RuntimeService:
             return [_INVALID_VALUE]
         if not self._transfers.directed(direction, to, origin, site):
             return [_INVALID_VALUE]
+        if to is not None and origin is not None and to.overlaps(origin):
+            text = "the target of the copy overlaps its source, for which CUDA defines no behaviour"
+            self.findings.host("api/invalid-copy", text, site, to.allocation)
         of_host = any(one is not None and one.allocation.of_host for one in (to, origin))
         ended = waits == HostWait.ALWAYS or (waits == HostWait.FOR_HOST_MEMORY and of_host)
         if origin is not None:
@@ -199,7 +202,7 @@ class RuntimeService:
             if value and isinstance(to.span, slice):
                 to.allocation.filled = Fill(to.span, value, self.memory.generation)
         if ended:
-            self._order.synchronize(WaitScope.STREAM, DEFAULT_STREAM)
+            self._order.synchronize(WaitScope.STREAM, stream)
         return [0, int(done), *self._host.ranges()]
 
     def _launch(self, message: Message) -> list[int]:
@@ -349,7 +352,11 @@ class RuntimeService:
 
     def _synchronize(self, message: Message) -> list[int]:
         self._order.synchronize(WaitScope(message.word()), message.word())
-        return self._host.ranges()
+        return [1, *self._host.ranges()]
+
+    def _query(self, message: Message) -> list[int]:
+        ended = self._order.query(WaitScope(message.word()), message.word())
+        return [1, *self._host.ranges()] if ended else [0]
 
     def _host_access(self, message: Message) -> list[int]:
         address, is_write = message.word(), bool(message.word())

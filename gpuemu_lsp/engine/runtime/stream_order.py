@@ -85,6 +85,7 @@ class StreamOrder:
         self._events: dict[int, Clock] = {}
         self._independent: set[int] = set()
         self._host: Clock = {}
+        self._asked: set[tuple[WaitScope, int]] = set()
 
     @property
     def single(self) -> bool:
@@ -138,6 +139,20 @@ class StreamOrder:
         else:
             for clock in self._streams.values():
                 _join(self._host, clock)
+
+    def query(self, scope: WaitScope, which: int) -> bool:
+        """Return whether work has ended, for which the host then has waited.
+
+        It has not at the first question, unless the host has waited already: a program must not rely on that.
+        """
+        clocks = self._events if scope is WaitScope.EVENT else self._streams
+        ended = all(number <= self._host.get(stream, 0) for stream, number in clocks.get(which, {}).items())
+        if not ended and (scope, which) not in self._asked:
+            self._asked.add((scope, which))
+            return False
+        self._asked.discard((scope, which))
+        self.synchronize(scope, which)
+        return True
 
 
 def _join(clock: Clock, other: Clock) -> None:

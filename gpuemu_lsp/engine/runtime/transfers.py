@@ -23,6 +23,17 @@ class TransferredBytes:
     allocation: DeviceAllocation
     span: Span
 
+    def overlaps(self, other: TransferredBytes) -> bool:
+        """Return whether some bytes are in both, and these are not the same bytes."""
+        if self.allocation is not other.allocation:
+            return False
+        if isinstance(self.span, slice) and isinstance(other.span, slice):
+            return self.span != other.span and max(self.span.start, other.span.start) < min(
+                self.span.stop, other.span.stop
+            )
+        mine, theirs = ByteSet.of(self.span), ByteSet.of(other.span)
+        return mine.overlaps(theirs) and not (mine.includes(theirs) and theirs.includes(mine))
+
 
 class Transfers:
     """The accesses of the host's calls to the device memory of one run, and what is wrong with them."""

@@ -30,6 +30,7 @@ class AllocationCalls:
         self._memory, self._order, self._transfers, self._findings = memory, order, transfers, findings
         self._limit = limit
         self._refused = 0
+        self._lost: list[DeviceAllocation] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -38,6 +39,23 @@ class AllocationCalls:
             return ()
         limit = self._limit >> 30
         return (f"an allocation of {self._refused:,} bytes failed: the emulated device has {limit} GiB",)
+
+    @property
+    def kept(self) -> tuple[DeviceAllocation, ...]:
+        """What no call has freed, in its order; a reset of the device is none."""
+        return (*self._lost, *(one for one in self._memory.live if one.kind not in _OWN))
+
+    def reset(self, message: Message) -> list[int]:
+        """End all allocations and variables, as a reset of the device does."""
+        site = call_site(message.call_stack())
+        for allocation in self._memory.live:
+            if allocation.kind is MemoryKind.HEAP:
+                continue
+            if allocation.kind is not MemoryKind.VARIABLE:
+                self._lost.append(allocation)
+            self._memory.free(allocation, site)
+            shadow_planes().forget(allocation.address, allocation.size)
+        return []
 
     def allocate(self, message: Message) -> list[int]:
         """Return an address, 0 if it is refused, and the bytes that are left and that there are."""
@@ -60,6 +78,8 @@ class AllocationCalls:
         allocation = self._memory.find(address)
         if kind is FreeCall.ASKS_FOR_KIND:
             return [allocation.kind if allocation is not None and allocation.live else _NO_KIND]
+        if any(one is allocation for one in self._lost):
+            return [_INVALID_VALUE]  # destructors that run after a reset free what it has freed: that changes nothing
         of_host = kind is FreeCall.OF_HOST
         reason = _rejection(allocation, address, of_host=of_host)
         if allocation is None or reason is not None:

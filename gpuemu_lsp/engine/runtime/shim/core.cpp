@@ -251,12 +251,15 @@ void launch_failed(cudaError_t error) {
     else unchecked_launch = true;
 }
 
-cudaError_t synchronize(Scope scope, uint64_t which) {
+namespace {
+
+cudaError_t synchronize(Operation operation, Scope scope, uint64_t which) {
     if (!owns_connection() || !has_ended(scope, which)) {
         uint64_t before = messages;
-        auto ranges = Message(SYNCHRONIZE).word(uint64_t(scope)).word(which).call();
+        auto words = Message(operation).word(uint64_t(scope)).word(which).call();
+        if (!words[0]) return cudaErrorNotReady;
         end_watch();
-        watch(ranges, 0);
+        watch(words, 1);
         std::lock_guard<std::recursive_mutex> guard(mutex);
         last_synchronized = {before + 1, scope, which};  // another thread's message in between has a higher number
     }
@@ -264,6 +267,11 @@ cudaError_t synchronize(Scope scope, uint64_t which) {
     launch_error = cudaSuccess;
     return error;
 }
+
+}  // namespace
+
+cudaError_t synchronize(Scope scope, uint64_t which) { return synchronize(SYNCHRONIZE, scope, which); }
+cudaError_t query(Scope scope, uint64_t which) { return synchronize(QUERY, scope, which); }
 
 }  // namespace gpuemu
 

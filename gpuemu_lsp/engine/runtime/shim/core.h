@@ -32,6 +32,8 @@ enum Operation : uint32_t {
     HOST_ACCESS,
     TENSOR_MAP,
     ALLOCATE_AGAIN,
+    QUERY,
+    RESET,
 };
 
 // Kinds of memory, as in the Python part; texture and surface objects are variables of the run.
@@ -84,6 +86,10 @@ cudaError_t unsupported(const char* what);
 // Errors of launches that have happened since the last synchronisation.
 void launch_failed(cudaError_t error);
 cudaError_t synchronize(Scope scope, uint64_t which);
+// Synchronise if the work has ended as far as the program knows, or at its second question; else cudaErrorNotReady.
+cudaError_t query(Scope scope, uint64_t which);
+// Forget what is known of the modules that are loaded: their kernels and variables are loaded again when they are used.
+void unload_modules();
 cudaError_t copy(void* to, const void* from, size_t size, cudaStream_t stream, bool asynchronous,
                  cudaMemcpyKind kind = cudaMemcpyDefault);
 // The address and size of a module variable, by its address on the host.

@@ -78,12 +78,25 @@ API cudaError_t cudaDeviceSynchronize() { return result(synchronize(WHOLE_DEVICE
 API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return result(synchronize(ONE_STREAM, stream_number(stream)));
 }
-API cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+// Work that has not ended is no error of the thread.
+API cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    cudaError_t error = query(ONE_STREAM, stream_number(stream));
+    return error == cudaErrorNotReady ? error : result(error);
+}
 API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return result(synchronize(ONE_EVENT, handle(event)->number));
 }
-API cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
-API cudaError_t cudaDeviceReset() { return result(synchronize(WHOLE_DEVICE, 0)); }
+API cudaError_t cudaEventQuery(cudaEvent_t event) {
+    cudaError_t error = query(ONE_EVENT, handle(event)->number);
+    return error == cudaErrorNotReady ? error : result(error);
+}
+API cudaError_t cudaDeviceReset() {
+    cudaError_t error = synchronize(WHOLE_DEVICE, 0);
+    end_watch();
+    Message(RESET).call_stack().call();
+    unload_modules();
+    return result(error);
+}
 
 // ---- Streams and events
 
@@ -130,8 +143,10 @@ API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t 
     callback(stream, error, data);
     return cudaSuccess;
 }
-API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-    *event = reinterpret_cast<cudaEvent_t>(new Handle{next_number++});
+API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+    Handle* made = new Handle{next_number++};
+    made->flags = flags;
+    *event = reinterpret_cast<cudaEvent_t>(made);
     return cudaSuccess;
 }
 API cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
@@ -151,7 +166,8 @@ API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
     return cudaEventRecord(event, stream);
 }
 API cudaError_t cudaEventElapsedTime(float* time, cudaEvent_t start, cudaEvent_t end) {
-    if (!handle(start)->recorded || !handle(end)->recorded) return result(cudaErrorInvalidResourceHandle);
+    for (Handle* one : {handle(start), handle(end)})
+        if (!one->recorded || one->flags & cudaEventDisableTiming) return result(cudaErrorInvalidResourceHandle);
     *time = float(handle(end)->time - handle(start)->time);
     return cudaSuccess;
 }

@@ -84,7 +84,9 @@ cudaError_t run(const Graph& graph, cudaStream_t stream) {
     std::vector<std::unique_ptr<Handle>> added;
     bool first = true;
     uint64_t start = record(stream);
-    for (Node* node : graph.ordered()) {
+    std::vector<Node*> nodes = graph.ordered();
+    // All streams are there before the first node runs: in a program without streams no access is kept for later work.
+    for (Node* node : nodes) {
         cudaStream_t own = nullptr;
         bool found = false;
         for (Node* need : node->needs)
@@ -97,10 +99,13 @@ cudaError_t run(const Graph& graph, cudaStream_t stream) {
             wait(own, start);
         }
         first = false;
-        for (Node* need : node->needs)
-            if (streams[need] != own) wait(own, ends_of[need]);
         streams[node] = own;
         ends[own] = node;
+    }
+    for (Node* node : nodes) {
+        cudaStream_t own = streams[node];
+        for (Node* need : node->needs)
+            if (streams[need] != own) wait(own, ends_of[need]);
         CallStack::Use use(node->site);
         cudaError_t error = cudaSuccess;
         if (node->enabled && node->child) error = run(*node->child, own);

@@ -37,6 +37,12 @@ std::unordered_map<const void*, Variable>& variables() {
     return all;
 }
 
+// Variables to which the host has a pointer, and where that is.
+std::vector<std::pair<void**, Variable*>>& managed() {
+    static auto& all = *new std::vector<std::pair<void**, Variable*>>;
+    return all;
+}
+
 void load(uint64_t number) {
     std::lock_guard<std::recursive_mutex> guard(loading);
     Module& module = modules()[number];
@@ -126,6 +132,21 @@ bool variable_of(const void* host, char** address, size_t* size) {
     return *address != nullptr;
 }
 
+void unload_modules() {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    for (Module& module : modules()) module.loaded = false;
+    for (auto& one : functions()) {
+        Function& function = one.second;
+        function.known = false;
+        function.parameters.clear();
+        function.most_shared = 48 << 10;
+        function.most_blocks = 8;
+        function.settings++;
+    }
+    for (auto& one : variables()) one.second.address = nullptr;
+    for (auto& [host, variable] : managed()) *host = address_of(*variable);
+}
+
 bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads) {
     Function* function = function_of(host);
     if (!function) return false;
@@ -163,5 +184,6 @@ API void __cudaRegisterVar(void** module, char* host, char*, const char* name, i
 }
 API void __cudaRegisterManagedVar(void** module, void** host, char*, const char* name, int, size_t size, int, int) {
     Variable& variable = variables()[host] = Variable{module_of(module), name, size};
+    managed().push_back({host, &variable});
     if (getenv("GPUEMU_RUNTIME")) *host = address_of(variable);
 }

@@ -68,9 +68,25 @@ def compile_options(words: Sequence[str]) -> list[str]:
     return kept
 
 
+def libraries_in(words: Sequence[str]) -> list[str]:
+    """Return the static libraries that a link finds by ``-l`` in its folders of ``-L``."""
+    folders, names = list[str](), list[str]()
+    remaining = iter(words)
+    for word in remaining:
+        for places, options in ((folders, ("-L", "--library-path")), (names, ("-l", "--library"))):
+            if word in options:
+                places.append(next(remaining, ""))
+            elif word.startswith(f"{options[1]}="):
+                places.append(word.partition("=")[2])
+            elif word.startswith(options[0]) and word != "-lib":
+                places.append(word[2:])
+    paths = (Path(folder, f"lib{name}.a") for name in names for folder in folders)
+    return [str(path) for path in paths if path.is_file()]
+
+
 def registration(words: Sequence[str]) -> str:
     """Return the C source with the functions by which the objects and libraries of a link register; empty if none."""
-    objects = [word for word in words if word.endswith(_OBJECTS) and Path(word).is_file()]
+    objects = [word for word in words if word.endswith(_OBJECTS) and Path(word).is_file()] + libraries_in(words)
     if not objects:
         return ""
     done = subprocess.run(["nm", "-A", *objects], capture_output=True, text=True, check=False)
