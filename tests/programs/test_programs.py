@@ -121,6 +121,27 @@ def test_lines_are_found_however_a_program_is_built(options: tuple[str, ...], tm
     assert "compile the program's host code with -g" in gpuemu("run", str(program)).stderr
 
 
+@pytest.mark.parametrize("per_thread", [False, True])
+def test_the_default_stream_is_that_of_the_program_or_of_a_thread(per_thread: bool, tmp_path: Path) -> None:
+    """The end of a host thread does not wait for its kernels, which a copy in the legacy default stream does."""
+    source, program, output = tmp_path / "join.cu", tmp_path / "join", tmp_path / "result.json"
+    source.write_text(
+        "#include <thread>\n#include <cuda_runtime.h>\n"
+        "__global__ void fill(int* x) { x[threadIdx.x] = threadIdx.x; }\n"
+        "int main() {\n    int *x, y[64], z[64];\n    cudaMalloc(&x, sizeof y);\n"
+        "    std::thread waits([&] { fill<<<1, 64>>>(x); cudaStreamSynchronize(0); });\n    waits.join();\n"
+        "    cudaMemcpy(y, x, sizeof y, cudaMemcpyDefault);\n"
+        "    std::thread goes([&] { fill<<<1, 64>>>(x); });\n    goes.join();\n"
+        "    cudaMemcpy(z, x, sizeof z, cudaMemcpyDefault);\n    return y[9] != 9 || z[9] != 9;\n}\n"
+    )
+    options = ("--default-stream", "per-thread") if per_thread else ()
+    built = gpuemu("nvcc", *options, "-o", str(program), str(source))
+    assert built.returncode == 0, built.stderr
+    done = gpuemu("run", str(program), "--format", "json", "--output", str(output))
+    found = [(one["rule"], one["range"]["start"]["line"]) for one in json.loads(output.read_text())["findings"]]
+    assert (found, done.returncode) == (([("api/stream-race", 11)], 1) if per_thread else ([], 0)), done.stderr
+
+
 def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     source = tmp_path / "endless.cu"
     source.write_text("#include <cuda_runtime.h>\nint main() { int* x; cudaMalloc(&x, 4); for (;;) {} }\n")

@@ -40,6 +40,19 @@ cudaError_t create_stream(cudaStream_t* stream, unsigned flags) {
     return cudaSuccess;
 }
 
+// Whether the program was compiled with --default-stream per-thread.
+std::atomic<bool> streams_of_threads{false};
+
+// The default stream of this thread, which waits for the legacy one as any other stream does.
+uint64_t stream_of_thread() {
+    static thread_local uint64_t number = 0;
+    if (!number) {
+        number = next_number++;
+        Message(STREAM).word(number).word(uint64_t(cudaStreamDefault)).call();
+    }
+    return number;
+}
+
 cudaError_t one_device(int device) { return device ? result(cudaErrorInvalidDevice) : cudaSuccess; }
 
 struct NamedError {
@@ -65,12 +78,20 @@ void end_captures(Graph* graph) {
         }
 }
 
-// 1 and 2 as handles are names of the default stream.
+// 1 is the legacy default stream, 2 that of the thread, and 0 one of them.
 uint64_t stream_number(cudaStream_t stream) {
-    return reinterpret_cast<uint64_t>(stream) <= 2 ? 0 : handle(stream)->number;
+    uint64_t value = reinterpret_cast<uint64_t>(stream);
+    if (value > 2) return handle(stream)->number;
+    return value == 2 || (!value && streams_of_threads) ? stream_of_thread() : 0;
 }
 
 }  // namespace gpuemu
+
+// What the header that every source includes calls, if the source is compiled with --default-stream per-thread.
+API int gpuemu_streams_of_threads() {
+    streams_of_threads = true;
+    return 0;
+}
 
 // ---- Synchronisation
 

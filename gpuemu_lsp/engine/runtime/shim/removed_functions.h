@@ -1,5 +1,5 @@
-// What CUDA 13 has removed or changed, so that older programs compile: functions, by those that replaced them, and
-// members of cudaDeviceProp.
+// What nvcc includes before every source. What CUDA 13 has removed or changed, so that older programs compile: functions,
+// by those that replaced them, and members of cudaDeviceProp.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -36,4 +36,10 @@ inline cudaError_t cudaGetDeviceProperties(gpuemuDeviceProp* p, int device) {
     return error;
 }
 #define cudaDeviceProp gpuemuDeviceProp
+#endif
+
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) && defined(__cplusplus)
+// The source is compiled with --default-stream per-thread, which holds for the whole program.
+extern "C" int gpuemu_streams_of_threads();
+[[maybe_unused]] static const int gpuemu_default_stream = gpuemu_streams_of_threads();
 #endif

@@ -70,8 +70,8 @@ def runtime_library() -> Path:
                 raise
         built = Path(temporary) / library.name
         objects = [str(source.with_suffix(".o")) for source in sources]
-        name = f"-Wl,-soname,{library.name}"
-        _compile([compiler, "-shared", name, *objects, "-o", str(built), "-ldl"], temporary)
+        names = [f"-Wl,-soname,{library.name}", *_other_names("".join(parts.values()), include)]
+        _compile([compiler, "-shared", *names, *objects, "-o", str(built), "-ldl"], temporary)
         _add_toolkit(folder, include)
         built.replace(library)
     return library
@@ -98,6 +98,17 @@ def _add_toolkit(folder: Path, include: Path) -> None:
         link = folder / "include" / header.name
         if not link.is_symlink():
             link.symlink_to(header)
+
+
+def _other_names(sources: str, include: Path) -> list[str]:
+    """Return the linker's options for the names that functions have with ``--default-stream per-thread``.
+
+    They do the same: which default stream a program has is known when it starts.
+    """
+    header = (include / "cuda_runtime_api.h").read_text()
+    renamed = [*re.findall(r"#define (cuda\w+) +__CUDART_API_(PTDS|PTSZ)\(", header), ("__cudaLaunchKernel", "PTSZ")]
+    defined = set(re.findall(r"^(?:API|STUB) [\w *]*?\b(\w+)\(", sources, re.MULTILINE))
+    return [f"-Wl,--defsym={name}_{kind.lower()}={name}" for name, kind in dict(renamed).items() if name in defined]
 
 
 def _generated(sources: str, include: Path) -> dict[str, str]:
