@@ -46,6 +46,7 @@ class RuntimeCall(IntEnum):
     ALLOCATE_AGAIN = 18
     QUERY = 19
     RESET = 20
+    LOST_CAPTURE = 21
 
 
 _OPERATIONS = frozenset(RuntimeCall)

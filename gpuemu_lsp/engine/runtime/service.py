@@ -108,6 +108,7 @@ class RuntimeService:
             RuntimeCall.ALLOCATE_AGAIN: self._allocations.allocate_again,
             RuntimeCall.QUERY: self._query,
             RuntimeCall.RESET: self._allocations.reset,
+            RuntimeCall.LOST_CAPTURE: self._lost_capture,
         }
 
     @property
@@ -326,6 +327,13 @@ class RuntimeService:
         else:
             self._unchecked.append((f"{what} fails and the program does not check for it: {reason}", site, None))
         return [0]
+
+    def _lost_capture(self, message: Message) -> list[int]:
+        text = f"the capture makes no graph, which the call returns: {message.text()}"
+        self.findings.host(
+            "api/failed-launch", text, call_site(message.call_stack()), None, severity=Severity.INFORMATION
+        )
+        return []
 
     def _checked(self, message: Message) -> list[int]:
         del message

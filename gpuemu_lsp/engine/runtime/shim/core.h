@@ -34,6 +34,7 @@ enum Operation : uint32_t {
     ALLOCATE_AGAIN,
     QUERY,
     RESET,
+    LOST_CAPTURE,
 };
 
 // Kinds of memory, as in the Python part; texture and surface objects are variables of the run.

@@ -69,6 +69,13 @@ namespace gpuemu {
 
 uint64_t new_number() { return next_number++; }
 
+bool refused_in_capture() {
+    std::lock_guard<std::mutex> guard(all_streams);
+    bool any = false;
+    for (Handle* stream : streams) any |= refused_in_capture(reinterpret_cast<cudaStream_t>(stream));
+    return any;
+}
+
 void end_captures(Graph* graph) {
     std::lock_guard<std::mutex> guard(all_streams);
     for (Handle* stream : streams)
@@ -95,12 +102,17 @@ API int gpuemu_streams_of_threads() {
 
 // ---- Synchronisation
 
-API cudaError_t cudaDeviceSynchronize() { return result(synchronize(WHOLE_DEVICE, 0)); }
+API cudaError_t cudaDeviceSynchronize() {
+    if (refused_in_capture()) return result(cudaErrorStreamCaptureUnsupported);
+    return result(synchronize(WHOLE_DEVICE, 0));
+}
 API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    if (refused_in_capture(stream)) return result(cudaErrorStreamCaptureUnsupported);
     return result(synchronize(ONE_STREAM, stream_number(stream)));
 }
 // Work that has not ended is no error of the thread.
 API cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    if (refused_in_capture(stream)) return result(cudaErrorStreamCaptureUnsupported);
     cudaError_t error = query(ONE_STREAM, stream_number(stream));
     return error == cudaErrorNotReady ? error : result(error);
 }

@@ -1,63 +1,10 @@
 // Graphs: nodes in the order of their dependencies, each on a stream that says what it waits for.
-#include "graphs.h"
+#include "graph_nodes.h"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <set>
 
 namespace gpuemu {
-
-struct Node {
-    cudaGraphNodeType type;
-    Work work;
-    std::vector<Node*> needs;
-    CallStack site;
-    Graph* graph = nullptr;
-    Graph* child = nullptr;
-    bool enabled = true;
-    size_t place = 0;  // in its graph; the same in copies of it
-};
-
-struct Graph {
-    std::vector<std::unique_ptr<Node>> nodes;
-
-    Node* add(cudaGraphNodeType type, Work work, const std::vector<Node*>& needs) {
-        nodes.emplace_back(new Node{type, std::move(work), needs, CallStack::here()});
-        nodes.back()->graph = this;
-        nodes.back()->place = nodes.size() - 1;
-        return nodes.back().get();
-    }
-
-    Graph* copy() const {
-        Graph* made = new Graph;
-        for (const auto& one : nodes) {
-            made->nodes.emplace_back(new Node(*one));
-            made->nodes.back()->graph = made;
-        }
-        for (auto& one : made->nodes)
-            for (Node*& need : one->needs) need = made->nodes[need->place].get();
-        return made;
-    }
-
-    // The nodes, each after those that it needs.
-    std::vector<Node*> ordered() const {
-        std::vector<Node*> result;
-        std::set<Node*> done;
-        while (result.size() < nodes.size()) {
-            size_t before = result.size();
-            for (const auto& one : nodes)
-                if (!done.count(one.get()) &&
-                    std::all_of(one->needs.begin(), one->needs.end(), [&](Node* need) { return done.count(need); })) {
-                    result.push_back(one.get());
-                    done.insert(one.get());
-                }
-            if (result.size() == before) break;  // a circle
-        }
-        return result;
-    }
-};
 
 namespace {
 
@@ -143,71 +90,9 @@ Work plain_copy(void* to, const void* from, size_t size) {
 
 }  // namespace
 
-bool captured(cudaStream_t stream, cudaGraphNodeType type, Work work) {
-    if (!capturing(stream)) return false;
-    Node* node = handle(stream)->capture->add(type, std::move(work), handle(stream)->last);
-    handle(stream)->last = {node};
-    return true;
-}
-
-bool event_captured(cudaStream_t stream, cudaEvent_t event) {
-    bool is = capturing(stream);
-    handle(event)->capture = is ? handle(stream)->capture : nullptr;
-    handle(event)->last = is ? handle(stream)->last : std::vector<Node*>{};
-    return is;
-}
-
-bool wait_captured(cudaStream_t stream, cudaEvent_t event) {
-    if (!handle(event)->capture || reinterpret_cast<uint64_t>(stream) <= 2) return false;
-    Handle* own = handle(stream);
-    if (own->capture != handle(event)->capture) own->last.clear();
-    own->capture = handle(event)->capture;
-    for (Node* one : handle(event)->last)
-        if (std::find(own->last.begin(), own->last.end(), one) == own->last.end()) own->last.push_back(one);
-    return true;
-}
-
 }  // namespace gpuemu
 
 using namespace gpuemu;
-
-// ---- Capture
-
-API cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    if (reinterpret_cast<uint64_t>(stream) <= 2) return result(cudaErrorStreamCaptureUnsupported);
-    if (handle(stream)->capture) return result(cudaErrorIllegalState);
-    handle(stream)->capture = new Graph;
-    handle(stream)->last.clear();
-    return cudaSuccess;
-}
-API cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-    if (reinterpret_cast<uint64_t>(stream) <= 2 || !handle(stream)->capture) return result(cudaErrorIllegalState);
-    *graph = reinterpret_cast<cudaGraph_t>(handle(stream)->capture);
-    end_captures(handle(stream)->capture);
-    return cudaSuccess;
-}
-API cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-    bool is = capturing(stream);
-    *status = is ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
-API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                         cudaGraph_t* graph, const cudaGraphNode_t** needs,
-                                         const cudaGraphEdgeData** edges, size_t* count) {
-    cudaStreamIsCapturing(stream, status);
-    if (*status == cudaStreamCaptureStatusNone) return cudaSuccess;
-    if (id) *id = reinterpret_cast<uint64_t>(handle(stream)->capture);
-    if (graph) *graph = reinterpret_cast<cudaGraph_t>(handle(stream)->capture);
-    if (needs) *needs = reinterpret_cast<const cudaGraphNode_t*>(handle(stream)->last.data());
-    if (edges) *edges = nullptr;
-    if (count) *count = handle(stream)->last.size();
-    return cudaSuccess;
-}
-API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-    static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-    std::swap(*mode, current);
-    return cudaSuccess;
-}
 
 // ---- Graphs and their nodes
 
@@ -366,6 +251,7 @@ API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 }
 API cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
 API cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    if (!graph) return result(cudaErrorInvalidValue);
     Graph* own = graph_of(graph)->copy();
     if (captured(stream, cudaGraphNodeTypeGraph, [own](cudaStream_t s) { return run(*own, s); })) return cudaSuccess;
     cudaError_t error = run(*own, stream);

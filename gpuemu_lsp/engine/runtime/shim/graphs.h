@@ -35,6 +35,9 @@ inline bool capturing(cudaStream_t stream) { return reinterpret_cast<uint64_t>(s
 bool captured(cudaStream_t stream, cudaGraphNodeType type, Work work);
 bool event_captured(cudaStream_t stream, cudaEvent_t event);
 bool wait_captured(cudaStream_t stream, cudaEvent_t event);
+// Whether a stream is captured, in which a call that asks for its state is an error that ends the capture.
+bool refused_in_capture(cudaStream_t stream);
+bool refused_in_capture();  // the same of all streams
 // End the capture of every stream to a graph.
 void end_captures(Graph* graph);
 
