@@ -24,5 +24,7 @@ int main() {
     cudaFuncSetAttribute(reverse, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof host);
     reverse<<<1, 256, sizeof host>>>(x, n);
     cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost);
-    PASS(host[0] == n - 1 && cudaGetLastError() == cudaSuccess);
+    cudaFuncAttributes known;
+    cudaFuncGetAttributes(&known, reverse);
+    PASS(known.maxDynamicSharedSizeBytes == sizeof host && host[0] == n - 1 && cudaGetLastError() == cudaSuccess);
 }

@@ -56,12 +56,21 @@ int main() {
         float five = 5;
         void* arguments[] = {p.kernelParams[0], p.kernelParams[1], &five};
         p.kernelParams = arguments;
+        cudaGraph_t clone;
+        cudaGraphNode_t same;
+        cudaGraphExecUpdateResultInfo updated;
+        cudaGraphClone(&clone, graph);
+        cudaGraphNodeFindInClone(&same, nodes[i], clone);
+        changed += cudaGraphKernelNodeSetParams(same, &p) == cudaSuccess;
+        changed += cudaGraphExecUpdate(exec, clone, &updated) == cudaSuccess;
+        cudaGraphDestroy(clone);
+        cudaGraphLaunch(exec, s);
         changed += cudaGraphExecKernelNodeSetParams(exec, nodes[i], &p) == cudaSuccess;
     }
     cudaGraphLaunch(exec, s);
     cudaMemcpyAsync(host, c, sizeof host, cudaMemcpyDeviceToHost, s);
     cudaStreamSynchronize(s);
-    bool right = changed == 1;
-    for (int i = 0; i < n; i++) right = right && host[i] == 3 * ((1.f + i) * (2.f + i)) + (1.f + i) * (5.f + i);
+    bool right = changed == 3;
+    for (int i = 0; i < n; i++) right = right && host[i] == 3 * ((1.f + i) * (2.f + i)) + 2 * ((1.f + i) * (5.f + i));
     PASS(right);
 }

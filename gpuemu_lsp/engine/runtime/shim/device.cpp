@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graphs.h"
+#include "modules.h"
 
 using namespace gpuemu;
 
@@ -159,8 +160,7 @@ API cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
     return cudaSuccess;
 }
 API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-    *least = 0;
-    *greatest = 0;
+    *least = *greatest = 0;
     return cudaSuccess;
 }
 // A host function runs when everything before it in its stream has ended: here, at once.
@@ -337,15 +337,15 @@ API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int
 // ---- Attributes of kernels. Registers are not allocated: occupancy is that of threads, blocks and shared memory.
 
 API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* host) {
-    size_t shared, local, most;
-    if (!known_kernel(host, &shared, &local, &most)) return result(cudaErrorInvalidDeviceFunction);
+    const Function* function = function_of(host);
+    if (!function) return result(cudaErrorInvalidDeviceFunction);
     memset(attributes, 0, sizeof *attributes);
-    attributes->sharedSizeBytes = shared;
-    attributes->localSizeBytes = local;
-    attributes->maxThreadsPerBlock = int(most);
+    attributes->sharedSizeBytes = function->shared;
+    attributes->localSizeBytes = function->local;
+    attributes->maxThreadsPerBlock = int(function->most_threads);
     attributes->numRegs = 32;
     attributes->ptxVersion = attributes->binaryVersion = architecture();
-    attributes->maxDynamicSharedSizeBytes = int((48 << 10) - shared);
+    attributes->maxDynamicSharedSizeBytes = function->most_shared - int(function->shared);
     return cudaSuccess;
 }
 API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* host, int threads,

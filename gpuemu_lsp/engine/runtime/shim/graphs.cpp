@@ -108,6 +108,12 @@ API cudaError_t cudaGraphClone(cudaGraph_t* made, cudaGraph_t graph) {
     *made = reinterpret_cast<cudaGraph_t>(graph_of(graph)->copy());
     return cudaSuccess;
 }
+API cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* found, cudaGraphNode_t node, cudaGraph_t clone) {
+    size_t place = node_of(node)->place;
+    if (place >= graph_of(clone)->nodes.size()) return result(cudaErrorInvalidValue);
+    *found = reinterpret_cast<cudaGraphNode_t>(graph_of(clone)->nodes[place].get());
+    return cudaSuccess;
+}
 API cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* needs,
                                       size_t count) {
     return add(node, graph, needs, count, cudaGraphNodeTypeEmpty, nullptr);
