@@ -167,7 +167,7 @@ class RuntimeService:
     def _variable(self, message: Message) -> list[int]:
         _, variables = self._modules[message.word()]
         allocation = variables.by_name.get(message.text())
-        return [allocation.address if allocation is not None else 0]
+        return [allocation.address, allocation.size] if allocation is not None else [0, 0]
 
     def _transfer(self, message: Message) -> list[int]:
         target, target_pitch, source, source_pitch = (message.word() for _ in range(4))

@@ -62,14 +62,16 @@ char* address_of(Variable& variable) {
     return variable.address;
 }
 
-// The PTX in the code that nvcc has put into a program.
-std::string ptx_of(void* wrapper) {
-    struct Wrapper {
-        int magic, version;
-        const char* data;
-        void* file;
-    };
-    const char* binary = static_cast<Wrapper*>(wrapper)->data;
+// What nvcc puts into a program around a fat binary.
+struct Wrapper {
+    uint32_t magic, version;
+    const char* binary;
+    void* file;
+};
+constexpr uint32_t WRAPPER_MAGIC = 0x466243b1, BINARY_MAGIC = 0xba55ed50;
+
+// The PTX in a fat binary.
+std::string ptx_in(const char* binary) {
     std::string ptx;
     uint16_t header;
     uint64_t total;
@@ -88,7 +90,10 @@ std::string ptx_of(void* wrapper) {
     return ptx;
 }
 
+std::string ptx_of(void* wrapper) { return ptx_in(static_cast<Wrapper*>(wrapper)->binary); }
+
 void** add_module(const std::string& ptx) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
     modules().push_back(Module{ptx});
     return reinterpret_cast<void**>(new uint64_t(modules().size() - 1));
 }
@@ -145,6 +150,37 @@ void unload_modules() {
     }
     for (auto& one : variables()) one.second.address = nullptr;
     for (auto& [host, variable] : managed()) *host = address_of(*variable);
+}
+
+bool add_image(const void* image, uint64_t* module) {
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    const char* text = static_cast<const char*>(image);
+    if (magic == WRAPPER_MAGIC) text = static_cast<const Wrapper*>(image)->binary;
+    std::string ptx = magic == WRAPPER_MAGIC || magic == BINARY_MAGIC ? ptx_in(text) : text;
+    if (ptx.find(".version") == std::string::npos) return false;
+    *module = module_of(add_module(ptx));
+    return true;
+}
+
+const void* kernel_in(uint64_t module, const char* name) {
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    for (const auto& [host, function] : functions())
+        if (function.module == module && function.name == name) return host;
+    const void* host = new char;
+    functions()[host] = Function{module, name};
+    if (function_of(host)) return host;
+    functions().erase(host);
+    delete static_cast<const char*>(host);
+    return nullptr;
+}
+
+bool variable_in(uint64_t module, const char* name, char** address, size_t* size) {
+    load(module);
+    auto words = Message(VARIABLE).word(module).text(name).call();
+    *address = reinterpret_cast<char*>(words[0]);
+    *size = words[1];
+    return *address != nullptr;
 }
 
 bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads) {

@@ -29,4 +29,10 @@ struct Function {
 // The kernel at an address of the host, whose module is loaded; null if there is none.
 Function* function_of(const void* host);
 
+// Add a module that the program loads itself: PTX, or a fat binary with some. False if it is something else.
+bool add_image(const void* image, uint64_t* module);
+// What stands for a kernel of a module as its address on the host; null if there is no such kernel.
+const void* kernel_in(uint64_t module, const char* name);
+bool variable_in(uint64_t module, const char* name, char** address, size_t* size);
+
 }  // namespace gpuemu

@@ -114,14 +114,24 @@ def _other_names(sources: str, include: Path) -> list[str]:
 def _generated(sources: str, include: Path) -> dict[str, str]:
     """Return the sources that follow from CUDA's headers, by file name.
 
-    They are the names of all errors, and a function for each one of the runtime that ``sources`` does not define:
-    it reports its name when it is called.
+    They are the names of all errors, and a function for each one of the runtime and the driver that ``sources`` does
+    not define: it reports its name when it is called.
     """
-    declared = re.findall(r"\bcudaError_t CUDARTAPI (cuda\w+)\(", (include / "cuda_runtime_api.h").read_text())
     defined = set(re.findall(r"^API [\w *]*?\b(\w+)\(", sources, re.MULTILINE))
-    missing = sorted({name for name in declared if not name.endswith("_ptsz")} - defined)
+    declared = re.findall(r"\bcudaError_t CUDARTAPI (cuda\w+)\(", (include / "cuda_runtime_api.h").read_text())
+    missing = {name for name in declared if not name.endswith("_ptsz")} - defined
+    driver = (include / "cuda.h").read_text()
+    # Its macros name the current version of a function; programs that were compiled earlier call other ones.
+    versions = dict(
+        re.findall(r"^#define (cu[A-Z]\w+) +(?:__CUDA_API_\w+\()?(cu[A-Z]\w+_v\d+)\b", driver, re.MULTILINE)
+    )
+    missing |= {
+        one for one in re.findall(r"\bCUresult CUDAAPI (cu[A-Z]\w+)\(", driver) if not re.search("_pts[zd]$", one)
+    }
+    missing |= set(versions.values())
+    missing -= {versions.get(name, name) for name in defined} | defined
     # Their parameters do not matter: the caller removes what it has passed.
-    functions = "".join(f'STUB int {name}() {{ return gpuemu_missing("{name}"); }}\n' for name in missing)
+    functions = "".join(f'STUB int {name}() {{ return gpuemu_missing("{name}"); }}\n' for name in sorted(missing))
     stub = '#define STUB extern "C" __attribute__((visibility("default")))\nint gpuemu_missing(const char* name);\n'
     bridge = '#include "core.h"\nint gpuemu_missing(const char* name) { return int(gpuemu::unsupported(name)); }\n'
     errors = re.findall(r"^ *(cudaError\w+|cudaSuccess) *= *(\d+)", (include / "driver_types.h").read_text(), re.M)
