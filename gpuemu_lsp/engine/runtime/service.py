@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.runtime.calls.allocation_calls import AllocationCalls
 from gpuemu_lsp.engine.runtime.calls.products import Products
 from gpuemu_lsp.engine.runtime.calls.tensor_maps import EncodedMaps
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
-from gpuemu_lsp.engine.runtime.discarded_reads import discards_its_reads
+from gpuemu_lsp.engine.runtime.discarded_reads import DiscardedReads
 from gpuemu_lsp.engine.runtime.findings import RunFindings, launch_text
 from gpuemu_lsp.engine.runtime.host_access import HostAccesses, may_signal
 from gpuemu_lsp.engine.runtime.launches import (
@@ -81,6 +81,7 @@ class RuntimeService:
         self._products = Products(self.memory, self._order, self._transfers)
         self.stop = StopRequest()
         self._emulator = Emulator(lasting=self.memory.lasting, stop=self.stop)
+        self._discarded_reads = DiscardedReads(self._emulator, self.memory)
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
         self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
         self._without_effect: dict[Hashable, int] = {}
@@ -249,7 +250,7 @@ class RuntimeService:
             # Records of accesses from before this launch, which all of its own follow.
             shadow_planes().drop()
         outcome = self._emulator.run(built.request)
-        discarded = discards_its_reads(self._emulator, self.memory.lasting, built.request, outcome)
+        discarded = self._discarded_reads.are_all(built, variables, outcome)
         stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)

@@ -26,7 +26,10 @@ def discarded_reads(analysis: CauseAnalysis) -> list[Event]:
     reads = analysis.reads
     if analysis.runner.plan.read_launch is None or not reads or not analysis.is_repeatable:
         return []
-    if len(reads) < len(analysis.causes) or any(".shared" not in event.instruction for event in reads):
+    # An asynchronous copy from global memory names both.
+    if len(reads) < len(analysis.causes) or any(
+        ".shared" not in event.instruction or ".global" in event.instruction for event in reads
+    ):
         return []
     launch = analysis.runner.launch_of(analysis.case)
     for fill in _FILLS:
