@@ -149,3 +149,20 @@ def test_one_recorded_kernel_is_registered_by_name(recorded: Path, tmp_path: Pat
     shutil.copy(tmp_path / ".gpuemu" / "recordings" / "program.gpurec", other)
     refused = run(tmp_path, "gpuemu_lsp.cli.gpuemu", "register", "--from-recording", str(other))
     assert (refused.returncode, "is not used by checks" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_launches_of_a_loop_are_recorded_with_their_own_scalars(tmp_path: Path) -> None:
+    required_nvcc()
+    (tmp_path / "loop.cu").write_text(
+        "__global__ void add(int* x, int step) { x[threadIdx.x] += step; }\n"
+        "int main() {\n"
+        "    int* x;\n"
+        "    cudaMalloc(&x, 4 * sizeof(int));\n"
+        "    cudaMemset(x, 0, 4 * sizeof(int));\n"
+        "    for (int step = 1; step <= 3; step++) add<<<1, 4>>>(x, step);\n"
+        "}\n"
+    )
+    done = run(tmp_path, "gpuemu_lsp.cli.gpuemu", "run", "--record", "loop.cu")
+    assert done.returncode == 0, done.stderr
+    recording = read_recording(tmp_path / ".gpuemu" / "recordings" / "loop.gpurec")
+    assert [int.from_bytes(one.parameters[8:12], "little") for one in recording.launches] == [1, 2, 3]

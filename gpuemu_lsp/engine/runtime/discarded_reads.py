@@ -1,8 +1,8 @@
 """Uninitialised reads whose values a launch of the program discards.
 
 As in checks (:mod:`gpuemu_lsp.engine.check.causes.discarded_reads`): such a read changes no byte of a result, whatever
-the memory holds. The launch is made again with other contents of its shared memory, and of the bytes of allocations that
-nothing has written, such as the rest of a cache's last page; what it had written is dropped.
+the memory holds. The launch is made again with other contents of its shared memory, and of the bytes of allocations
+that nothing has written, such as the rest of a cache's last page; what it had written is dropped.
 """
 
 from __future__ import annotations

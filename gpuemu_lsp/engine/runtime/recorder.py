@@ -62,6 +62,7 @@ class PendingLaunch:
 
 @dataclass(slots=True)
 class _Kept:
+    launch: ProgramLaunch
     allocations: list[DeviceAllocation]
     before: list[bytes | None]
     initialised: list[bytes | None]
@@ -181,7 +182,8 @@ class LaunchRecorder:
             return None
         shapes.add(shape)
         none: list[bytes | None] = [None] * len(allocations)
-        kept = _Kept(allocations, list(none), none, [bool(memory.addresses_in(one)) for one in allocations], pointers)
+        addresses = [bool(memory.addresses_in(one)) for one in allocations]
+        kept = _Kept(launch, allocations, list(none), none, addresses, pointers)
         if any(launch.cluster or ()) and launch.cluster != launch.kernel.cluster:
             kept.left_out = "launches in clusters that the kernel does not require itself are not in the recording"
         elif any(one.kind is MemoryKind.VARIABLE and one.variable is None for one in allocations):
@@ -201,7 +203,8 @@ class LaunchRecorder:
         return kept
 
     def _recorded(self, group: _Group, kept: _Kept, memory: DeviceMemory, clean: bool) -> RecordedLaunch:
-        launch, store = group.launch, self.writer.contents
+        # The group's is its first launch: scalars of later ones from the same line may differ.
+        launch, store = kept.launch, self.writer.contents
         found = []
         for number, one in enumerate(kept.allocations):
             before, mask = kept.before[number], kept.initialised[number]
