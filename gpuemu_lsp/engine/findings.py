@@ -57,6 +57,10 @@ class Place:
     range: Range
 
 
+OTHER_ACCESS = "the other access"
+"""Message of the place of a race's second access."""
+
+
 @dataclass(frozen=True, slots=True)
 class Related:
     """Another place that explains a finding: an include line, a caller, the other access of a race."""

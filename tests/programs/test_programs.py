@@ -70,6 +70,9 @@ def test_a_planted_bug_is_found_on_its_line(source: Path, tmp_path: Path) -> Non
         assert "bytes, allocated at" in related[allocation]
     if launch is not None:
         assert "launched here as" in related[launch]
+    other = marked(lines, "the other access")
+    if other is not None:
+        assert related[other] == "the other access"
 
 
 def test_a_leak_is_reported_on_request(tmp_path: Path) -> None:

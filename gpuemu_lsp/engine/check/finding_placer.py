@@ -10,15 +10,12 @@ from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.error_map import sketch
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.execution import Event, Outcome, Watch
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
+from gpuemu_lsp.engine.findings import OTHER_ACCESS, Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import ReferenceFailure
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
-
-OTHER_ACCESS = "the other access"
-"""Message of the place of a race's second access."""
 
 _STATUS_RULES = {"hung": "sync/hang", "trapped": "sync/trap", "failed": "engine/not-executed"}
 _STATUS_TEXTS = {

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING, STOPPED, STOPPED_WAITING
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Outcome
-from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
+from gpuemu_lsp.engine.findings import OTHER_ACCESS, Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
@@ -67,6 +67,9 @@ class RunFindings:
         """
         place = self._location(event.location, launch)
         related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
+        other = self._location(event.other, launch) if event.other is not None else place
+        if other.range.start.line != place.range.start.line or other.path != place.path:
+            related.insert(0, Related(other, OTHER_ACCESS))
         name = event.buffer or ""
         accessed = self._memory.named(name)
         rule, message = event.rule, event.message

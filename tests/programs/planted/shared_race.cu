@@ -2,7 +2,7 @@
 
 __global__ void reverse(int* x) {
     __shared__ int s[64];
-    s[threadIdx.x] = x[threadIdx.x];
+    s[threadIdx.x] = x[threadIdx.x];  // the other access
     x[threadIdx.x] = s[63 - threadIdx.x];  // bug: memory/shared-race
 }
 

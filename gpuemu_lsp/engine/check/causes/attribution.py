@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.check.causes.consequences import RACE, CauseAnalysis, is_race
 from gpuemu_lsp.engine.check.causes.discarded_reads import as_discarded, discarded_reads
-from gpuemu_lsp.engine.check.finding_placer import OTHER_ACCESS
 from gpuemu_lsp.engine.execution import Event
-from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.findings import OTHER_ACCESS, Finding, Json, Severity
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.oracle.mismatch import undefined_message
 
