@@ -63,6 +63,21 @@ int main(int argc, char** argv) {
 }
 """
 
+CACHE = """
+#include <cuda_runtime.h>
+__global__ void last_page(const float* cache, float* y, int used) {
+    float value = cache[threadIdx.x];
+    y[threadIdx.x] = USED;
+}
+int main() {
+    float *cache, *y;
+    cudaMalloc(&cache, 64 * sizeof(float));
+    cudaMalloc(&y, 64 * sizeof(float));
+    cudaMemset(cache, 0, 40 * sizeof(float));
+    last_page<<<1, 64>>>(cache, y, 40);
+}
+"""
+
 
 def _checked(source: Path) -> tuple[set[tuple[str, int]], KernelReport]:
     """Return the rules and 0-based lines of the findings of a program, hints aside, and the report of its kernel."""
@@ -111,3 +126,11 @@ def test_a_value_read_ahead_and_discarded_is_no_error(tmp_path: Path, end: str) 
     program.write_text(AHEAD.replace("END", end))
     found, _ = _checked(program)
     assert {rule for rule, _ in found} == ({"memory/uninitialized-read"} if end else set())
+
+
+@pytest.mark.parametrize("used", ["threadIdx.x < used ? value : 0.0f", "used > 0 ? value : 0.0f"])
+def test_the_rest_of_a_cache_that_is_read_and_discarded_is_no_error(tmp_path: Path, used: str) -> None:
+    program = tmp_path / "cache.cu"
+    program.write_text(CACHE.replace("USED", used))
+    found, _ = _checked(program)
+    assert {rule for rule, _ in found} == ({"memory/uninitialized-read"} if "> 0" in used else set())

@@ -1,18 +1,21 @@
-"""Uninitialised reads of shared memory whose values the kernel discards.
+"""Uninitialised reads whose values the kernel discards.
 
-A pipeline loads the next tile ahead, also after the last one, and a scan adds what lanes past the end hold to sums that
-nothing uses. Such a read changes no byte of a result, whatever the memory holds.
+A pipeline loads the next tile ahead, also after the last one, a scan adds what lanes past the end hold to sums that
+nothing uses, and the last page of a cache is read as a whole. Such a read changes no byte of a result, whatever the
+memory holds: shared memory, or the bytes of an argument that nothing has written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
-from gpuemu_lsp.engine.execution import Event, Outcome
+from gpuemu_lsp.engine.execution import Buffer, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz import pack_arguments
 
 _FILLS = (0x00, 0xFF, 0x7F, 0xFE)
 """Zero, NaN (-1), and a large positive and a large negative number, which ``min`` and ``max`` do not drop both."""
@@ -26,15 +29,18 @@ def discarded_reads(analysis: CauseAnalysis) -> list[Event]:
     reads = analysis.reads
     if analysis.runner.plan.read_launch is None or not reads or not analysis.is_repeatable:
         return []
+    launch, arguments = analysis.runner.launch_of(analysis.case), pack_arguments(analysis.runner.plan, analysis.case)
+    incomplete = {one.name: one for one in arguments if isinstance(one, Buffer) and not one.initialized}
     # An asynchronous copy from global memory names both.
     if len(reads) < len(analysis.causes) or any(
-        ".shared" not in event.instruction or ".global" in event.instruction for event in reads
+        event.buffer not in incomplete and (".shared" not in event.instruction or ".global" in event.instruction)
+        for event in reads
     ):
         return []
-    launch = analysis.runner.launch_of(analysis.case)
     for fill in _FILLS:
-        outcome = analysis.runner.repeat(analysis.case, replace(launch, fill=fill))
-        if outcome.status != "completed" or not _same(outcome, analysis.outcome):
+        contents = tuple(one.with_unwritten(fill) if isinstance(one, Buffer) else one for one in arguments)
+        outcome = analysis.runner.repeat(analysis.case, replace(launch, fill=fill), contents)
+        if outcome.status != "completed" or not _same(outcome, analysis.outcome, incomplete):
             return []
     return reads
 
@@ -45,7 +51,18 @@ def as_discarded(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.INFORMATION, message=message)
 
 
-def _same(one: Outcome, other: Outcome) -> bool:
-    return one.buffers.keys() == other.buffers.keys() and all(
-        np.array_equal(data, other.buffers[name]) for name, data in one.buffers.items()
-    )
+def _same(one: Outcome, other: Outcome, incomplete: Mapping[str, Buffer]) -> bool:
+    """Return whether two launches have left the same, but for bytes of ``incomplete`` that nothing has written."""
+    if one.buffers.keys() != other.buffers.keys() or one.written is None or other.written is None:
+        return False
+    for name, data in one.buffers.items():
+        known = np.ones(len(data), np.bool_)
+        if name in incomplete:
+            known = one.written[name]
+            if not np.array_equal(known, other.written[name]):
+                return False
+            initial = incomplete[name].initialized_bytes
+            known = known if initial is None else known | initial
+        if not np.array_equal(data[known], other.buffers[name][known]):
+            return False
+    return True
