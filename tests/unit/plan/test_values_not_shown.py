@@ -206,3 +206,29 @@ def test_buffers_of_unknown_length_have_a_begin_and_races(
     text = KERNEL.replace("BODY", body).replace("const float* x, ", "")
     launch = LAUNCHES["library"].replace("const float* x, ", "").replace("in, x, out", "in, out")
     assert severities(tmp_path, text + launch) == expected
+
+
+SCATTER = """
+__global__ void scatter(const int* rank, const float* x, float* y) {
+    __shared__ float s[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    CLEAR
+    UPDATE
+    __syncthreads();
+    y[i] = s[t];
+}
+void run(const int* rank, const float* x, float* y, int n) { scatter<<<n / 64, 64>>>(rank, x, y); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("clear", "update", "errors"),
+    [
+        ("", "s[rank[i]] = x[i];", set()),  # the ranks may be a permutation
+        ("s[t] = 0; __syncthreads();", "s[rank[i]] += x[i];", {"memory/shared-race"}),
+    ],
+    ids=["store", "update"],
+)
+def test_indices_of_a_scatter_may_differ(tmp_path: Path, clear: str, update: str, errors: set[str]) -> None:
+    found = severities(tmp_path, SCATTER.replace("CLEAR", clear).replace("UPDATE", update))
+    assert {rule for rule, all_of_it in found.items() if Severity.ERROR in all_of_it} == errors

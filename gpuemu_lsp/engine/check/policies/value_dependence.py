@@ -51,6 +51,8 @@ def may_differ(event: Event | None, plan: Plan, case: Case, independent: Indepen
     """Return whether other values of the inputs, such as the program has, may be such that an error does not occur."""
     if not values_not_shown(plan):
         return False
+    if event is not None and event.rule == "memory/uninitialized-read" and _may_be_stored(event, plan, independent):
+        return True
     if event is None or not (event.rule in ACCESS_RULES | _VALUE_RULES or event.rule.endswith("-race")):
         return holds_assumed_values(plan, case) and not _is_made_in_any_case(event, plan, independent)
     return needs_values(event, plan, independent) and not _is_race_of_one_access(event, plan, case, independent)
@@ -107,16 +109,34 @@ def _is_race_of_one_access(event: Event, plan: Plan, case: Case, independent: In
 
     That is so where the outcome of comparisons alone decides: the race occurs as soon as one thread takes the branch.
     An index into shared memory may be any as well: it is there to access elements of other threads. Larger numbers than
-    zero may be indices behind the array.
+    zero may be indices behind the array. So may be that of an update of shared memory: with another one for each thread
+    there would be nothing to add up.
     """
     if not event.rule.endswith("-race"):
         return False
     found = independent(frozenset(), False)
+    if _is_update(event, found):
+        return True
     if all(_needs_values(access, event, plan, found) for access in _accesses(event)):
         return False
     if event.rule == "memory/shared-race" and not holds_assumed_indices(plan, case):
         return True
     return not needs_values(event, plan, independent, compared=True)
+
+
+def _may_be_stored(event: Event, plan: Plan, independent: Independent) -> bool:
+    """Return whether indices among the inputs decide which elements are stored: with others it may be the one read."""
+    found = independent(frozenset(), False)
+    return found is not None and not found.scattered.isdisjoint(_pointers(event, plan))
+
+
+def _is_update(event: Event, found: Known) -> bool:
+    """Return whether a race is between the load and the store of one statement that updates shared memory."""
+    opcodes = {event.instruction.partition(".")[0], str(event.data.get("other_instruction", "")).partition(".")[0]}
+    is_update = found is not None and event.location in found.updates
+    return (
+        is_update and event.rule == "memory/shared-race" and event.location == event.other and opcodes == {"ld", "st"}
+    )
 
 
 def _is_made_in_any_case(event: Event | None, plan: Plan, independent: Independent) -> bool:

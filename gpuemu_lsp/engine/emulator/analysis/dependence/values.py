@@ -48,12 +48,16 @@ class IndependentAccesses:
 
     ``accesses`` are by source location, number of the pointer's parameter and opcode: whether all of them are
     independent. ``writes`` says the same of all writes to the memory of a parameter, ``synchronization`` of barriers
-    and warp collectives.
+    and warp collectives. At the locations of ``updates`` shared memory is loaded and stored at one address that open
+    values decide, whatever the outcome of conditions. ``scattered`` are the parameters to whose memory something else
+    is stored at such an address.
     """
 
     accesses: Mapping[tuple[Location, int], Mapping[str, bool]]
     writes: Mapping[int, bool]
     synchronization: bool
+    updates: frozenset[Location] = frozenset()
+    scattered: frozenset[int] = frozenset()
 
     def is_independent(self, location: Location, pointers: Iterable[int], instruction: str) -> bool:
         """Return whether an instruction, such as ``ld.global.u32``, at a location accesses memory independently."""
@@ -80,6 +84,7 @@ def independent_accesses(
     accesses: dict[tuple[Location, int], dict[str, bool]] = {}
     writes: dict[int, bool] = {}
     synchronization = not program.recursive
+    statements, updates, scattered = _updates(program), set[Location](), set[int]()
     for number, block in enumerate(program.blocks):
         executed = not program.recursive and number not in blocks
         if isinstance(block.terminator, BarrierSync):
@@ -90,17 +95,40 @@ def independent_accesses(
             address = address_operand(instruction)
             if address is None or memory_space(instruction) == "param":
                 continue
-            reads = [address.base.name] if isinstance(address.base, Register) else []
+            base = [address.base.name] if isinstance(address.base, Register) else []
+            reads = list(base)
             if instruction.guard is not None and not compared:
                 reads.append(instruction.guard.register.name)
             independent = executed and registers.isdisjoint(reads)
-            for root in _pointers(roots(address, known), names):
+            pointers = _pointers(roots(address, known), names)
+            if instruction.opcode == "st" and not registers.isdisjoint(base):
+                if instruction.location not in statements:
+                    scattered.update(pointers)
+                elif executed and registers.isdisjoint(set(reads) - set(base)):
+                    updates.add(instruction.location)
+            for root in pointers:
                 if instruction.location is not None:
                     mine = accesses.setdefault((instruction.location, root), {})
                     mine[instruction.opcode] = mine.get(instruction.opcode, True) and independent
                 if instruction.opcode not in _READS:
                     writes[root] = writes.get(root, True) and independent
-    return IndependentAccesses(accesses, writes, synchronization)
+    return IndependentAccesses(accesses, writes, synchronization, frozenset(updates), frozenset(scattered))
+
+
+def _updates(program: Program) -> frozenset[Location]:
+    """Return the locations of updates of shared memory without an atomic operation, such as ``s[i] += 1``."""
+    found = set[Location]()
+    for block in program.blocks:
+        loaded = set[tuple[Location, str]]()
+        for instruction in block.code:
+            address, location = address_operand(instruction), instruction.location
+            if address is None or location is None or memory_space(instruction) != "shared":
+                continue
+            if instruction.opcode == "ld":
+                loaded.add((location, str(address)))
+            elif instruction.opcode == "st" and (location, str(address)) in loaded:
+                found.add(location)
+    return frozenset(found)
 
 
 def _deciding(instruction: Instruction) -> frozenset[str]:
