@@ -132,8 +132,12 @@ export class Workbench {
 
   /** Put the cursor at a 1-based line and column. */
   async goTo(line, column = 1) {
-    await this.quickInput("Control+g", `:${line}:${column}`);
-    await this.page.locator(".quick-input-widget input").waitFor({ state: "hidden" });
+    await until(`the cursor is at line ${line}`, async () => {
+      await this.quickInput("Control+g", `:${line}:${column}`);
+      // Again if the key was lost.
+      await this.page.locator(".quick-input-widget input").waitFor({ state: "hidden", timeout: ATTEMPT });
+      return true;
+    });
   }
 
   /** Replace the text of the active editor, which shows `file`, and save it; again if the keys were lost. */
