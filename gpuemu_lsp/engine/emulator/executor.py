@@ -128,7 +128,7 @@ def _run_once(
     versions.compile_seconds = 0.0
     translated = time.perf_counter()
     runtime = DeviceRuntime(arena, request.max_printed)
-    prepared = prepare(request, kernel, arena, runtime.address)
+    prepared = prepare(request, kernel, arena, runtime.address, versions.may_start_again)
     runtime.heap = prepared.heap
     textures = TextureFaults(prepared)
     runtime.textures = textures.execute

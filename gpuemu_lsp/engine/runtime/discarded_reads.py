@@ -48,6 +48,9 @@ class DiscardedReads:
             return False
         if any(one.rule != "memory/uninitialized-read" or one.buffer in built.unordered for one in events):
             return False
+        # A wrong index may read what the launch has no pointer to.
+        if not self._memory.lasting.can_begin_again:
+            return False
         places = {one.location for one in events}
         if places & self._used:
             return False

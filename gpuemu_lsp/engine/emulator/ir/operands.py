@@ -108,6 +108,18 @@ def terminator_reads(block: BasicBlock) -> tuple[str, ...]:
     return ()
 
 
+def widened(instruction: Instruction) -> tuple[str, tuple[Operand, ...]]:
+    """Return the 32-bit type and the operands that an instruction widens to 64 bits; no operands if it widens none."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode in ("mul", "mad") and "wide" in modifiers:
+        narrow, operands = modifiers[-1], instruction.operands[1:3]
+    elif opcode == "cvt" and modifiers[0] in ("s64", "u64", "b64"):
+        narrow, operands = modifiers[1], instruction.operands[1:2]
+    else:
+        return "", ()
+    return (narrow, operands) if narrow in ("s32", "u32", "b32") else ("", ())
+
+
 def address_operand(instruction: Instruction) -> Address | None:
     """Return the first address among an instruction's operands."""
     return next((operand for operand in instruction.operands if isinstance(operand, Address)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -103,8 +104,12 @@ _PREPARED = FieldGroup(
 """Fields of the launch record that do not start at 0, in the order of :func:`_fill_launch_record`."""
 
 
-def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: int) -> PreparedLaunch:
+def prepare(
+    request: Request, kernel: CompiledKernel, arena: Arena, callback: int, may_start_again: Callable[[], bool]
+) -> PreparedLaunch:
     """Lay out a launch in the arena, which is reset; ``callback`` is the device runtime's address.
+
+    ``may_start_again`` says whether the launch may have to begin once more, with memory as it was.
 
     Raises
     ------
@@ -114,7 +119,7 @@ def prepare(request: Request, kernel: CompiledKernel, arena: Arena, callback: in
         If the arguments do not fit the kernel's parameters.
     """
     if arena.lasting is not None and arena.lasting.has_large_arrays:
-        arena.lasting.expect(kernel.stores)
+        arena.lasting.expect(kernel.stores, may_start_again)
     arena.reset()
     program = kernel.program
     symbols = arena.record("symbols", max(8 * len(kernel.symbol_indices), 8))

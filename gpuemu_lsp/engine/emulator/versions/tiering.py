@@ -7,11 +7,11 @@ is executing: between blocks, or in the middle of one whose warps are all suspen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape
+from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, VectorShape
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import (
     CheckerMode,
@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.emulator.versions.compiled_kernel import (
     CompiledVersion,
     Instrumentation,
 )
+from gpuemu_lsp.engine.emulator.versions.restarts import never_starts_again
 from gpuemu_lsp.engine.execution import Request
 from gpuemu_lsp.engine.time_limit import scheduled_clock
 
@@ -65,6 +66,7 @@ class LaunchVersions:
         self.shape: ThreadBlockShape
         self.specialised: int | None
         self.fallback = 0
+        self._shapes: Mapping[str, VectorShape] = {}
         self._scalar_pc: int | None = None
         self.first_blocks = _FIRST_BLOCKS
         """Blocks to execute before better code is considered."""
@@ -83,6 +85,11 @@ class LaunchVersions:
     def is_final(self) -> bool:
         """Whether no better code will be compiled."""
         return self._kernel.is_final
+
+    def may_start_again(self) -> bool:
+        """Return whether the launch may have to begin once more, or be repeated to learn what its reads come to."""
+        races = self._mode not in (CheckerMode.UNCHECKED, CheckerMode.MEMORY)
+        return not never_starts_again(self._kernel.program, self._shapes, self._request, detects_races=races)
 
     def scalar_pc(self) -> int:
         """Return the address of the scalar-PC version, which is compiled on first use: most launches never need it."""
@@ -166,6 +173,8 @@ class LaunchVersions:
         self.shape = shape
         self.specialised = version.address if version is not None else None
         self.fallback = version.fallback.address if version is not None and version.fallback is not None else 0
+        # Speculation makes more registers affine, and none that are uniform here anything else.
+        self._shapes = (version.fallback or version).divergence.shapes if version is not None else {}
 
     def _select_scalar_pc(self) -> None:
         version = self._kernel.scalar_pc(self._request.block, self._mode, _instrumentation(self._request))

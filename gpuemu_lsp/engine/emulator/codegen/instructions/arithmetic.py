@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.special_registers import SPECIAL_REGISTERS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flattened, register_name, split_operands
+from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flattened, register_name, split_operands, widened
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I64, Value, i32
 from gpuemu_lsp.engine.ptx.model import Instruction, Negated, Operand, Register
@@ -67,7 +67,7 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
     parts = e.parts if varying or any(shape.per_part for shape in shapes) else 1
     # With several results (a carry, or two elements) the most general shape decides, and `write` converts the others.
     if not varying and any(shape.step for shape in shapes):
-        _check_widening(e, instruction, sources, parts)
+        _check_widening(e, instruction, parts)
     # The same emitter of ops for scalars and vectors: an affine result needs one scalar operation per warp.
     for part in range(parts):
         values = [
@@ -79,20 +79,14 @@ def emit_arithmetic(e: Emitter, instruction: Instruction) -> None:
             e.write(name, part, value, type_)
 
 
-def _check_widening(e: Emitter, instruction: Instruction, sources: list[Operand], parts: int) -> None:
+def _check_widening(e: Emitter, instruction: Instruction, parts: int) -> None:
     """Ensure at run time that no lane of an affine 32-bit value wraps where it is widened to 64 bits.
 
     Only then is the widened value affine, ``extend(base + i * step) == extend(base) + i * step``, as the analysis
     assumes: kernels compute indices in 32 bits and addresses in 64, and hardly ever wrap. Where one does, the launch
     ends with ``ASSUMPTION_FAILED`` and starts again, in code in which this register is varying.
     """
-    modifiers = instruction.modifiers
-    if instruction.opcode in ("mul", "mad") and "wide" in modifiers:
-        narrow, sources = modifiers[-1], sources[:2]
-    elif instruction.opcode == "cvt" and modifiers[0].endswith("64") and modifiers[1].endswith("32"):
-        narrow = modifiers[1]
-    else:
-        return
+    narrow, sources = widened(instruction)
     b = e.builder
     for operand in sources:
         shape = e.shape(operand)

@@ -23,6 +23,8 @@ _LEAST_CHANGED = 8
 values may be as before."""
 _MOST_UNCHANGED = 2
 """So does one that changes nothing, up to so many in a row."""
+_LEAST_SAMPLED = 64 << 20
+"""Size from which a sample of the bytes from before a launch may be enough: to copy them is half of a launch's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +63,62 @@ class DirectPages:
     """Whole pages that kernels write where they are; ``data`` and ``shadow`` are their bytes, as launches see them.
 
     Either all of the bytes are ``initialised``, and those from before a launch are kept in a copy of the whole; or none
-    is, and there is nothing to keep. Shadow bytes of initialised pages may be those of other pages as well, so that
-    what a launch notes there says nothing.
+    is, and there is nothing to keep. Of ``is_sampled`` pages, which are many, only a sample is kept: a launch must not
+    start again, and counts as one that changes them. If it leaves the sample as it was, the next launch is compared
+    with a copy. Shadow bytes of initialised pages may be those of other pages as well, so that what a launch notes
+    there says nothing.
     """
 
     def __init__(self, data: Bytes, shadow: Bytes, *, initialised: bool) -> None:
         self._data, self._shadow = data, shadow
         self.initialised = initialised
         self._copy: Bytes | None = None
+        self._lines_before: Bytes | None = None
+        self.is_sampled = self._sample_unchanged = False
         self._unchanged = 0
         self._reset_shadow()
 
+    @property
+    def may_be_sampled(self) -> bool:
+        """Whether a sample is enough for the next launch, if it does not start again."""
+        return self.initialised and not self._sample_unchanged and len(self._data) >= _LEAST_SAMPLED
+
     def begin(self, copies: Copies) -> None:
         """Begin a launch that may write them."""
-        if self.initialised:
-            self._copy = copies.take(len(self._data))
-            _copy(self._before, self._data)
-        else:
+        if not self.initialised:
             lines = _lines(self._shadow)
             lines &= ~np.uint8(Shadow.WRITTEN)
+            return
+        self._lines_before = _lines(self._data).copy()
+        if not self.is_sampled:
+            self._copy = copies.take(len(self._data))
+            _copy(self._copy[: len(self._data)], self._data)
+
+    @property
+    def can_be_restored(self) -> bool:
+        """Whether the bytes from before the launch are known."""
+        return not self.initialised or self._copy is not None
 
     def restore(self) -> None:
-        """Begin the same launch again."""
-        if self.initialised:
-            _copy(self._data, self._before)
-        else:
+        """Begin the same launch again.
+
+        Raises
+        ------
+        RuntimeError
+            If there is only a sample.
+        """
+        if not self.initialised:
             self._reset_shadow()
+        elif self._copy is None:
+            raise RuntimeError("a launch that was proved not to start again does")
+        else:
+            _copy(self._data, self._copy[: len(self._data)])
 
     def end(self, copies: Copies) -> None:
         """End the launch."""
         if self._copy is not None:
             copies.give_back(self._copy)
-        self._copy = None
+        self._copy = self._lines_before = None
 
     def contents(self) -> tuple[Bytes, Bytes]:
         """Return a copy of the bytes, and one of their shadow bytes where those of a launch may differ."""
@@ -100,16 +126,11 @@ class DirectPages:
 
     def change(self, settle: Callable[[int, Bytes], None]) -> DirectChange:
         """Return what the launch that has ended did; ``settle`` takes shadow bytes that changed, with their offset."""
-        parts = range(0, len(self._data), CHUNK)
-        if self.initialised:
-            before, after = self._before, self._data
-            changed = any(not np.array_equal(before[at : at + CHUNK], after[at : at + CHUNK]) for at in parts)
-            self._unchanged = 0 if changed else self._unchanged + 1
-            most = _LEAST_CHANGED * _part(_lines(before) != _lines(after)) >= 1
-            return DirectChange(changed, most if changed else self._unchanged <= _MOST_UNCHANGED)
+        if self._lines_before is not None:
+            return self._change_of_initialised(_part(self._lines_before != _lines(self._data)))
         rewritten = 2 * _part(_lines(self._shadow) & np.uint8(Shadow.WRITTEN) != 0) > 1
         initialised = 0
-        for at in parts:
+        for at in range(0, len(self._data), CHUNK):
             shadow = self._shadow[at : at + CHUNK] & ~np.uint8(Shadow.WRITTEN)
             count = np.count_nonzero(shadow & np.uint8(Shadow.INITIALISED))
             if count:
@@ -118,10 +139,13 @@ class DirectPages:
         self.initialised = initialised == len(self._data)
         return DirectChange(initialised > 0, rewritten, initialised)
 
-    @property
-    def _before(self) -> Bytes:
-        assert self._copy is not None
-        return self._copy[: len(self._data)]
+    def _change_of_initialised(self, part: float) -> DirectChange:
+        """Return what a launch did to initialised pages, of whose sample it has changed a part."""
+        self._sample_unchanged = part == 0
+        unequal = part > 0 or (self._copy is not None and not _are_equal(self._copy[: len(self._data)], self._data))
+        self._unchanged = 0 if unequal else self._unchanged + 1
+        most = _LEAST_CHANGED * part >= 1 if unequal else self._unchanged <= _MOST_UNCHANGED
+        return DirectChange(unequal or self._copy is None, most)
 
     def _reset_shadow(self) -> None:
         if not self.initialised:
@@ -137,6 +161,10 @@ def _lines(contents: Bytes) -> Bytes:
 def _part(lines: npt.NDArray[np.bool_]) -> float:
     """Return the part of the lines of which any byte is set."""
     return np.count_nonzero(lines.any(axis=1)) / len(lines)
+
+
+def _are_equal(one: Bytes, other: Bytes) -> bool:
+    return all(np.array_equal(one[at : at + CHUNK], other[at : at + CHUNK]) for at in range(0, len(one), CHUNK))
 
 
 def _copy(target: Bytes, source: Bytes) -> None:

@@ -35,13 +35,13 @@ from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
     bytes_at,
     drop_copies,
     make_accessible,
-    map_pages,
     prefer_large_pages,
     release,
     reserve,
     show_file,
 )
 from gpuemu_lsp.engine.emulator.launch.lasting.direct import CHUNK, Copies, DirectChange, DirectPages
+from gpuemu_lsp.engine.emulator.launch.lasting.page_mapping import PageMapping
 from gpuemu_lsp.engine.emulator.launch.lasting.page_table import PageTable, merged
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
@@ -113,6 +113,7 @@ class LastingMemory:
         self._shared: set[Range] = set()
         self._written: dict[Range, DirectPages] = {}
         self._copies_before = Copies()
+        self._mapping = PageMapping()
         extent = SHADOW_OFFSET + size + ARENA_BYTES
         reserve(extent, address)
         self._finalizer = weakref.finalize(self, release, address, extent)
@@ -132,6 +133,7 @@ class LastingMemory:
         """Release the addresses and the files, after which nothing may access them."""
         if self._finalizer.detach() is None:
             return
+        self._mapping.stop()
         for descriptor in (*self._files, *self._equal_files.values()):
             os.close(descriptor)
         self._pages.close()
@@ -142,10 +144,11 @@ class LastingMemory:
         """Whether :meth:`expect` has something to decide for the next launch."""
         return bool(self.arrays or self._direct or self._shared)
 
-    def expect(self, stores: Stores) -> None:
+    def expect(self, stores: Stores, may_start_again: Callable[[], bool]) -> None:
         """Prepare for a launch that stores as ``stores`` says: it writes no other direct or shared pages.
 
-        It is a guess that it writes most of an array: a wrong one costs time.
+        It is a guess that it writes most of an array: a wrong one costs time. ``may_start_again`` says whether the
+        launch, or a repetition of it, may find that it has to begin once more with memory as it was.
         """
         if self._running:
             return
@@ -169,6 +172,11 @@ class LastingMemory:
                 self.unshare(pages)
         self._written = {pages: one for pages, one in self._direct.items() if pages in stored or not known}
         self.arrays = None
+        sampled = [one for one in self._written.values() if one.may_be_sampled]
+        enough = bool(sampled) and not may_start_again()
+        for direct in self._written.values():
+            direct.is_sampled = enough and direct in sampled
+        self._mapping.start()
 
     def begin(self) -> None:
         """Begin a launch: what an earlier attempt at it has changed is dropped."""
@@ -184,6 +192,11 @@ class LastingMemory:
         self.launch_blocks = HeapBlocks(self._blocks.next, dict(self._blocks.sizes))
         for low, mask in self.hidden:
             self.launch_shadow[low : low + len(mask)][mask] &= ~np.uint8(Shadow.INITIALISED)
+
+    @property
+    def can_begin_again(self) -> bool:
+        """Whether the launch can start again: memory from before it is known."""
+        return all(one.can_be_restored for one in self._written.values())
 
     def add_heap(self, region: Region) -> None:
         """Let the allocations of device ``malloc`` last, in a region of which nothing is addressable yet."""
@@ -216,6 +229,7 @@ class LastingMemory:
     def drop(self, runs: Sequence[Range]) -> None:
         """End the launch: what it has written in ``runs``, all that it has written, is dropped."""
         self._running = False
+        self._mapping.stop()
         self._drop_copies(runs)
         for one in self._written.values():
             one.end(self._copies_before)
@@ -244,7 +258,7 @@ class LastingMemory:
         if pages not in self._shared:
             show_file(self.address + low, high - low, self.descriptor, low, shared=True)
         self._shared.discard(pages)
-        map_pages(self.address + low, high - low)
+        self._mapping.add(self.address + low, high - low)
         if initialised:
             self._show_equal_shadow(pages, READABLE)
         else:
@@ -289,7 +303,7 @@ class LastingMemory:
             return
         self._show(pages, shared=True)
         self._shared.add(pages)
-        map_pages(self.address + pages[0], pages[1] - pages[0])
+        self._mapping.add(self.address + pages[0], pages[1] - pages[0])
         if read_only:
             self._show_equal_shadow(pages, READABLE | Shadow.READ_ONLY)
 
