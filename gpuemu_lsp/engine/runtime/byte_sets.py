@@ -24,7 +24,8 @@ class ByteSet:
     def of(span: Span) -> ByteSet:
         """Return the bytes of a span that is not empty; a slice has both ends."""
         if isinstance(span, slice):
-            return ByteSet(span.start, np.ones(span.stop - span.start, np.bool_))
+            # One element, shown as often as needed: the range may be gigabytes long.
+            return ByteSet(span.start, np.broadcast_to(np.True_, span.stop - span.start))
         low, high = int(span.min()), int(span.max()) + 1
         mask = np.zeros(high - low, np.bool_)
         mask[span - low] = True

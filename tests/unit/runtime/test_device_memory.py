@@ -118,6 +118,17 @@ def test_freed_memory_is_not_addressable(memory):
     assert {(event.rule, event.buffer) for event in outcome.events} == {("memory/out-of-bounds", run.arrays[1].name)}
 
 
+@pytest.mark.parametrize("size", [100, 4096, 20_000])
+def test_only_the_freed_allocation_loses_its_shadow_bytes(memory, size):
+    one, freed, other = (memory.allocate(size, None, 1 << 40) for _ in range(3))
+    for allocation in (one, freed, other):
+        memory.initialise(allocation, slice(0, size))
+    memory.free(freed, None)
+    assert memory.initialised(one).all() and memory.initialised(other).all()
+    low = freed.address - memory.lasting.address
+    assert not memory.lasting.shadow[low : low + size].any()
+
+
 @pytest.mark.parametrize("pages", ["scanned", "read", "unknown"])
 def test_an_attempt_that_starts_again_finds_memory_as_it_was(pages):
     lasting = LastingMemory(0x5E3D_0000_0000, 1 << 30)

@@ -332,11 +332,14 @@ class LastingMemory:
 
     def clear(self, low: int, high: int) -> None:
         """Make settled bytes unaddressable, and give their whole pages back to the system."""
-        self.shadow[low:high] = 0
-        first, last = -(-low // _PAGE) * _PAGE, high // _PAGE * _PAGE
-        if last > first:
-            for one in self._maps:
-                one.madvise(mmap.MADV_REMOVE, first, last - first)
+        first, last = whole_pages(low, high)
+        if last <= first:
+            self.shadow[low:high] = 0
+            return
+        # To write zeros to pages that are given back would map each of them.
+        self.shadow[low:first] = self.shadow[last:high] = 0
+        for one in self._maps:
+            one.madvise(mmap.MADV_REMOVE, first, last - first)
 
     def _write_shadow(self, low: int, shadow: Bytes) -> None:
         written = os.pwrite(self._shadow_file, shadow.data, low)
