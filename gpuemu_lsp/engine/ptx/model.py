@@ -142,6 +142,7 @@ class Variable:
     device function. ``size`` is in bytes, 0 for an unsized
     ``extern .shared`` array (dynamic shared memory). ``init`` is the little-endian initial image, or None;
     ``relocations`` are (byte offset, symbol, addend) of addresses in it. ``alignment`` in bytes; 0 means natural.
+    ``managed``: the host accesses it too, as ``__managed__`` says.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Variable:
     relocations: tuple[tuple[int, str, int], ...] = ()
     extern: bool = False
     is_array: bool = False
+    managed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class _DeclarationWords:
     alignment: int = 0
     lanes: int = 1
     extern: bool = False
+    managed: bool = False
 
 
 def variable(text: str, space: str = "") -> Variable:
@@ -92,6 +93,7 @@ def variable(text: str, space: str = "") -> Variable:
         relocations=relocations,
         extern=words.extern,
         is_array=bool(extents),
+        managed=words.managed,
     )
 
 
@@ -101,7 +103,9 @@ def _words(head: str, space: str) -> tuple[_DeclarationWords, int]:
     while True:
         if match := _ALIGNMENT.match(head, position):
             words.alignment = int(match[1])
-        elif match := _ATTRIBUTE.match(head, position) or _POINTER.match(head, position):
+        elif match := _ATTRIBUTE.match(head, position):
+            words.managed |= ".managed" in match[0]
+        elif match := _POINTER.match(head, position):
             pass
         elif match := _DIRECTIVE.match(head, position):
             _take(words, match[1], head)

@@ -19,7 +19,7 @@ _MOST_KEPT = 256 << 20
 class MemoryKind(IntEnum):
     """Kinds of memory, as in the library's source; variables and the heap of device ``malloc`` are allocated by us.
 
-    Texture and surface objects are variables without a name.
+    Texture and surface objects are variables without a name, and variables that are ``__managed__`` are managed.
     """
 
     DEVICE = 0
@@ -108,6 +108,11 @@ class DeviceAllocation:
     def of_host(self) -> bool:
         """Whether the host can access it without a call."""
         return self.kind in (MemoryKind.MANAGED, MemoryKind.PINNED)
+
+    @property
+    def from_call(self) -> bool:
+        """Whether the program has allocated it by a call: no variable, texture or heap."""
+        return self.variable is None and self.kind not in (MemoryKind.VARIABLE, MemoryKind.HEAP)
 
     @property
     def description(self) -> str:

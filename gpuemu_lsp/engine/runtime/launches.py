@@ -107,7 +107,7 @@ def place_variables(module: Module, memory: DeviceMemory) -> ModuleVariables:
             variable.size,
             None,
             1 << 60,
-            MemoryKind.VARIABLE,
+            MemoryKind.MANAGED if variable.managed else MemoryKind.VARIABLE,
             variable=variable.name,
             read_only=variable.space == "const",
         )

@@ -158,6 +158,7 @@ def variable(text: str):
 def test_variables(text: str, expected: tuple[object, ...]) -> None:
     found = variable(text)
     assert (found.space, found.type, found.size, found.alignment, found.init) == expected
+    assert found.managed == (".managed" in text)
 
 
 @pytest.mark.parametrize(

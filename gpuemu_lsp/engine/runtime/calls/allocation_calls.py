@@ -17,9 +17,6 @@ _INVALID_VALUE = 1
 _NO_KIND = 3
 """The answer for memory that is not allocated, behind the kinds that a program can allocate."""
 
-_OWN = (MemoryKind.VARIABLE, MemoryKind.HEAP)
-"""Kinds that no call has allocated."""
-
 
 class AllocationCalls:
     """The answers to calls that allocate and free; live allocations have at most ``limit`` bytes together."""
@@ -43,7 +40,7 @@ class AllocationCalls:
     @property
     def kept(self) -> tuple[DeviceAllocation, ...]:
         """What no call has freed, in its order; a reset of the device is none."""
-        return (*self._lost, *(one for one in self._memory.live if one.kind not in _OWN))
+        return (*self._lost, *(one for one in self._memory.live if one.from_call))
 
     def reset(self, message: Message) -> list[int]:
         """End all allocations and variables, as a reset of the device does."""
@@ -51,7 +48,7 @@ class AllocationCalls:
         for allocation in self._memory.live:
             if allocation.kind is MemoryKind.HEAP:
                 continue
-            if allocation.kind is not MemoryKind.VARIABLE:
+            if allocation.from_call:
                 self._lost.append(allocation)
             self._memory.free(allocation, site)
             shadow_planes().forget(allocation.address, allocation.size)
@@ -104,6 +101,6 @@ def _rejection(allocation: DeviceAllocation | None, address: int, *, of_host: bo
         return f"memory that was freed at {allocation.freed}"
     if allocation.address != address:
         return f"byte {address - allocation.address} of an allocation"
-    if (allocation.kind is MemoryKind.PINNED) != of_host or allocation.kind in _OWN:
+    if (allocation.kind is MemoryKind.PINNED) != of_host or not allocation.from_call:
         return "memory of another kind"
     return None
