@@ -59,8 +59,10 @@ def origins(program: Program) -> Mapping[str, frozenset[str]]:
     for known, found in _latest:
         if known is program:
             return found
-    _latest[:] = [(program, _origins(program))]
-    return _latest[0][1]
+    found = _origins(program)
+    # Another thread may translate another program.
+    _latest[:] = [(program, found)]
+    return found
 
 
 _latest: list[tuple[Program, Mapping[str, frozenset[str]]]] = []
