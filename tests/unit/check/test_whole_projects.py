@@ -209,3 +209,36 @@ def test_a_named_pipe_next_to_a_kernel_is_not_opened(project):
     (root / "scale.cu").write_text(AROUND + '#include "half.cuh"\n__global__ void k(float* y) { *y = half_of(1); }\n')
     with deadline(30):
         check(root / "scale.cu")
+
+
+SMOOTH = """\
+__global__ void smooth(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + x[i + 1];
+}
+void run(const float* x, float* y, int n) { smooth<<<(n + 127) / 128, 128>>>(x, y, n); }
+"""
+CALLER = """\
+void run(const float* x, float* y, int n);
+int main() {
+    float *x, *y;
+    cudaMalloc(&x, 1000 * sizeof(float));
+    cudaMalloc(&y, 1000 * sizeof(float));
+    run(x, y, 1000);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sources", "status"),
+    [
+        ({"app/main.cu": CALLER, "src/smooth.cu": SMOOTH}, "failed"),
+        ({"main.cu": CALLER, "old/smooth.cu": SMOOTH, "src/smooth.cu": SMOOTH}, "failed"),
+        # The neighbour's function has the same name: whatever calls the other one is not known.
+        ({"two/main.cu": CALLER, "two/kernels/other.cu": SMOOTH, "src/smooth.cu": SMOOTH}, "unreferenced"),
+    ],
+    ids=["an application", "versions", "neighbours"],
+)
+def test_a_caller_in_another_folder_calls_the_nearest_function(project, sources, status):
+    report, findings = check(project(sources) / "src/smooth.cu")
+    assert report.status == status, findings

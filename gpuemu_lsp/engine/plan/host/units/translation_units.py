@@ -2,14 +2,16 @@
 
 A launch is often in a function whose callers, with the sizes, are in another file: ``main`` calls ``run`` of another
 source, a test calls a function of a library. As for a linker, a file calls such a function if it declares it without
-defining it.
+defining it. Which files are linked is not known: of folders side by side each may be a program of its own, with a
+function of the same name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from copy import copy
+from itertools import islice, takewhile
 from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.program import roots
@@ -74,7 +76,7 @@ def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) 
     for _ in range(_MAX_LEVELS):
         if not tops:
             break
-        made = list(_callers(tops, (one for one in candidates if one not in seen), include_dirs))
+        made = list(_callers(tops, path, (one for one in candidates if one not in seen), include_dirs))
         if not made:
             break
         for others, unit in made:
@@ -93,8 +95,9 @@ def _tops(program: HostProgram, kernel: str) -> tuple[HostFunction, ...]:
 
 
 def _callers(
-    tops: Sequence[HostFunction], candidates: Iterable[str], include_dirs: Sequence[str]
+    tops: Sequence[HostFunction], path: str, candidates: Iterable[str], include_dirs: Sequence[str]
 ) -> Iterator[tuple[DeviceViews, HostProgram]]:
+    """Yield the candidates that call functions of the file at ``path``."""
     names = frozenset(one.name for one in tops)
     methods = frozenset(one.name for one in tops if one.may_be_member)
     wanted = {name.encode() for name in names}
@@ -102,16 +105,40 @@ def _callers(
     for candidate in candidates:
         if wanted.isdisjoint(called_names(candidate)):
             continue
-        content = load(candidate)
-        if content is None:
-            continue
         read += 1
         if read > _MAX_READ or found == _MAX_CALLERS:
             return
-        text = decode(content.raw)
-        others = device_views(candidate, text, (*include_dirs, *usual_include_dirs(candidate, text)))
-        unit = unit_of(others)
+        made = _unit_at(candidate, include_dirs)
+        if made is None:
+            continue
+        others, unit = made
         declared = names if candidate.endswith(".c") else (names & unit.prototypes) | (methods & unit.methods)
-        if declared - unit.functions.keys():
+        called = declared - unit.functions.keys()
+        if called and called - _defined_apart(called, candidate, path, include_dirs):
             found += 1
             yield others, unit
+
+
+def _defined_apart(names: Set[str], caller: str, path: str, include_dirs: Sequence[str]) -> Set[str]:
+    """Return those of some names that are functions of files near the caller, in a folder without the file at ``path``.
+
+    The caller is then linked with these.
+    """
+    folder, here = Path(caller).parent, Path(path).parent
+    outside = [one for one in (folder, *folder.parents) if not here.is_relative_to(one)]
+    if not outside:
+        return frozenset()
+    wanted = {name.encode() for name in names}
+    near = takewhile(lambda one: Path(one).is_relative_to(outside[-1]), sources_near(caller))
+    files = (one for one in near if one != caller and not wanted.isdisjoint(called_names(one)))
+    made = (_unit_at(one, include_dirs) for one in islice(files, _MAX_READ))
+    return names & frozenset[str]().union(*(one[1].functions.keys() for one in made if one is not None))
+
+
+def _unit_at(path: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, HostProgram] | None:
+    content = load(path)
+    if content is None:
+        return None
+    text = decode(content.raw)
+    views = device_views(path, text, (*include_dirs, *usual_include_dirs(path, text)))
+    return views, unit_of(views)
