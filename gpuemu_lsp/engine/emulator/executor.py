@@ -35,6 +35,7 @@ from gpuemu_lsp.engine.emulator.versions.stores import Stores
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
 from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
+from gpuemu_lsp.engine.ptx.model import Instruction
 from gpuemu_lsp.engine.time_limit import scheduled_clock
 
 _MAX_THREADS = 1024
@@ -104,6 +105,10 @@ class Emulator:
     def stores(self, request: Request) -> Stores:
         """Return what the kernel of a launch that was run writes."""
         return self._library.kernel(request.artifact.ptx, request.entry)[0].stores
+
+    def undefined_uses(self, request: Request) -> tuple[Instruction, ...]:
+        """Return the instructions that compute with a register before a value is assigned, of a launch that was run."""
+        return tuple(self._library.kernel(request.artifact.ptx, request.entry)[0].undefined_uses.values())
 
 
 class _Again(Exception):  # noqa: N818 - not an error: the launch starts again with other code

@@ -93,7 +93,8 @@ __global__ void sums(const float* x, float* y, int n) {
         Severity.ERROR,
         "uninitialized read",
         "The kernel read memory that was never written: shared memory before a store or beyond a partial tile, an "
-        "output used as an accumulator, an element of a local array.",
+        "output used as an accumulator, an element of a local array, or, in `gpuemu run`, a local variable that has "
+        "no value.",
         Example(
             bad="""\
 __global__ void reverse(const float* x, float* y, int n) {

@@ -73,7 +73,7 @@ class DiscardedReads:
 
     def _same_with_other_contents(self, request: Request, outcome: Outcome, incomplete: list[DeviceAllocation]) -> bool:
         lasting = self._memory.lasting
-        results = _results(lasting)
+        results = results_of(lasting)
         missing = [(one, ~self._memory.initialised(one)) for one in incomplete]
         before = [self._memory.view(one)[where].copy() for one, where in missing]
         # Other contents may be those of a lock that is never free.
@@ -83,7 +83,7 @@ class DiscardedReads:
             for one, where in missing:
                 self._memory.view(one)[where] = fill
             other = self._emulator.run(replace(short, fill=fill))
-            if not _alike(outcome, other) or not _equal(results, _results(lasting)):
+            if not alike(outcome, other) or not equal_results(results, results_of(lasting)):
                 same = False
                 break
         for (one, where), contents in zip(missing, before, strict=True):
@@ -93,7 +93,7 @@ class DiscardedReads:
         return same
 
 
-def _alike(one: Outcome, other: Outcome) -> bool:
+def alike(one: Outcome, other: Outcome) -> bool:
     """Return whether a launch with other contents ended, printed the same, and did nothing else wrong."""
     found = {(event.rule, event.location) for event in one.events}
     return (
@@ -103,7 +103,7 @@ def _alike(one: Outcome, other: Outcome) -> bool:
     )
 
 
-def _results(memory: LastingMemory) -> dict[Range, tuple[Bytes, npt.NDArray[np.bool_]]]:
+def results_of(memory: LastingMemory) -> dict[Range, tuple[Bytes, npt.NDArray[np.bool_]]]:
     """Return what the launch has written: initialised bytes, zero elsewhere, and which bytes are initialised."""
     found = {}
     for (low, high), contents in memory.written().items():
@@ -114,9 +114,10 @@ def _results(memory: LastingMemory) -> dict[Range, tuple[Bytes, npt.NDArray[np.b
     return found
 
 
-def _equal(
+def equal_results(
     one: dict[Range, tuple[Bytes, npt.NDArray[np.bool_]]], other: dict[Range, tuple[Bytes, npt.NDArray[np.bool_]]]
 ) -> bool:
+    """Return whether two launches have written the same."""
     return one.keys() == other.keys() and all(
         np.array_equal(data, other[pages][0]) and np.array_equal(known, other[pages][1])
         for pages, (data, known) in one.items()

@@ -45,6 +45,7 @@ from gpuemu_lsp.engine.runtime.stream_order import (
     WaitScope,
 )
 from gpuemu_lsp.engine.runtime.transfers import Transfers
+from gpuemu_lsp.engine.runtime.undefined_values import UndefinedValues
 
 _INVALID_VALUE = 1
 _LAUNCH_FAILURE = 719
@@ -82,6 +83,7 @@ class RuntimeService:
         self.stop = StopRequest()
         self._emulator = Emulator(lasting=self.memory.lasting, stop=self.stop)
         self._discarded_reads = DiscardedReads(self._emulator, self.memory)
+        self._undefined_values = UndefinedValues(self._emulator, self.memory)
         self._modules: dict[int, tuple[Module, ModuleVariables]] = {}
         self._kernels: list[tuple[LoadedKernel, ModuleVariables]] = []
         self._without_effect: dict[Hashable, int] = {}
@@ -251,6 +253,8 @@ class RuntimeService:
             shadow_planes().drop()
         outcome = self._emulator.run(built.request)
         discarded = self._discarded_reads.are_all(built, variables, outcome)
+        undefined = self._undefined_values.event(built.request, outcome)
+        events = outcome.events if undefined is None else (undefined,)
         stored = self.memory.settle(masks=not self._order.single)
         if self._recorder is not None and recorded is not None:
             self._recorder.end(recorded, outcome, self.memory)
@@ -264,7 +268,7 @@ class RuntimeService:
             sys.stdout.write(outcome.printed)
             sys.stdout.flush()
         raced = {event.location for event in outcome.events if event.rule.endswith("-race")}
-        for event in outcome.events:
+        for event in events:
             # Whether a racing read finds a value is a matter of the order: the race is the cause.
             if event.rule == "memory/uninitialized-read" and event.location in raced:
                 continue

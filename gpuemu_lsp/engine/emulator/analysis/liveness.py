@@ -13,6 +13,15 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
 from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.ptx.model import Instruction
+
+_COMPUTES = frozenset({
+    "add", "addc", "sub", "subc", "mul", "mul24", "mad", "mad24", "madc", "fma", "div", "rem", "min", "max",
+    "abs", "neg", "sad", "dp2a", "dp4a", "sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh", "setp",
+    "set", "mma", "wmma", "atom", "red",
+})  # fmt: skip
+"""Opcodes that compute with a value. Others pass it on, as a store of a struct with a member that is never read,
+or put bits together of which some may be padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +105,34 @@ def _solve(graph: ControlFlowGraph, uses: Sequence[int], kills: Sequence[int]) -
                     queued.add(source)
                     work.append(source)
     return live_in, live_out
+
+
+def undefined_uses(program: Program, graph: ControlFlowGraph, live: Liveness) -> dict[str, Instruction]:
+    """Return the registers that are computed with before a value is assigned, and the first such use of each.
+
+    Compilers leave such a register where a source variable has no value, as an accumulator without ``= 0``, and also
+    where control flow shows that the value is not used. Which of the two it is shows in the results of launches that
+    differ in the initial values of these registers only.
+    """
+    found: dict[str, Instruction] = {}
+    entering = [0] * len(program.blocks)
+    entering[0] = live.live_in[0]
+    work = [0] if entering[0] else []
+    while work:
+        number = work.pop()
+        undefined = entering[number]
+        for instruction in program.blocks[number].code:
+            if instruction.opcode in _COMPUTES:
+                for name in registers_read(instruction):
+                    if name in live.bit and undefined >> live.bit[name] & 1:
+                        found.setdefault(name, instruction)
+            if instruction.guard is None:
+                for name in registers_written(instruction):
+                    if name in live.bit:
+                        undefined &= ~(1 << live.bit[name])
+        for target in graph.successors[number]:
+            added = undefined & live.live_in[target] & ~entering[target]
+            if added:
+                entering[target] |= added
+                work.append(target)
+    return found

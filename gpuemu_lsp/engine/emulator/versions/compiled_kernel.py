@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
 from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo, all_divergent, analyse_divergence
-from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness, liveness
+from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness, liveness, undefined_uses
 from gpuemu_lsp.engine.emulator.analysis.provenance import pointer_parameters
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDATES, RaceCandidates, find_race_candidates
 from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_memory
@@ -169,6 +169,11 @@ class CompiledKernel:
     def stores(self) -> Stores:
         """What it writes in global memory."""
         return stores_of(self.program)
+
+    @cached_property
+    def undefined_uses(self) -> dict[str, Instruction]:
+        """Registers with which it computes before a value is assigned, and the first such use of each."""
+        return undefined_uses(self.program, self.graph, self.liveness)
 
     def site_of_block(self, number: int) -> int:
         """Return the first site of a basic block."""

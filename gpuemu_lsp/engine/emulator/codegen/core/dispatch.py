@@ -14,14 +14,16 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_lanes, store_field, store_lanes
+from gpuemu_lsp.engine.emulator.abi.memory import POISON
 from gpuemu_lsp.engine.emulator.abi.states import EXITED_PC, Resume, Status
-from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
+from gpuemu_lsp.engine.emulator.analysis.liveness import undefined_uses
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.register_types import poison_value
 from gpuemu_lsp.engine.emulator.codegen.core.suspend import WarpExits
 from gpuemu_lsp.engine.emulator.ir.lattice import VectorShape
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
-from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, Value, i32
+from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, Value, i32
 
 
 class Dispatcher(WarpExits):
@@ -99,12 +101,34 @@ class Dispatcher(WarpExits):
     def _poison_undefined(self) -> None:
         """Initialise the registers that may be read before they are written.
 
-        A fixed pattern: what an earlier warp left in the context would make results depend on the schedule.
+        A fixed pattern: what an earlier warp left in the context would make results depend on the schedule. A launch
+        with another fill byte has other values in those that the program computes with.
         """
-        e = self.e
-        for name in self.unit.liveness.registers(self.unit.liveness.live_in[0]):
+        e, unit = self.e, self.unit
+        names = unit.liveness.registers(unit.liveness.live_in[0])
+        used = undefined_uses(unit.program, unit.graph, unit.liveness) if names else {}
+        for name in names:
             for index in range(e.slot_count(name)):
-                e.store_slot(name, index, poison_value(e.slot_type(name)))
+                value = poison_value(e.slot_type(name))
+                e.store_slot(name, index, self._with_fill(value) if name in used else value)
+
+    def _with_fill(self, poison: Value) -> Value:
+        """Return the initial value of a register with the fill byte of the launch in place of the usual one."""
+        e, b = self.e, self.e.builder
+        change = b.xor(b.trunc(e.launch(LaunchRecord.FILL), I8), ir.Constant(I8, POISON))
+        vector = isinstance(poison.type, ir.VectorType)
+        element = poison.type.element if vector else poison.type
+        width = element.width if isinstance(element, ir.IntType) else {"float": 32, "double": 64}[str(element)]
+        scalar = ir.IntType(width)
+        if width < 8:
+            spread = b.trunc(change, scalar)
+        else:
+            wide = b.zext(change, scalar) if width > 8 else change
+            spread = b.mul(wide, ir.Constant(scalar, int.from_bytes(b"\1" * (width // 8), "little")))
+        integer = ir.VectorType(scalar, poison.type.count) if vector else scalar
+        if vector:
+            spread = t.splat(b, spread, integer.count)
+        return b.bitcast(b.xor(b.bitcast(poison, integer), spread), poison.type)
 
     def _resumed(self, number: int) -> ir.Block:
         """Return the entry for a warp that was suspended, converged, in front of block ``number``."""
