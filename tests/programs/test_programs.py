@@ -98,6 +98,20 @@ def test_repeats_and_library_calls_are_counted(name: str, counts: str) -> None:
     assert counts in done.stderr
 
 
+def test_memory_that_a_header_of_cuda_allocates_has_the_line_of_the_program(tmp_path: Path) -> None:
+    header = tmp_path / "nvidia" / "cu13" / "vector.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("inline int* values(int n) { int* x; cudaMalloc(&x, n * sizeof *x); return x; }\n")
+    source = tmp_path / "past_end.cu"
+    source.write_text(
+        f'#include "{header}"\n'
+        "__global__ void fill(int* x) { x[threadIdx.x] = 1; }\n"
+        "int main() {\n    int* x = values(31);\n    fill<<<1, 32>>>(x);\n    return cudaDeviceSynchronize();\n}\n"
+    )
+    done = gpuemu("run", str(source))
+    assert "124 bytes, allocated at past_end.cu:4" in done.stderr
+
+
 def test_a_program_built_with_a_makefile_s_options_runs_with_arguments(tmp_path: Path) -> None:
     program = tmp_path / "saxpy"
     built = gpuemu("nvcc", "-O2", "-arch=sm_60", "-o", str(program), str(HERE / "clean" / "saxpy.cu"))

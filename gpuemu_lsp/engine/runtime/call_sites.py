@@ -14,6 +14,9 @@ from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
 
+VENDOR = "/nvidia/cu13/"
+"""Part of the paths of CUDA's own headers, Thrust and CUB included."""
+
 _STUB = "__device_stub_"
 """Begin of a stub's name, before the mangled name of its kernel."""
 
@@ -34,9 +37,10 @@ def call_site(stack: bytes, kernel: str | None = None) -> CallSite | None:
     """Return the innermost line of the program's own sources, None if the program has no line table.
 
     ``kernel`` is the mangled name of a kernel that is launched: the host function of that name, which nvcc writes, and
-    its stub have the line of the kernel and not of the launch.
+    its stub have the line of the kernel and not of the launch. Only where there is no other line it is one of CUDA's
+    headers, as of what Thrust allocates.
     """
-    stub = ""
+    stub, header = "", None
     for offset, binary in frames_of(stack):
         if LIBRARY in binary:
             continue
@@ -44,8 +48,10 @@ def call_site(stack: bytes, kernel: str | None = None) -> CallSite | None:
             if _STUB in function:
                 stub = function
             elif site is not None and function != kernel and f"{_STUB}{function}" not in stub:
-                return site
-    return None
+                if VENDOR not in site.path:
+                    return site
+                header = header or site
+    return header
 
 
 @lru_cache(maxsize=4096)

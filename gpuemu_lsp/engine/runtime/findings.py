@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
-from gpuemu_lsp.engine.runtime.call_sites import CallSite
+from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
@@ -27,7 +27,6 @@ _PLACES_OF_STOPS = {
 }
 """Where a launch was that has been stopped, by the emulator's message."""
 
-_VENDOR = "/nvidia/cu13/"
 _CONSTANT_BYTES = 64 << 10
 
 
@@ -171,7 +170,7 @@ class RunFindings:
         """Return the innermost line that is not in one of CUDA's headers."""
         files = launch.kernel.module.files
         at = location
-        while at is not None and _VENDOR in files.get(at.file, "") and at.inlined_at is not None:
+        while at is not None and VENDOR in files.get(at.file, "") and at.inlined_at is not None:
             at = at.inlined_at
         if at is None or at.file not in files:
             return self.place(launch.site)

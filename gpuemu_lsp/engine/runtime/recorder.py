@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.recordings.model import (
 from gpuemu_lsp.engine.recordings.reading import contents_digest
 from gpuemu_lsp.engine.recordings.writing import RecordingWriter
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind
-from gpuemu_lsp.engine.runtime.call_sites import CallSite
+from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, LoadedKernel, ModuleVariables, ProgramLaunch
 
@@ -36,8 +36,6 @@ MAX_STORED_BYTES = 256 << 20
 """Compressed size of a recording's contents."""
 MAX_KEPT = 6
 """Launches of one kernel that are kept: those that differ in shape, sizes or scalars."""
-
-_VENDOR = "/nvidia/cu13/"
 
 
 @dataclass(slots=True)
@@ -291,7 +289,7 @@ def _source(kernel: LoadedKernel) -> str | None:
         while at.inlined_at is not None:
             at = at.inlined_at
         path = files.get(at.file)
-        if path is not None and _VENDOR not in path:
+        if path is not None and VENDOR not in path:
             return str(Path(path).resolve())
     return None
 

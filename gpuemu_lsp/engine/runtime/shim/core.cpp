@@ -171,8 +171,8 @@ Message& Message::text(const char* value) { return data(value, strlen(value)); }
 CallStack CallStack::here() { return replayed ? *replayed : current(); }
 
 CallStack CallStack::current() {
-    void* frames[16];
-    int count = backtrace(frames, 16);
+    void* frames[32];
+    int count = backtrace(frames, 32);
     std::vector<uint64_t> addresses;
     // A return address is behind the call.
     for (int i = 0; i < count; i++) addresses.push_back(reinterpret_cast<uint64_t>(frames[i]) - 1);
