@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Set
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.policies.guessed_launch import needs_multiples, not_checked
@@ -89,13 +90,7 @@ def claim_on_read_launch(
     if event is not None and event.buffer in launch.ranks and event.rule in _EXTENT_RULES:
         message = f"{finding.message}; the program does not say how many dimensions '{event.buffer}' has"
         return replace(finding, severity=Severity.INFORMATION, message=message)
-    several = (
-        len(case.dims) > 1
-        and not _is_within_block(event, plan, case, independent, frozenset(case.dims))
-        and not _is_in_buffer_of_all_sizes(event, plan, case, launch)
-    )
-    if launch.open_lengths and several and finding.severity is Severity.ERROR and not _is_given(case, plan, launch):
-        # Sizes that depend on each other in a way that the lengths would show are drawn independently here.
+    if launch.open_lengths and finding.severity is Severity.ERROR and _needs_lengths(event, plan, case, independent):
         message = f"{finding.message}; the program does not show how large its buffers are"
         return replace(finding, severity=Severity.INFORMATION, message=message)
     if finding.severity is Severity.ERROR and (unlike := _unlike_the_program(event, plan, case, launch)):
@@ -219,9 +214,20 @@ def is_judged(mismatch: Mismatch, launch: ReadLaunch) -> bool:
     return mismatch.rule != "numeric/unwritten-output" or not (launch.variant or mismatch.param in launch.unjudged)
 
 
-def _is_within_block(
-    event: Event | None, plan: Plan, case: Case, independent: Independent, sizes: frozenset[str]
-) -> bool:
+def _needs_lengths(event: Event | None, plan: Plan, case: Case, independent: Independent) -> bool:
+    """Return whether an error may follow from sizes that are drawn independently and that some lengths would relate.
+
+    What follows from one of them alone does not.
+    """
+    assert plan.read_launch is not None
+    if len(case.dims) <= 1 or _is_given(case, plan, plan.read_launch):
+        return False
+    if any(_is_within_block(event, plan, case, independent, case.dims.keys() - {one}) for one in case.dims):
+        return False
+    return not _is_in_buffer_of_all_sizes(event, plan, case, plan.read_launch)
+
+
+def _is_within_block(event: Event | None, plan: Plan, case: Case, independent: Independent, sizes: Set[str]) -> bool:
     """Return whether an event is a race in shared memory between accesses that do not depend on some sizes.
 
     The number of blocks may depend on them: each block makes these accesses.
@@ -230,7 +236,7 @@ def _is_within_block(
         return False
     deciding = frozenset[str]().union(*map(names, plan.block))
     open_block = {name for name in deciding & sizes if not _is_allowed(name, case.dims[name], plan, plan.read_launch)}
-    return not open_block and not needs_values(event, plan, independent, sizes)
+    return not open_block and not needs_values(event, plan, independent, frozenset(sizes))
 
 
 def _is_in_buffer_of_all_sizes(event: Event | None, plan: Plan, case: Case, launch: ReadLaunch) -> bool:

@@ -172,6 +172,7 @@ class DefinitionUses:
                 self.instructions[site], self._place[site] = instruction, (number, index)
                 site += 1
             self._block_of_end[site] = number
+            self._place[site] = number, len(block.code)
             site += 1
         # By block and register, in order: instructions that read it or give it a new value. A block has few of them,
         # and a program of thousands of blocks is searched from thousands of definitions.
@@ -186,6 +187,10 @@ class DefinitionUses:
     def block_of(self, site: int) -> int:
         """Return the number of an instruction's block."""
         return self._place[site][0]
+
+    def place_of(self, site: int) -> tuple[int, int]:
+        """Return the block of an instruction or a terminator, and its place in the block."""
+        return self._place[site]
 
     def block_ending_at(self, site: int) -> int:
         """Return the number of the block whose terminator has this site."""

@@ -83,3 +83,14 @@ def test_barriers_collectives_and_writes_that_values_decide() -> None:
             found = independent_accesses(text, "k", ())
             assert found.synchronization == known, (instruction, place)
             assert found.writes == {0: False, NO_PARAMETER: True}
+
+
+def test_an_index_whose_register_becomes_a_counter_is_not_open_before_that() -> None:
+    code = ROW.replace("  .loc 1 1 0", "  .loc 1 7 0\n  st.global.u32 [%d4], %r1;\n  .loc 1 1 0", 1)
+    code = code.replace("  bra LOOP;", "  add.u32 %r2, %r2, 1;\n  mul.wide.u32 %d3, %r2, 4;\n  bra LOOP;")
+    text = ptx_kernel("row col n:u32", code)
+    head, entry, kernel = text.partition(".visible .entry")
+    found = independent_accesses(f'{head}.file 1 "k.cu"\n{entry}{kernel}', "k", ())
+    known = {location.line: all(one.values()) for (location, _), one in found.accesses.items()}
+    # The address of line 6 is computed from the counter.
+    assert known == {7: True, 1: True, 2: True, 3: False, 4: False, 5: True, 6: False}

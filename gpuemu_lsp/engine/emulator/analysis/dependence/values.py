@@ -1,28 +1,24 @@
 """Accesses that a launch makes whatever its buffers hold.
 
-A taint analysis. Loaded values, and parameters that a caller names, are *open*; so is what is computed from an open
-value, and what is assigned where an open condition decides whether the assignment is executed. An access is independent
-if neither its address nor its execution depends on an open value: it is the same one for every content of memory.
-Conditions decide the execution of the blocks that are control-dependent on them: see :mod:`.control`. Barriers and warp
-collectives are judged as accesses are, with their operands but for the data.
+A taint analysis. Loaded values, and parameters that a caller names, are *open*; so is what follows from them
+(:mod:`.open_values`). An access is independent if neither its address nor its execution depends on an open value: it is
+the same one for every content of memory. Barriers and warp collectives are judged as accesses are, with their operands
+but for the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph, build_cfg
-from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
+from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
+from gpuemu_lsp.engine.emulator.analysis.dependence.open_values import open_state
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
 from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective, memory_space
 from gpuemu_lsp.engine.emulator.ir.operands import (
     address_operand,
     flattened,
-    registers_read,
-    registers_written,
-    terminator_reads,
 )
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program
 from gpuemu_lsp.engine.ptx.model import Instruction, Location, Register, Symbol
@@ -80,16 +76,20 @@ def independent_accesses(
     opened = frozenset(names[number] for number in unknown if number < len(names))
     known = origins(program)
     closed = frozenset(f"{names[number]}+0" for number in settled if number < len(names))
-    registers, blocks = _open_state(program, graph, lambda one: _is_source(one, opened, closed, known), compared)
+    state = open_state(
+        program, graph, lambda one: _is_source(one, opened, closed, known), COMPARISONS if compared else ()
+    )
     accesses: dict[tuple[Location, int], dict[str, bool]] = {}
     writes: dict[int, bool] = {}
     synchronization = not program.recursive
     statements, updates, scattered = _updates(program), set[Location](), set[int]()
     for number, block in enumerate(program.blocks):
-        executed = not program.recursive and number not in blocks
+        executed = not program.recursive and number not in state.blocks
         if isinstance(block.terminator, BarrierSync):
+            registers = state.reads_at_end(number)
             synchronization &= executed and registers.isdisjoint(_deciding(block.terminator.instruction))
-        for instruction in block.code:
+        for index, instruction in enumerate(block.code):
+            registers = state.reads(number, index)
             if is_collective(instruction):
                 synchronization &= executed and registers.isdisjoint(_deciding(instruction))
             address = address_operand(instruction)
@@ -148,29 +148,6 @@ def _pointers(found: frozenset[str], names: list[str]) -> Iterable[int]:
         return range(NO_PARAMETER, len(names))
     numbers = {name: number for number, name in enumerate(names)}
     return {numbers.get(root.partition("+")[0], NO_PARAMETER) for root in found}
-
-
-def _open_state(
-    program: Program, graph: ControlFlowGraph, is_source: Callable[[Instruction], bool], compared: bool
-) -> tuple[set[str], set[int]]:
-    """Return the registers with an open value, and the blocks whose execution depends on one."""
-    deciding = control_dependences(graph)
-    registers: set[str] = set()
-    blocks: set[int] = set()
-    changed = True
-    while changed:
-        before = len(registers), len(blocks)
-        for number, block in enumerate(program.blocks):
-            for instruction in block.code:
-                if compared and instruction.opcode in COMPARISONS:
-                    continue
-                if number in blocks or is_source(instruction) or not registers.isdisjoint(registers_read(instruction)):
-                    registers.update(registers_written(instruction))
-        for number, block in enumerate(() if compared else program.blocks):
-            if number in blocks or not registers.isdisjoint(terminator_reads(block)):
-                blocks |= deciding[number]
-        changed = (len(registers), len(blocks)) != before
-    return registers, blocks
 
 
 def _is_source(
