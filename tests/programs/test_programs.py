@@ -64,6 +64,7 @@ def test_a_planted_bug_is_found_on_its_line(source: Path, tmp_path: Path) -> Non
     assert done.returncode == (2 if rule == "api/unsupported" else 1), done.stderr
     found = json.loads(output.read_text())["findings"]
     assert {(one["rule"], one["range"]["start"]["line"]) for one in found} == {(rule, line)}
+    assert lines[0].partition("// says: ")[2] in found[0]["message"]
     related = {one["range"]["start"]["line"]: one["message"] for one in found[0]["related"]}
     allocation, launch = marked(lines, "allocated"), marked(lines, "launched")
     if allocation is not None:

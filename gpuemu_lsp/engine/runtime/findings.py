@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gpuemu_lsp.engine.emulator.launch.access_messages import WILD
 from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING, STOPPED, STOPPED_WAITING
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Outcome
@@ -15,7 +16,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
 from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
+from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
 _AT_TIME_LIMIT = StopReason("was stopped at its time limit", "")
@@ -76,13 +77,15 @@ class RunFindings:
             # It may only be slow: programs run with the sizes that they have.
             rule, text = "engine/timeout", (stopped or _AT_TIME_LIMIT).launch
             message = f"{launch_text(launch)} {text} {_PLACES_OF_STOPS[message]}, and not checked to its end"
-        if accessed is not None and accessed.kind is MemoryKind.HEAP:
+        if rule == "memory/out-of-bounds" and accessed is not None and self._is_elsewhere(event, accessed):
+            verb, where = message.partition(" ")[0], self._elsewhere(event, accessed)
+            message = f"{verb} of {event.size} bytes is out of bounds: the address is {where}"
+        elif accessed is not None and accessed.kind is MemoryKind.HEAP:
             if rule == "memory/out-of-bounds":
-                verb = message.partition(" ")[0]
-                message = f"{verb} of {event.size} bytes is out of bounds: the address is in no allocation"
-                if event.offset is not None and 0 <= event.offset < accessed.size:
-                    message = f"{verb} of {event.size} bytes at byte {event.offset} of the heap of device `malloc`"
-                    message += " is out of bounds: they are in no block, or in one that was freed"
+                message = (
+                    f"{message.partition(' ')[0]} of {event.size} bytes at byte {event.offset} of the heap of device"
+                )
+                message += " `malloc` is out of bounds: they are in no block, or in one that was freed"
         elif accessed is not None:
             if rule == "memory/uninitialized-read" and event.instruction.startswith(("atom.", "red.")):
                 write = _writer(built.unordered.get(name, ()), event)
@@ -165,6 +168,18 @@ class RunFindings:
             self._without_line = True
             return Place(self._program, Range.of(0, 0, 0, 0))
         return Place(site.path, Range(Position(site.line - 1, 0), Position(site.line, 0)))
+
+    def _is_elsewhere(self, event: Event, nearest: DeviceAllocation) -> bool:
+        """Return whether an access is so far from all allocations that it is meant for none of them."""
+        if nearest.kind is MemoryKind.HEAP:
+            return event.offset is None or not 0 <= event.offset < nearest.size
+        return event.offset is not None and abs(event.offset) > WILD
+
+    def _elsewhere(self, event: Event, nearest: DeviceAllocation) -> str:
+        address = nearest.address + (event.offset or 0)
+        if event.offset is None or BASE <= address < BASE + SIZE or not self._memory.header.program_has(address):
+            return "in no allocation"
+        return "in the host's memory, which the device cannot access"
 
     def _location(self, location: Location | None, launch: ProgramLaunch) -> Place:
         """Return the innermost line that is not in one of CUDA's headers."""

@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
 from socket import socket
 
 import numpy as np
@@ -76,6 +77,15 @@ class LibraryHeader:
     def library_calls(self) -> int:
         """The calls of libraries' functions that make no launch, but products of matrices."""
         return int(self._words[2])
+
+    def program_has(self, address: int) -> bool:
+        """Return whether the program has mapped a page at an address."""
+        try:
+            lines = Path(f"/proc/{self._owner_and_refused[0]}/maps").read_text(errors="replace").splitlines()
+        except OSError:
+            return False
+        ranges = (line.partition(" ")[0].partition("-") for line in lines)
+        return any(int(low, 16) <= address < int(high, 16) for low, _, high in ranges)
 
     def set_contents(self, generation: int | None) -> None:
         """Tell the library for which contents of memory a launch is proved to do nothing; None if none is."""

@@ -1,3 +1,4 @@
+// says: the address is in the host's memory
 #include <cuda_runtime.h>
 
 __global__ void fill(int* x) {

@@ -18,7 +18,7 @@ _ELEMENTS = re.compile(r"[A-Za-z_]\w*(?:[.\[]\w+\]?)*")
 """Names that can be indexed: identifiers, and members of a struct argument such as ``p.x``."""
 _NO_WAIT = "no `cp.async.wait_group` that covers its group is in between"
 
-_WILD = 1 << 36
+WILD = 1 << 36
 """Bytes from a region at which an address does not come from an index of 32 bits into it."""
 _TYPED = re.compile(r"[suf](8|16|32|64)")
 """PTX types that show the element type of an array. Untyped bits, such as ``b32``, may hold two halves."""
@@ -149,7 +149,7 @@ def read_only(access: AccessedBytes) -> str:
 
 def out_of_bounds(verb: str, access: AccessedBytes) -> str:
     """Return the message of an access outside its region, or across the end of it."""
-    if access.name is None or access.offset is None or abs(access.offset) > _WILD:
+    if access.name is None or access.offset is None or abs(access.offset) > WILD:
         return f"{verb} of {_count(access.size, 'byte')} is out of bounds: the address is in no buffer"
     if 0 <= access.offset < access.region_size:
         return f"{verb} of {access.subject} extends past the end of {access.name}{access.which}"
