@@ -44,11 +44,16 @@ class AccessedBytes:
 
     @property
     def place(self) -> str:
-        """The accessed element, or the first accessed byte: ``x[2]``, ``s[127] at byte 508`` or ``byte 10 of x``."""
+        """The accessed element, or the first accessed byte: ``x[2]``, ``s[127] at byte 508`` or ``byte 10 of x``.
+
+        A variable that is accessed as a whole is no array: ``count``.
+        """
         if self.name is None or self.offset is None:
             return "an address in no buffer"
         if not self._in_elements:
             return f"byte {self.offset - self.start} of {self.name}"
+        if self.inferred and self.offset == 0 and self.region_size == self.element_size:
+            return self.name
         element = f"{self.name}[{(self.offset - self.start) // self.element_size}]"
         return f"{element} at byte {self.offset}" if self.inferred else element
 

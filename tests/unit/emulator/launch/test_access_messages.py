@@ -43,6 +43,8 @@ def test_an_untyped_or_vector_access_of_shared_memory_is_worded_in_bytes():
         assert access_messages.uninitialised(access) == "uninitialized read of 4 bytes at byte 508 of tile"
     access = accessed_bytes(LOAD, TILE, "tile", 508, 4)
     assert access_messages.uninitialised(access) == "uninitialized read of tile[127] at byte 508"
+    whole = accessed_bytes(LOAD, Region("count", "shared", 0, 4), "count", 0, 4)
+    assert access_messages.uninitialised(whole) == "uninitialized read of count"
     assert access_messages.in_flight(access).endswith("the asynchronous copy that writes it has not been waited for")
 
 
