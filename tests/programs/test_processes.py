@@ -55,7 +55,7 @@ def test_what_a_program_does_has_its_named_result(program: Path, what: str, stat
 
 
 def test_a_limit_of_memory_ends_a_launch_that_needs_more(program: Path) -> None:
-    limited = [*GPUEMU, "run", "--memory", "600", str(program)]
+    limited = [*GPUEMU, "run", "--memory", "500", str(program)]
     done = subprocess.run([*limited, "rows"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "error[engine/timeout]" in done.stderr, done.stderr
     assert "rows<<<1, 512>>> was stopped at the limit of memory" in done.stderr
