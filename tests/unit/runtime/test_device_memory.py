@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -258,6 +260,21 @@ def test_a_large_array_without_values_is_written_where_it_is(memory):
     # A read before the write is found there too, in an attempt that starts again as in the first.
     third = LargeRun(memory, initialised=False)
     assert third.launch(count, 1, expected=True)[1] == ["memory/uninitialized-read"]
+
+
+def test_pages_of_freed_memory_are_not_mapped_again(memory):
+    run = LargeRun(memory, initialised=True)
+    lasting = memory.lasting
+    # It becomes direct when the launch has ended, and its pages are mapped by the next one.
+    assert run.launch(run.COUNT, 1) == (True, []) and run.y.direct is not None
+    memory.free(run.y, None)
+    used = os.fstat(lasting.descriptor).st_blocks
+    lasting.arrays = None
+    lasting.expect(Stores(frozenset(), elsewhere=True), lambda: True)
+    lasting.begin()
+    time.sleep(0.2)
+    memory.settle(masks=False)
+    assert os.fstat(lasting.descriptor).st_blocks == used
 
 
 def test_large_arrays_that_take_turns_stay_direct(memory):

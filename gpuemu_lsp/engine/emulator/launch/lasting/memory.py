@@ -323,6 +323,7 @@ class LastingMemory:
 
     def _show(self, pages: Range, *, shared: bool) -> None:
         low, high = pages
+        self._mapping.forget(self.address + low)
         for descriptor, start in zip(self._files, (self.address, self.address + SHADOW_OFFSET), strict=True):
             show_file(start + low, high - low, descriptor, low, shared=shared)
 

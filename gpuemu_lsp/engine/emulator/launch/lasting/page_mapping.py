@@ -22,6 +22,10 @@ class PageMapping:
         """Add pages of a shared file."""
         self._waiting.append((address, size))
 
+    def forget(self, address: int) -> None:
+        """Leave out pages that were added from an address on: mapped again, freed memory would be allocated again."""
+        self._waiting = [one for one in self._waiting if one[0] != address]
+
     def start(self) -> None:
         """Begin to map what was added."""
         self.stop()
