@@ -215,7 +215,7 @@ class _ReadValues:
         if atomic.site in uses.guarded:
             return True
         for site in uses.branches:
-            targets = self._program.blocks[self._definitions.block_ending_at(site)].targets
+            targets = self._program.blocks[self._definitions.block_of(site)].targets
             reaching = [atomic.block in self._reachable(target, read.block) for target in targets if target != EXIT]
             # In a loop both ways lead to the operation, but one of them past the next read.
             if any(reaching) and not (all(reaching) and len(reaching) == len(targets)):
@@ -345,7 +345,7 @@ class _ReadValues:
                 for use in self._definitions.uses(at, name):
                     one = self._definitions.instructions.get(use)
                     if one is None:
-                        edges |= self._edge(self._definitions.block_ending_at(use), name, holds)
+                        edges |= self._edge(self._definitions.block_of(use), name, holds)
                     elif one.opcode == "not" and one.guard is None:
                         predicates += [(use, to, not holds) for to in registers_written(one)]
         return frozenset(comparisons), frozenset(edges)

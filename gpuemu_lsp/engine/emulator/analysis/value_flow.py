@@ -162,7 +162,6 @@ class DefinitionUses:
     def __init__(self, program: Program) -> None:
         self._blocks = program.blocks
         self.first_sites: list[int] = []
-        self._block_of_end: dict[int, int] = {}
         self.instructions: dict[int, Instruction] = {}
         self._place: dict[int, tuple[int, int]] = {}
         site = 0
@@ -171,7 +170,6 @@ class DefinitionUses:
             for index, instruction in enumerate(block.code):
                 self.instructions[site], self._place[site] = instruction, (number, index)
                 site += 1
-            self._block_of_end[site] = number
             self._place[site] = number, len(block.code)
             site += 1
         # By block and register, in order: instructions that read it or give it a new value. A block has few of them,
@@ -185,16 +183,12 @@ class DefinitionUses:
                     self._readers.setdefault(name, set()).add(number)
 
     def block_of(self, site: int) -> int:
-        """Return the number of an instruction's block."""
+        """Return the number of the block of an instruction or a terminator."""
         return self._place[site][0]
 
     def place_of(self, site: int) -> tuple[int, int]:
         """Return the block of an instruction or a terminator, and its place in the block."""
         return self._place[site]
-
-    def block_ending_at(self, site: int) -> int:
-        """Return the number of the block whose terminator has this site."""
-        return self._block_of_end[site]
 
     def uses(self, site: int, name: str, closed: Set[Edge] = frozenset()) -> Iterator[int]:
         """Yield the sites of instructions and terminators that may read the value that ``site`` gives a register.

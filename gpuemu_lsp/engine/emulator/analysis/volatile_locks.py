@@ -147,7 +147,7 @@ class _LockSearch:
         return isinstance(operand, Immediate) and operand.bits == 0
 
     def _edges(self, site: int, name: str, comparison: str, constant: int, holds: bool) -> Iterator[_Admission]:
-        number = self._definitions.block_ending_at(site)
+        number = self._definitions.block_of(site)
         end = self._program.blocks[number].terminator
         if comparison and isinstance(end, Branch) and end.guard.register.name == name:
             for target, taken in ((end.taken, True), (end.not_taken, False)):

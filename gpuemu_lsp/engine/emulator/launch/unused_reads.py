@@ -94,7 +94,7 @@ class UnusedReads:
                 one = self._uses.instructions.get(use)
                 if one is None:
                     # The value decides a branch.
-                    unused &= ~(holding & values.reaching(self._uses.block_ending_at(use)))
+                    unused &= ~(holding & values.reaching(self._uses.block_of(use)))
                     continue
                 here = holding & values.reaching(self._uses.block_of(use), one.guard)
                 if one.opcode in _EFFECTS or is_collective(one) or not registers_written(one):
