@@ -5,7 +5,7 @@ block, the shared memory and the arguments as integers over the program's symbol
 behind it: its size, whether the host has initialised it, and with integers of which range.
 
 - :mod:`.syntax` parses the files with tree-sitter, as the preprocessor leaves them, and lists their functions.
-- :mod:`.symbolic` has the integers, polynomials in a normal form; :mod:`.values` the other values, and the memory.
+- Integers are those of :mod:`gpuemu_lsp.engine.symbolic`; :mod:`.values` has the other values, and the memory.
 - :mod:`.machine` is the state: variables, memory, the conditions of the path. :mod:`.statements`, :mod:`.expressions`,
   :mod:`.objects` and :mod:`.calls` interpret; :mod:`.libraries` has the functions of CUDA, C, thrust and PyTorch,
   :mod:`.lookup` the members of classes and the functions that a program selects among several.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from gpuemu_lsp.engine.plan.host.symbolic import (
+from gpuemu_lsp.engine.plan.host.values import FloatValue, Pointer, Ranged, Truth, Unknown, Value
+from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     UNKNOWN_OFFSET,
     ZERO,
-    Polynomial,
+    Size,
     add,
     divide,
     multiply,
@@ -16,7 +17,6 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     remainder,
     symbol,
 )
-from gpuemu_lsp.engine.plan.host.values import FloatValue, Pointer, Ranged, Truth, Unknown, Value
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
@@ -33,11 +33,11 @@ def both(left: Truth, right: Truth) -> Truth:
 def operate(operator: str, left: Value, right: Value) -> Value:
     """Return the result of a binary operator."""
     left, right = promoted(left), promoted(right)
-    if isinstance(left, Pointer) and isinstance(right, Polynomial) and operator in ("+", "-"):
+    if isinstance(left, Pointer) and isinstance(right, Size) and operator in ("+", "-"):
         # Elements may have a type whose size is not known.
         bytes_ = symbol(UNKNOWN_OFFSET) if left.element is None else multiply(right, number(left.element))
         return Pointer(left.allocation, add(left.offset, bytes_, 1 if operator == "+" else -1), left.element, left.type)
-    if isinstance(left, Polynomial) and isinstance(right, Polynomial):
+    if isinstance(left, Size) and isinstance(right, Size):
         return _integers(operator, left, right)
     if operator in _COMPARISONS:
         if isinstance(left, FloatValue) and isinstance(right, FloatValue) and None not in (left.value, right.value):
@@ -68,7 +68,7 @@ def _compare(operator: str, left: float, right: float) -> bool:
     }[operator]
 
 
-def _integers(operator: str, left: Polynomial, right: Polynomial) -> Value:
+def _integers(operator: str, left: Size, right: Size) -> Value:
     if operator in _COMPARISONS:
         difference = add(left, right, -1).constant
         if difference is not None:
@@ -98,7 +98,7 @@ def _integers(operator: str, left: Polynomial, right: Polynomial) -> Value:
 
 def real(value: Value) -> FloatValue:
     """Return a value as a floating-point number."""
-    if isinstance(value, Polynomial):
+    if isinstance(value, Size):
         known = value.constant
         return FloatValue(value, ONE, None if known is None else float(known))
     return value if isinstance(value, FloatValue) else FloatValue()
@@ -131,7 +131,7 @@ def reals(operator: str, left: FloatValue, right: FloatValue) -> Value:
 
 
 def _ranged(operator: str, left: Value, right: Value) -> Value:
-    if isinstance(left, Ranged) and isinstance(right, Polynomial):
+    if isinstance(left, Ranged) and isinstance(right, Size):
         if operator == "%":
             return Ranged(ZERO, right)
         if operator == "&" and right.constant is not None and right.constant >= 0:
@@ -143,16 +143,16 @@ def _ranged(operator: str, left: Value, right: Value) -> Value:
             return Ranged(divide(left.low, right), add(divide(add(left.high, ONE, -1), right), ONE))
         if operator == "*" and (right.constant is None or right.constant > 0):
             return Ranged(multiply(left.low, right), add(multiply(add(left.high, ONE, -1), right), ONE))
-    if isinstance(right, Ranged) and isinstance(left, Polynomial) and operator == "+":
+    if isinstance(right, Ranged) and isinstance(left, Size) and operator == "+":
         return Ranged(add(right.low, left), add(right.high, left))
-    if isinstance(right, Ranged) and isinstance(left, Polynomial) and operator == "*":
+    if isinstance(right, Ranged) and isinstance(left, Size) and operator == "*":
         return _ranged("*", right, left)
     if isinstance(left, Ranged) and isinstance(right, Ranged) and operator == "+":
         return Ranged(add(left.low, right.low), add(add(left.high, right.high), ONE, -1))
     return Unknown("int")
 
 
-def low_bits(value: Polynomial, dtype: str) -> Polynomial:
+def low_bits(value: Size, dtype: str) -> Size:
     """Return an integer as the value of a narrow parameter, which takes the low bits."""
     bits = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16}.get(dtype)
     known = value.constant

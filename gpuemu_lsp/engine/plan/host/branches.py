@@ -6,18 +6,6 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.host.lookup.function_tables import joined_functions, under
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import (
-    Polynomial,
-    SizeOperation,
-    add,
-    ceil_div,
-    divide,
-    extreme,
-    least,
-    most,
-    symbol,
-    symbols,
-)
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     Choice,
@@ -30,6 +18,18 @@ from gpuemu_lsp.engine.plan.host.values import (
     Unknown,
     Value,
     negated,
+)
+from gpuemu_lsp.engine.symbolic.size import (
+    Size,
+    SizeOperation,
+    add,
+    ceil_div,
+    divide,
+    extreme,
+    least,
+    most,
+    symbol,
+    symbols,
 )
 
 
@@ -56,7 +56,7 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
         return yes
     if condition.value is False:
         return no
-    if isinstance(yes, Polynomial) and isinstance(no, Polynomial):
+    if isinstance(yes, Size) and isinstance(no, Size):
         return _chosen(machine, condition, yes, no, hint)
     if isinstance(yes, RecordValue) and isinstance(no, RecordValue) and yes.type == no.type:
         keys = yes.fields.keys() | no.fields.keys()
@@ -79,7 +79,7 @@ def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str 
         return joined_functions(under(yes, [condition]), under(no, [negated(condition)])) if both else yes
     if isinstance(yes, Pointer) and isinstance(no, Pointer):
         return _either(machine, yes, no)
-    if isinstance(yes, Polynomial) or isinstance(no, Polynomial):
+    if isinstance(yes, Size) or isinstance(no, Size):
         return machine.unknown(hint, "computed")
     return Unknown()
 
@@ -101,7 +101,7 @@ def _either(machine: Machine, yes: Pointer, no: Pointer) -> Pointer:
     return replace(yes, allocation=made.allocation)
 
 
-def _chosen(machine: Machine, condition: Truth, yes: Polynomial, no: Polynomial, hint: str) -> Polynomial:
+def _chosen(machine: Machine, condition: Truth, yes: Size, no: Size, hint: str) -> Size:
     operator, left, right = condition.operator, condition.left, condition.right
     if left is not None and right is not None and operator in ("<", "<=", ">", ">="):
         smaller = operator in ("<", "<=")
@@ -133,7 +133,7 @@ def _chosen(machine: Machine, condition: Truth, yes: Polynomial, no: Polynomial,
     return machine.unknown(hint, "computed")
 
 
-def _rounding(condition: Truth) -> tuple[Polynomial, Polynomial, bool] | None:
+def _rounding(condition: Truth) -> tuple[Size, Size, bool] | None:
     """Return dividend, divisor and whether a condition is that there is no remainder."""
     left, right = condition.left, condition.right
     if left is not None and left.constant == 0 and condition.operator in ("==", "!="):

@@ -16,7 +16,6 @@ from gpuemu_lsp.engine.plan.host.lookup.function_tables import functions_of
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.objects import base_name, constructed, default_value, dim3
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to
-from gpuemu_lsp.engine.plan.host.symbolic import ZERO, number
 from gpuemu_lsp.engine.plan.host.syntax import (
     HostFunction,
     declared_name,
@@ -41,6 +40,7 @@ from gpuemu_lsp.engine.plan.host.values import (
 from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
 from gpuemu_lsp.engine.source.preprocessor.lexer import split_top
+from gpuemu_lsp.engine.symbolic.size import ZERO, number
 
 _MAX_DEPTH = 24
 _MAX_ACTIVATIONS = 2

@@ -9,9 +9,11 @@ from collections.abc import Collection, Iterator, Sequence
 from gpuemu_lsp.engine.plan.host.lookup.comparisons import divided, in_order, rounds_up, single, solved, within
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
-from gpuemu_lsp.engine.plan.host.symbolic import (
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth, conjuncts
+from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.symbolic.size import (
     ONE,
-    Polynomial,
+    Size,
     SizeOperation,
     SizeSymbol,
     add,
@@ -21,8 +23,6 @@ from gpuemu_lsp.engine.plan.host.symbolic import (
     symbol,
     symbols,
 )
-from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth, conjuncts
-from gpuemu_lsp.engine.project.model import DimSpec
 
 _MAX_STEP = 2048
 _LARGEST = 4096
@@ -42,7 +42,7 @@ class Constraints:
         self._tiles = tiles
         self._smaller: dict[str, frozenset[int]] = {}
         self._named = frozenset(_names(found.launch))
-        self.equal: dict[str, Polynomial] = {}
+        self.equal: dict[str, Size] = {}
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._step: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Constraints:
         if product is not None and numel not in self.equal:
             self._equate(numel, substitute(product, self.equal))
 
-    def tensor_elements(self, tensor: str) -> tuple[Polynomial | None, bool]:
+    def tensor_elements(self, tensor: str) -> tuple[Size | None, bool]:
         """Return the elements of a tensor whose number the program does not read, and whether its rank is assumed.
 
         None if nothing says its rank. A program that checks its last size, and reads no further one, accepts a tensor
@@ -94,7 +94,7 @@ class Constraints:
         stated = self.equal.get(f"{tensor}_dim")
         return (stated.constant or 0) if stated is not None else 0
 
-    def _partial_product(self, tensor: str) -> Polynomial | None:
+    def _partial_product(self, tensor: str) -> Size | None:
         """Return the product of the sizes that the program reads and of a symbol for all others."""
         pattern = re.compile(rf"{re.escape(tensor)}_size_m?\d+")
         read = sorted(name for name in self._found.run.symbols if pattern.fullmatch(name))
@@ -108,7 +108,7 @@ class Constraints:
         self._found.run.symbols.setdefault(name, HostSymbol(name, "parameter"))
         return name
 
-    def _product(self, tensor: str, rank: int) -> Polynomial | None:
+    def _product(self, tensor: str, rank: int) -> Size | None:
         """Return the product of the sizes of a tensor of a known rank."""
         known = self._found.run.symbols
         product = ONE
@@ -153,13 +153,13 @@ class Constraints:
         else:
             self._other.append(symbols(left) | symbols(right))
 
-    def _least_tensor(self, small: Polynomial, large: Polynomial) -> tuple[str, Polynomial] | None:
+    def _least_tensor(self, small: Size, large: Size) -> tuple[str, Size] | None:
         """Return the number of elements of a tensor that must not have fewer: a caller may pass the smallest one."""
         name = single(large)
         known = name in self._found.run.numels and name not in symbols(small)
         return (name, small) if name is not None and known and small.constant is None else None
 
-    def _equate(self, name: str, value: Polynomial) -> None:
+    def _equate(self, name: str, value: Size) -> None:
         self.equal = {one: substitute(known, {name: value}) for one, known in self.equal.items()}
         self.equal[name] = value
 
@@ -281,7 +281,7 @@ class Constraints:
 
     def _operations(self) -> Iterator[SizeOperation]:
         launch = self._found.launch
-        written = [one for one in (*launch.grid, *launch.arguments, launch.shared) if isinstance(one, Polynomial)]
+        written = [one for one in (*launch.grid, *launch.arguments, launch.shared) if isinstance(one, Size)]
         yield from (one for one in {atom for each in written for atom in atoms(each)} if isinstance(one, SizeOperation))
 
     def program_sizes(self) -> dict[str, int]:
@@ -336,14 +336,14 @@ class Constraints:
 def _names(launch: HostLaunch) -> Iterator[str]:
     """Yield the symbols that decide how a launch runs: those of its extents, its arguments and their memory."""
     for value in (*launch.grid, *launch.block, launch.shared, *launch.arguments):
-        if isinstance(value, Polynomial):
+        if isinstance(value, Size):
             yield from symbols(value)
         elif isinstance(value, Pointer) and value.allocation is not None:
             size = launch.memory[value.allocation].size
             yield from symbols(size) if size is not None else ()
 
 
-def _quotients(sizes: Sequence[Polynomial], name: str) -> Iterator[SizeOperation]:
+def _quotients(sizes: Sequence[Size], name: str) -> Iterator[SizeOperation]:
     """Yield the quotients in some sizes whose dividend depends on a symbol."""
     for atom in (atom for size in sizes for atom in atoms(size)):
         if isinstance(atom, SizeOperation) and atom.operator == "//" and name in symbols(atom.left):

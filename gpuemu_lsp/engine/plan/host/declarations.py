@@ -6,10 +6,10 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
 from gpuemu_lsp.engine.plan.host.objects import constructed
-from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, multiply, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, text
 from gpuemu_lsp.engine.plan.host.values import FloatValue, Lvalue, Pointer, RecordValue, Truth, Unknown, Value
 from gpuemu_lsp.engine.plan.types import element_type
+from gpuemu_lsp.engine.symbolic.size import ZERO, Size, multiply, number
 
 _MAX_POINTERS = 64
 
@@ -105,19 +105,19 @@ def _pointers(machine: Machine, type_text: str, declarator: Node, value_node: No
         return RecordValue("array", given.fields)
     size = declarator.child_by_field_name("size")
     length = machine.evaluate(machine, size) if size is not None else None
-    known = length.constant if isinstance(length, Polynomial) else None
+    known = length.constant if isinstance(length, Size) else None
     count = known if known is not None and known <= _MAX_POINTERS else 0
     return RecordValue("array", {f"[{index}]": Unknown(f"{type_text}*") for index in range(count)})
 
 
 def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node | None, name: str) -> Value:
     """Return a local array: memory of numbers, or a record of pointers."""
-    lengths: list[Polynomial | None] = []
+    lengths: list[Size | None] = []
     inner: Node | None = declarator
     while inner is not None and inner.type == "array_declarator":
         size = inner.child_by_field_name("size")
         value = machine.evaluate(machine, size) if size is not None else None
-        lengths.append(value if isinstance(value, Polynomial) else None)
+        lengths.append(value if isinstance(value, Size) else None)
         inner = inner.child_by_field_name("declarator")
     given = machine.evaluate(machine, value_node) if value_node is not None else None
     if isinstance(given, RecordValue) and value_node is not None and value_node.type == "initializer_list":
@@ -128,7 +128,7 @@ def _array(machine: Machine, type_text: str, declarator: Node, value_node: Node 
         return RecordValue("array", given.fields if isinstance(given, RecordValue) else {})
     if len(lengths) == 1 and lengths[0] is None and isinstance(given, RecordValue):
         lengths = [number(len(given.fields))]
-    total: Polynomial | None = size_of
+    total: Size | None = size_of
     for length in lengths:
         total = multiply(total, length) if total is not None and length is not None else None
     pointer = machine.allocate(name, total, "host")
@@ -181,6 +181,6 @@ def converted(machine: Machine, type_text: str, value: Value, name: str) -> Valu
             return number(int(value.value))
         if isinstance(value, Unknown) and value.type != "exit" and type_text not in ("auto", "bool"):
             return machine.unknown(name, "computed")
-    elif type_text in ("float", "double") and isinstance(value, Polynomial):
+    elif type_text in ("float", "double") and isinstance(value, Size):
         return FloatValue(value, number(1), None if value.constant is None else float(value.constant))
     return value

@@ -16,16 +16,6 @@ from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointe
 from gpuemu_lsp.engine.plan.host.objects import constructed
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to, sizeof, store_member, subscript_place
 from gpuemu_lsp.engine.plan.host.statements import branch, condition_of, truth
-from gpuemu_lsp.engine.plan.host.symbolic import (
-    ONE,
-    ZERO,
-    Polynomial,
-    TooComplexError,
-    add,
-    divide,
-    multiply,
-    number,
-)
 from gpuemu_lsp.engine.plan.host.syntax import expression_of, text
 from gpuemu_lsp.engine.plan.host.values import (
     Choice,
@@ -44,6 +34,16 @@ from gpuemu_lsp.engine.plan.host.values import (
     negated,
 )
 from gpuemu_lsp.engine.plan.types import element_type
+from gpuemu_lsp.engine.symbolic.size import (
+    ONE,
+    ZERO,
+    Size,
+    TooComplexError,
+    add,
+    divide,
+    multiply,
+    number,
+)
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[\d']+)[uUlLzZ]*$")
 _LIMITS = {
@@ -156,11 +156,11 @@ def _unary(machine: Machine, node: Node) -> Value:
     if operator in ("!", "not"):
         return negated(truth(value))
     value = promoted(value)
-    if operator == "-" and isinstance(value, Polynomial):
+    if operator == "-" and isinstance(value, Size):
         return multiply(value, number(-1))
     if operator == "-" and isinstance(value, FloatValue):
         return reals("*", value, FloatValue(number(-1), ONE, -1.0))
-    if operator == "~" and isinstance(value, Polynomial) and value.constant is not None:
+    if operator == "~" and isinstance(value, Size) and value.constant is not None:
         return number(~value.constant)
     return value if operator == "+" else Unknown()
 
@@ -226,14 +226,14 @@ def _assignment(machine: Machine, node: Node) -> Value:
         value = machine.scaled(text(left), value, text(right))
     if isinstance(place, Lvalue):
         before = machine.get(place)
-        if isinstance(before, Polynomial) or (isinstance(before, Unknown) and is_integer_type(before.type)):
+        if isinstance(before, Size) or (isinstance(before, Unknown) and is_integer_type(before.type)):
             if isinstance(value, FloatValue):
                 value = machine.truncated(value) or Unknown("int")
             if isinstance(value, Unknown) and value.type != "exit":
                 value = machine.unknown(machine.hint or text(left), "computed")
         if isinstance(value, Pointer) and not value.type:
             value = machine.typed(value, pointee(before))
-        if isinstance(before, RecordValue) and before.type == "dim3" and isinstance(value, Polynomial):
+        if isinstance(before, RecordValue) and before.type == "dim3" and isinstance(value, Size):
             value = RecordValue("dim3", {"x": value, "y": ONE, "z": ONE})
         machine.assign(place, value)
     elif isinstance(place, Pointer):
@@ -281,14 +281,14 @@ def cast(machine: Machine, type_text: str, value: Value) -> Value:
         base = type_text[:-1].strip()
         if isinstance(value, Pointer):
             return machine.typed(value, base)
-        if isinstance(value, Polynomial) and value.constant == 0:
+        if isinstance(value, Size) and value.constant == 0:
             return Pointer(None, ZERO)
         return value
     if is_integer_type(type_text):
         if isinstance(value, FloatValue):
             return machine.truncated(value) or Unknown("int")
         return promoted(value)
-    if type_text in ("float", "double") and isinstance(value, Polynomial):
+    if type_text in ("float", "double") and isinstance(value, Size):
         return real(value)
     return value
 
@@ -324,7 +324,7 @@ def _new(machine: Machine, node: Node) -> Value:
     declarator = node.child_by_field_name("declarator")
     size = machine.size_of(type_text)
     length = machine.evaluate(machine, declarator.child_by_field_name("length")) if declarator is not None else ONE
-    total = multiply(size, length) if size is not None and isinstance(length, Polynomial) else None
+    total = multiply(size, length) if size is not None and isinstance(length, Size) else None
     made = machine.allocate(machine.hint or "new", total, "host")
     return machine.typed(made, type_text)
 
@@ -348,7 +348,7 @@ def template_arguments(machine: Machine, node: Node | None) -> tuple[str, ...]:
             value = machine.evaluate(machine, expression_of(resolved)) if expression_of(resolved) is not None else None
             if isinstance(value, Truth) and value.value is not None:
                 resolved = "true" if value.value else "false"
-            elif isinstance(value, Polynomial) and resolved not in ("true", "false"):
+            elif isinstance(value, Size) and resolved not in ("true", "false"):
                 resolved = str(value) if value.constant is not None else f"?{value}"
         found.append(resolved)
     return tuple(found)

@@ -13,7 +13,6 @@ from tree_sitter import Node
 from gpuemu_lsp.engine.plan.host.expressions import template_arguments
 from gpuemu_lsp.engine.plan.host.lookup.function_tables import functions_of
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, number
 from gpuemu_lsp.engine.plan.host.syntax import text
 from gpuemu_lsp.engine.plan.host.values import (
     Contents,
@@ -27,6 +26,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Unknown,
     Value,
 )
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, number
 
 _MAX_LAUNCHES = 400
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement"})
@@ -45,7 +45,7 @@ def escape(machine: Machine, value: Value) -> None:
     """Forget the contents of memory that a function which is not known may write to."""
     if isinstance(value, Lvalue):
         inner = machine.get(value)
-        if isinstance(inner, Polynomial):
+        if isinstance(inner, Size):
             machine.assign(value, machine.unknown(machine.hint or "size", "computed"))
         else:
             escape(machine, inner)
@@ -246,7 +246,7 @@ def _record(
     kernels: Kernels,
     grid: Value,
     block: Value,
-    shared: Polynomial | None,
+    shared: Size | None,
     values: list[Value],
     parts: frozenset[int] = frozenset(),
 ) -> None:
@@ -291,7 +291,7 @@ def _pointers(value: Value) -> list[Pointer]:
     )
 
 
-def _extents(machine: Machine, value: Value) -> tuple[Polynomial | None, ...]:
+def _extents(machine: Machine, value: Value) -> tuple[Size | None, ...]:
     if isinstance(value, RecordValue) and value.type in ("", "dim3", "uint3", "int3", "list"):
         # A `dim3` in a struct may be known by its assigned members alone.
         by_name = [value.fields.get(axis, ONE) for axis in "xyz"]

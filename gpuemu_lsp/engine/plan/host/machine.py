@@ -9,17 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.host.symbolic import (
-    ZERO,
-    Polynomial,
-    divide,
-    least,
-    most,
-    multiply,
-    number,
-    substitute,
-    symbol,
-)
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, expression_of, is_constant, is_table
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
@@ -38,6 +27,17 @@ from gpuemu_lsp.engine.plan.host.values import (
     with_field,
 )
 from gpuemu_lsp.engine.plan.types import INTEGERS, dtype_size, element_type
+from gpuemu_lsp.engine.symbolic.size import (
+    ZERO,
+    Size,
+    divide,
+    least,
+    most,
+    multiply,
+    number,
+    substitute,
+    symbol,
+)
 
 MAX_STEPS = 30_000
 """Statements and expressions of one interpretation."""
@@ -85,7 +85,7 @@ class Machine:
     launches: list[HostLaunch] = field(default_factory=list)
     conditions: list[Truth] = field(default_factory=list)
     known: dict[str, HostSymbol] = field(default_factory=dict)
-    reads: list[tuple[int, Polynomial | None, int]] = field(default_factory=list)
+    reads: list[tuple[int, Size | None, int]] = field(default_factory=list)
     """Copies to the host: the allocation, the bytes, and the number of launches before."""
     results: list[Value] = field(default_factory=list)
     hint: str = ""
@@ -177,7 +177,7 @@ class Machine:
         if isinstance(value, RecordValue) or (isinstance(value, Pointer) and value.allocation is not None):
             return value
         written = value.type if isinstance(value, Unknown | Pointer) else ""
-        if isinstance(value, Polynomial) or is_integer_type(self.type_of(written)):
+        if isinstance(value, Size) or is_integer_type(self.type_of(written)):
             return self.unknown(name, "computed")
         return Unknown(f"{written}*" if isinstance(value, Pointer) else written)
 
@@ -205,7 +205,7 @@ class Machine:
                 break
         return text
 
-    def size_of(self, text: str) -> Polynomial | None:
+    def size_of(self, text: str) -> Size | None:
         """Return the bytes of a type."""
         text = self.type_of(text.strip())
         if text.endswith(("*", "&")) or "(" in text:
@@ -229,7 +229,7 @@ class Machine:
             pointer.allocation, pointer.offset, size.constant if size is not None else pointer.element, type_text
         )
 
-    def struct_size(self, name: str) -> Polynomial | None:
+    def struct_size(self, name: str) -> Size | None:
         """Return the bytes of a struct of plain fields."""
         node = self.program.structs.get(name)
         body = node.child_by_field_name("body") if node is not None else None
@@ -256,7 +256,7 @@ class Machine:
                 count = 1
                 while declarator.type == "array_declarator":
                     extent = self.evaluate(self, declarator.child_by_field_name("size"))
-                    length = extent.constant if isinstance(extent, Polynomial) else None
+                    length = extent.constant if isinstance(extent, Size) else None
                     if length is None:
                         return None
                     count *= length
@@ -267,7 +267,7 @@ class Machine:
 
     # ---- integers
 
-    def unknown(self, hint: str, origin: str, values: frozenset[int] = frozenset()) -> Polynomial:
+    def unknown(self, hint: str, origin: str, values: frozenset[int] = frozenset()) -> Size:
         """Return a new symbol, named after ``hint``."""
         base = "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in hint).strip("_") or "size"
         if base[0].isdigit() or base in ("min", "max", "ceil_div", "next_pow2", "select"):
@@ -299,7 +299,7 @@ class Machine:
 
         ``written`` is the code of its initialiser. One that is computed from other constants has a relation to them.
         """
-        size = value.constant if isinstance(value, Polynomial) else None
+        size = value.constant if isinstance(value, Size) else None
         least = _SCALED if "*" in self.scalable else _SCALED_LAST if "**" in self.scalable else None
         if least is None or size is None or name in self.scalable or size < least or not _LITERAL.fullmatch(written):
             return value
@@ -308,9 +308,9 @@ class Machine:
                 return symbol(known.name)
         return self.unknown(name, "constant", frozenset({size}))
 
-    def integer(self, value: Value, hint: str = "") -> Polynomial | None:
+    def integer(self, value: Value, hint: str = "") -> Size | None:
         """Return a value as an integer; a symbol for one that is not known; None for other values."""
-        if isinstance(value, Polynomial):
+        if isinstance(value, Size):
             return value
         if isinstance(value, FloatValue):
             return self.truncated(value)
@@ -319,7 +319,7 @@ class Machine:
         return None
 
     @staticmethod
-    def truncated(value: FloatValue) -> Polynomial | None:
+    def truncated(value: FloatValue) -> Size | None:
         """Return a floating-point number converted to an integer."""
         if value.value is not None and abs(value.value) < 2**62:
             return number(int(value.value))
@@ -329,7 +329,7 @@ class Machine:
 
     # ---- memory
 
-    def allocate(self, name: str, size: Polynomial | None, space: str, contents: Contents | None = None) -> Pointer:
+    def allocate(self, name: str, size: Size | None, space: str, contents: Contents | None = None) -> Pointer:
         """Allocate memory of ``size`` bytes."""
         self.cells_made += 1
         self.heap[self.cells_made] = Allocation(name, size, space, contents or Contents())

@@ -9,10 +9,10 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine, bounds, is_integer_type
-from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, multiply, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
 from gpuemu_lsp.engine.plan.host.values import Contents, FloatValue, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.plan.types import element_type
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number
 
 _VECTOR = re.compile(r"(?:\w+::)*(?P<kind>\w*vector)\s*<\s*(?P<element>.+?)\s*(?:,[^<>]*)?>$")
 _ARRAY = re.compile(r"(?:std::)?array\s*<\s*(?P<element>.+?)\s*,\s*(?P<length>[^,<>]+)>$")
@@ -158,7 +158,7 @@ def vector(machine: Machine, kind: str, element: str, node: Node | None, name: s
 
 
 def make_vector(
-    machine: Machine, name: str, element: str, length: Polynomial, space: str, values: list[Value]
+    machine: Machine, name: str, element: str, length: Size, space: str, values: list[Value]
 ) -> RecordValue:
     """Return a vector of ``length`` elements, which are zero if no ``values`` are given."""
     size = machine.size_of(element)

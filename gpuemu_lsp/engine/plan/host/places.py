@@ -5,9 +5,9 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine, pointee
-from gpuemu_lsp.engine.plan.host.symbolic import UNKNOWN_OFFSET, ZERO, Polynomial, add, multiply, number, symbol
 from gpuemu_lsp.engine.plan.host.syntax import text
 from gpuemu_lsp.engine.plan.host.values import Lvalue, Pointer, RecordValue, Unknown, Value
+from gpuemu_lsp.engine.symbolic.size import UNKNOWN_OFFSET, ZERO, Size, add, multiply, number, symbol
 
 _PARTS = frozenset({"field_expression", "parenthesized_expression", "subscript_expression", "pointer_expression"})
 
@@ -73,12 +73,12 @@ def subscript_place(machine: Machine, node: Node) -> Lvalue | Pointer | None:
         base = data if isinstance(data, Pointer) else base
     if isinstance(base, Pointer):
         offset = ZERO
-        if isinstance(index, Polynomial):
+        if isinstance(index, Size):
             offset = symbol(UNKNOWN_OFFSET) if base.element is None else multiply(index, number(base.element))
         return Pointer(base.allocation, add(base.offset, offset), base.element, base.type)
     if isinstance(base, RecordValue):
         owner = place_of(machine, node.child_by_field_name("argument"))
-        if isinstance(owner, Lvalue) and isinstance(index, Polynomial) and index.constant is not None:
+        if isinstance(owner, Lvalue) and isinstance(index, Size) and index.constant is not None:
             return Lvalue(owner.cell, (*owner.path, f"[{index.constant}]"))
     return None
 
@@ -123,7 +123,7 @@ def _size_of_variable(machine: Machine, name: str, value: Value) -> Value:
         return known.size if known.name == name and known.space == "host" and known.size is not None else number(8)
     if isinstance(value, RecordValue) and value.type in machine.program.structs:
         return machine.struct_size(value.type) or Unknown("int")
-    return number(4) if isinstance(value, Polynomial) else Unknown("int")
+    return number(4) if isinstance(value, Size) else Unknown("int")
 
 
 def _element(machine: Machine, node: Node | None) -> str | None:

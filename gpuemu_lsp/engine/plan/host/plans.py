@@ -27,11 +27,6 @@ from gpuemu_lsp.engine.plan.host.reading import (
     is_complete,
     with_open_grid,
 )
-from gpuemu_lsp.engine.plan.host.symbolic import (
-    TooComplexError,
-    substitute,
-    symbols,
-)
 from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     Unknown,
@@ -43,6 +38,11 @@ from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.symbolic.size import (
+    TooComplexError,
+    substitute,
+    symbols,
+)
 
 _MAX_DIMS = 8
 _MULTIPLE = 128

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, TooComplexError, number, substitute, symbols
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, RecordValue, Truth
 from gpuemu_lsp.engine.plan.types import element_type
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbols
 
 _USUAL = 1024
 _NO_CLASSES = CONSTANTS | {"", "list", "array", "vector"}
@@ -34,7 +34,7 @@ def template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
             elif isinstance(value, RecordValue) and value.type in CONSTANTS:
                 given_ = value.fields["value"]
                 last = param.type.rstrip("> ").rpartition("<")[2].rpartition(",")[2].strip()
-                if last == parameter.name and isinstance(given_, Polynomial) and given_.constant is not None:
+                if last == parameter.name and isinstance(given_, Size) and given_.constant is not None:
                     found = str(given_) if parameter.kind != "bool" else str(bool(given_.constant)).lower()
         if not found:
             break
@@ -88,7 +88,7 @@ def is_refuted(one: ReadHostLaunch) -> bool:
     return any(_holds(condition, values) is False for condition in one.launch.conditions)
 
 
-def _holds(condition: Truth, values: Mapping[str, Polynomial]) -> bool | None:
+def _holds(condition: Truth, values: Mapping[str, Size]) -> bool | None:
     """Return the truth of a condition for some sizes; None if others decide it."""
     if condition.value is not None:
         return condition.value
@@ -102,7 +102,7 @@ def _holds(condition: Truth, values: Mapping[str, Polynomial]) -> bool | None:
     return None if left is None or right is None else _COMPARISONS[condition.operator](left, right)
 
 
-def _evaluated(value: Polynomial, values: Mapping[str, Polynomial]) -> int | None:
+def _evaluated(value: Size, values: Mapping[str, Size]) -> int | None:
     """Return the value for some sizes; None if others decide it, or if it divides by zero for these."""
     try:
         return substitute(value, values).constant

@@ -10,9 +10,9 @@ from gpuemu_lsp.engine.plan.host.calls import bind_parameter, call, call_functio
 from gpuemu_lsp.engine.plan.host.expressions import evaluate
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
 from gpuemu_lsp.engine.plan.host.statements import execute
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, is_table
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor, Truth
+from gpuemu_lsp.engine.symbolic.size import Size
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch", b"cudaGraphAdd", b"ModuleGetFunction", b"LibraryGetKernel")
@@ -32,7 +32,7 @@ class HostRun:
 
     launches: tuple[HostLaunch, ...]
     symbols: dict[str, HostSymbol]
-    reads: tuple[tuple[int, Polynomial | None, int], ...]
+    reads: tuple[tuple[int, Size | None, int], ...]
     numels: Mapping[str, str] = field(default_factory=dict)
     """Tensors by the symbol of their number of elements."""
     tensors: Mapping[int, str] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def interpret(
     )
 
 
-def _returned(machine: Machine) -> Iterator[tuple[int, Polynomial | None, int]]:
+def _returned(machine: Machine) -> Iterator[tuple[int, Size | None, int]]:
     """Yield the tensor that a function returns: its caller reads all of it.
 
     Of several tensors one may say which elements of the others have values, as the count of a compaction does.

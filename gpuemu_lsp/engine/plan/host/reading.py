@@ -10,7 +10,6 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots, selectors
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number, substitute, symbol, symbols
 from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
 from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
@@ -20,6 +19,7 @@ from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, name
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, decode
+from gpuemu_lsp.engine.symbolic.size import Size, number, substitute, symbol, symbols
 
 _DIRECTIVE = re.compile(r"^[ \t]*#.*?(?<!\\)$", re.MULTILINE | re.DOTALL)
 _MAX_THREADS = 1 << 16
@@ -170,7 +170,7 @@ def is_complete(launch: HostLaunch) -> bool:
 
 def with_open_grid(found: ReadHostLaunch) -> ReadHostLaunch:
     """Return a launch whose number of blocks, where it is not known, is a size that may depend on the others."""
-    grid: list[Polynomial] = []
+    grid: list[Size] = []
     for axis, extent in zip("xyz", found.launch.grid, strict=False):
         name = f"blocks_{axis}"
         if extent is None:
@@ -184,7 +184,7 @@ def _shows_pointers(found: ReadHostLaunch) -> bool:
     return not any(isinstance(value, Unknown) for value in found.launch.arguments)
 
 
-def dynamic_shared_memory(found: ReadHostLaunch) -> Polynomial:
+def dynamic_shared_memory(found: ReadHostLaunch) -> Size:
     """Return the dynamic shared memory of a launch; enough for most kernels if only the compiler could say it."""
     shared = found.launch.shared
     if shared is None:

@@ -16,7 +16,6 @@ from gpuemu_lsp.engine.plan.host.declarations import declaration
 from gpuemu_lsp.engine.plan.host.lookup.function_tables import under
 from gpuemu_lsp.engine.plan.host.lookup.static_members import resolved_type
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
-from gpuemu_lsp.engine.plan.host.symbolic import ZERO, Polynomial, add, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
 from gpuemu_lsp.engine.plan.host.values import (
     Choice,
@@ -31,6 +30,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Value,
     negated,
 )
+from gpuemu_lsp.engine.symbolic.size import ZERO, Size, add, number
 
 _MAX_ITERATIONS = 4
 _LAUNCHES = (b"<<<", b"cudaLaunch", b"cuLaunch")
@@ -94,7 +94,7 @@ def truth(value: Value) -> Truth:
     """Return a value as a condition."""
     if isinstance(value, Truth):
         return value
-    if isinstance(value, Polynomial):
+    if isinstance(value, Size):
         known = value.constant
         return Truth(known != 0) if known is not None else Truth(None, "!=", value, ZERO)
     if isinstance(value, Pointer):
@@ -146,14 +146,14 @@ def _switch(machine: Machine, node: Node) -> str | None:
     value = machine.evaluate(machine, (node.child_by_field_name("condition") or node).named_children[0])
     body = node.child_by_field_name("body")
     cases = [one for one in (body.named_children if body is not None else ()) if one.type == "case_statement"]
-    wanted = value.constant if isinstance(value, Polynomial) else None
+    wanted = value.constant if isinstance(value, Size) else None
     before, joined = machine.snapshot(), None
     assumed = len(machine.conditions)
     matched = False
     for index, case in enumerate(cases):
         label = case.child_by_field_name("value")
         given = machine.evaluate(machine, label) if label is not None else None
-        constant = given.constant if isinstance(given, Polynomial) else None
+        constant = given.constant if isinstance(given, Size) else None
         if wanted is not None and label is not None and constant is not None and constant != wanted:
             continue
         if wanted is not None and label is None and matched:
@@ -163,7 +163,7 @@ def _switch(machine: Machine, node: Node) -> str | None:
         if wanted is None:
             # What one case demands says nothing about the others.
             del machine.conditions[assumed:]
-            if isinstance(value, Polynomial) and isinstance(given, Polynomial):
+            if isinstance(value, Size) and isinstance(given, Size):
                 machine.conditions.append(Truth(None, "==", value, given))
         ended = None
         with machine.scope():
@@ -252,9 +252,7 @@ def _iterates(condition: Node | None) -> bool:
     return text(condition).strip("() ") not in ("0", "false")
 
 
-def _counter(
-    machine: Machine, condition: Node | None, update: Node | None
-) -> tuple[Lvalue, Polynomial, Polynomial, Polynomial] | None:
+def _counter(machine: Machine, condition: Node | None, update: Node | None) -> tuple[Lvalue, Size, Size, Size] | None:
     """Return the variable of ``for (i = a; i < b; i++)``, its first and last values, and that after the loop."""
     if condition is None or update is None or condition.type != "binary_expression":
         return None
@@ -274,13 +272,13 @@ def _counter(
     elif not re.fullmatch(rf"\+\+\s*{name}|{name}\s*\+\+", changed):
         return None
     begin, end = machine.held(cell), machine.evaluate(machine, right)
-    if not isinstance(begin, Polynomial) or not isinstance(end, Polynomial) or step == 0:
+    if not isinstance(begin, Size) or not isinstance(end, Size) or step == 0:
         return None
     past = add(end, number(1)) if operator == "<=" else end
     return Lvalue(cell), begin, add(past, number(step), -1), past
 
 
-def _trips(machine: Machine, counter: tuple[Lvalue, Polynomial, Polynomial, Polynomial] | None) -> int | None:
+def _trips(machine: Machine, counter: tuple[Lvalue, Size, Size, Size] | None) -> int | None:
     if counter is None:
         return None
     _, begin, last, past = counter
@@ -298,7 +296,7 @@ def _forget(machine: Machine, body: Node | None) -> None:
             target = node.child_by_field_name("left") or node.child_by_field_name("argument")
             if target is not None and target.type == "identifier":
                 cell = machine.lookup(text(target))
-                if isinstance(cell, int) and isinstance(machine.held(cell), Polynomial | FloatValue | Ranged | Truth):
+                if isinstance(cell, int) and isinstance(machine.held(cell), Size | FloatValue | Ranged | Truth):
                     machine.cells[cell] = machine.unknown(text(target), "computed")
         pending += node.named_children
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.host.symbolic import ONE, Polynomial, add
+from gpuemu_lsp.engine.symbolic.size import ONE, Size, add
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Unknown:
 class FloatValue:
     """A floating-point number, or a quotient of integers whose rounding follows. Both are None if it is unknown."""
 
-    top: Polynomial | None = None
-    bottom: Polynomial | None = None
+    top: Size | None = None
+    bottom: Size | None = None
     value: float | None = None
 
 
@@ -31,8 +31,8 @@ class FloatValue:
 class Ranged:
     """An integer between ``low`` and ``high``, half-open, that differs at every execution: ``rand() % n``."""
 
-    low: Polynomial
-    high: Polynomial
+    low: Size
+    high: Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Truth:
 
     value: bool | None = None
     operator: str = ""
-    left: Polynomial | None = None
-    right: Polynomial | None = None
+    left: Size | None = None
+    right: Size | None = None
     parts: tuple[Truth, ...] = ()
     """Operands of ``&&``, ``||`` and ``!``."""
 
@@ -52,7 +52,7 @@ class Pointer:
     """An address ``offset`` bytes after the begin of an allocation; the null pointer has none."""
 
     allocation: int | None
-    offset: Polynomial
+    offset: Size
     element: int | None = None
     """Bytes of an element, where the type of the pointer is known."""
     type: str = ""
@@ -116,12 +116,12 @@ class Tensor:
 
     name: str
     allocation: int
-    sizes: tuple[Polynomial, ...] | None = None
+    sizes: tuple[Size, ...] | None = None
     scalar: str = ""
 
 
 Value: TypeAlias = (
-    "Unknown | FloatValue | Ranged | Truth | Polynomial | Pointer | Lvalue | RecordValue | HostFunctionName | Choice"
+    "Unknown | FloatValue | Ranged | Truth | Size | Pointer | Lvalue | RecordValue | HostFunctionName | Choice"
     " | StringValue | Closure | Tensor"
 )
 
@@ -135,10 +135,10 @@ class Contents:
     """
 
     kind: str = "none"
-    low: Polynomial | None = None
-    high: Polynomial | None = None
+    low: Size | None = None
+    high: Size | None = None
     drawn: bool = False
-    begin: Polynomial | None = None
+    begin: Size | None = None
     """For ``some``: the bytes from the begin of the allocation that are written, where no others are."""
     byte: int | None = None
     """The value of each byte, after ``memset``."""
@@ -154,18 +154,18 @@ class Allocation:
     """Memory; ``size`` in bytes, None if it is not known. ``known`` is False for memory of which a caller decides."""
 
     name: str
-    size: Polynomial | None
+    size: Size | None
     space: str
     contents: Contents = Contents()
     kernels: int = 0
     """Launches that may have written to it."""
     shared: bool = False
     """It was passed to a function that is not known."""
-    elements: Polynomial | None = None
+    elements: Size | None = None
     """Elements of a tensor, whose element type the program need not say."""
 
     @property
-    def extent(self) -> Polynomial | None:
+    def extent(self) -> Size | None:
         """The bytes, or the elements of a tensor."""
         return self.size if self.size is not None else self.elements
 
@@ -179,9 +179,9 @@ class HostLaunch:
 
     kernel: str
     template: tuple[str, ...]
-    grid: tuple[Polynomial | None, ...]
-    block: tuple[Polynomial | None, ...]
-    shared: Polynomial | None
+    grid: tuple[Size | None, ...]
+    block: tuple[Size | None, ...]
+    shared: Size | None
     arguments: tuple[Value, ...]
     memory: Mapping[int, Allocation]
     conditions: tuple[Truth, ...]
@@ -224,9 +224,9 @@ def conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:
         yield from conjuncts(condition.parts) if condition.operator == "&&" else (condition,)
 
 
-def bounds(value: Value) -> tuple[Polynomial | None, Polynomial | None]:
+def bounds(value: Value) -> tuple[Size | None, Size | None]:
     """Return the half-open bounds of an integer."""
-    if isinstance(value, Polynomial):
+    if isinstance(value, Size):
         return value, add(value, ONE)
     if isinstance(value, Ranged):
         return value.low, value.high

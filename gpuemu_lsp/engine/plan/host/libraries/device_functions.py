@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, number
 from gpuemu_lsp.engine.plan.host.values import Lvalue, RecordValue, StringValue, Value
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, number
 
 _Function: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
 _MULTIPROCESSORS = 108

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import ZERO
 from gpuemu_lsp.engine.plan.host.values import HostFunctionName, Lvalue, StringValue, Unknown, Value
+from gpuemu_lsp.engine.symbolic.size import ZERO
 
 _Function: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
 _LOOKUPS = ("cuModuleGetFunction", "cuLibraryGetKernel", "cudaLibraryGetKernel")

@@ -17,16 +17,6 @@ from gpuemu_lsp.engine.plan.host.libraries.tensors import (
 )
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type, pointee
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS, constant_object, make_vector
-from gpuemu_lsp.engine.plan.host.symbolic import (
-    ONE,
-    ZERO,
-    Polynomial,
-    add,
-    ceil_div,
-    extreme,
-    multiply,
-    number,
-)
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     Contents,
@@ -40,6 +30,16 @@ from gpuemu_lsp.engine.plan.host.values import (
     Truth,
     Unknown,
     Value,
+)
+from gpuemu_lsp.engine.symbolic.size import (
+    ONE,
+    ZERO,
+    Size,
+    add,
+    ceil_div,
+    extreme,
+    multiply,
+    number,
 )
 
 HARMLESS = frozenset({
@@ -65,7 +65,7 @@ def _allocate(space: str) -> Handler:
     return run
 
 
-def _store_allocation(machine: Machine, place: Lvalue, size: Polynomial | None, space: str) -> None:
+def _store_allocation(machine: Machine, place: Lvalue, size: Size | None, space: str) -> None:
     made = machine.allocate(_name_of(machine, place, "memory"), size, space)
     before = machine.get(place)
     machine.assign(place, machine.typed(made, pointee(before)))
@@ -110,7 +110,7 @@ def _memcpy(machine: Machine, values: list[Value], template: tuple[str, ...], na
         if not whole or target.offset != ZERO:
             contents = _merged(machine, known, contents, target.offset, count)
         machine.heap[target.allocation] = replace(known, contents=contents)
-    elif isinstance(target, Lvalue) and isinstance(machine.get(target), Polynomial):
+    elif isinstance(target, Lvalue) and isinstance(machine.get(target), Size):
         machine.assign(target, machine.unknown("value", "computed"))
     elif not isinstance(target, Lvalue):
         _written_somewhere(machine)
@@ -123,9 +123,7 @@ def _copied_contents(machine: Machine, source: Value) -> Contents:
     return replace(contents, kind="any", begin=None) if contents.kind != "none" else Contents("unseen")
 
 
-def _merged(
-    machine: Machine, known: Allocation, written: Contents, offset: Polynomial, count: Polynomial | None
-) -> Contents:
+def _merged(machine: Machine, known: Allocation, written: Contents, offset: Size, count: Size | None) -> Contents:
     """Return the contents of memory of which ``count`` bytes from ``offset`` are written."""
     before = known.contents
     if before.kind not in ("none", "some"):
@@ -155,7 +153,7 @@ def _memcpy_2d(machine: Machine, values: list[Value], template: tuple[str, ...],
     return ZERO
 
 
-def _bounds(contents: Contents) -> tuple[Polynomial | None, Polynomial | None]:
+def _bounds(contents: Contents) -> tuple[Size | None, Size | None]:
     return contents.low, contents.high
 
 
@@ -191,7 +189,7 @@ def _zero(machine: Machine, value: Value) -> Value:
     """Return what a member has after all of its bytes were set to zero."""
     if isinstance(value, Pointer) or (isinstance(value, Unknown) and value.type.endswith("*")):
         return Pointer(None, ZERO)
-    if isinstance(value, Polynomial) or (isinstance(value, Unknown) and is_integer_type(machine.type_of(value.type))):
+    if isinstance(value, Size) or (isinstance(value, Unknown) and is_integer_type(machine.type_of(value.type))):
         return ZERO
     return FloatValue(ZERO, ONE, 0.0) if isinstance(value, FloatValue) else value
 
@@ -263,7 +261,7 @@ def _real_function(function: Callable[..., float]) -> Handler:
 def _float(value: Value) -> float | None:
     if isinstance(value, FloatValue):
         return value.value
-    known = value.constant if isinstance(value, Polynomial) else None
+    known = value.constant if isinstance(value, Size) else None
     return None if known is None else float(known)
 
 
@@ -298,7 +296,7 @@ def _host_pointer(machine: Machine, values: list[Value], template: tuple[str, ..
 def _fill(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     if values and isinstance(values[0], Pointer):
         contents = Contents("any")
-        if name.endswith("iota") and len(values) == 3 and isinstance(values[2], Polynomial):
+        if name.endswith("iota") and len(values) == 3 and isinstance(values[2], Size):
             data = machine.heap[values[0].allocation or 0]
             if data.size is not None and values[0].element:
                 high = add(values[2], data.size, 1)
@@ -324,7 +322,7 @@ def _method_size(
 ) -> Value | None:
     if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("size", Unknown())
-    if isinstance(owner, Tensor) and values and isinstance(values[0], Polynomial):
+    if isinstance(owner, Tensor) and values and isinstance(values[0], Size):
         return tensor_size(machine, owner, values[0].constant)
     return None
 

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import ONE, ZERO, Polynomial, multiply, number, symbol
 from gpuemu_lsp.engine.plan.host.syntax import text
 from gpuemu_lsp.engine.plan.host.values import (
     Contents,
@@ -23,6 +22,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Value,
     conjuncts,
 )
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number, symbol
 
 Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
 SIZES = "tensor sizes"
@@ -33,7 +33,7 @@ NO_TENSOR = RecordValue(OPTIONAL)
 Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | None, tuple[str, ...]], Value | None]"
 
 
-def tensor_size(machine: Machine, tensor: Tensor, axis: int | None) -> Polynomial:
+def tensor_size(machine: Machine, tensor: Tensor, axis: int | None) -> Size:
     """Return a size of a tensor, the same symbol wherever the program reads it."""
     if tensor.sizes is not None and axis is not None and -len(tensor.sizes) <= axis < len(tensor.sizes):
         return tensor.sizes[axis]
@@ -43,7 +43,7 @@ def tensor_size(machine: Machine, tensor: Tensor, axis: int | None) -> Polynomia
     return symbol(key)
 
 
-def tensor_stride(machine: Machine, tensor: Tensor, axis: int | None) -> Polynomial | None:
+def tensor_stride(machine: Machine, tensor: Tensor, axis: int | None) -> Size | None:
     """Return a stride of a tensor that is contiguous, None if its rank is not known."""
     rank = _rank(machine, tensor)
     if axis == -1:
@@ -76,7 +76,7 @@ def subscripted_size(machine: Machine, node: Node) -> Value | None:
     if not isinstance(sizes, RecordValue) or sizes.type != SIZES or listed is None or not listed.named_children:
         return None
     tensor, index = sizes.fields["of"], machine.evaluate(machine, listed.named_children[0])
-    if not isinstance(tensor, Tensor) or not isinstance(index, Polynomial):
+    if not isinstance(tensor, Tensor) or not isinstance(index, Size):
         return None
     return tensor_size(machine, tensor, index.constant)
 
@@ -89,7 +89,7 @@ def compared_sizes(machine: Machine, left: Value, right: Value) -> Truth | None:
     for one, other in ((left, right), (right, left)):
         tensor = one.fields["of"] if isinstance(one, RecordValue) and one.type == SIZES else None
         listed = _listed(machine, other)
-        if not isinstance(tensor, Tensor) or listed is None or isinstance(other, Polynomial):
+        if not isinstance(tensor, Tensor) or listed is None or isinstance(other, Size):
             continue
         if tensor.sizes is not None and len(tensor.sizes) != len(listed):
             return Truth(False)
@@ -126,8 +126,8 @@ def _created(machine: Machine, function: str, size: Value) -> Tensor:
     zero = function in ("zeros", "zeros_like", "new_zeros")
     contents = Contents("any", ZERO, ONE) if zero else Contents("none" if "empty" in function else "any")
     made = machine.allocate(machine.hint or "tensor", None, "device", contents)
-    sizes: tuple[Polynomial, ...] | None = None
-    elements: Polynomial | None = None
+    sizes: tuple[Size, ...] | None = None
+    elements: Size | None = None
     if isinstance(size, RecordValue) and size.type == SIZES:
         size = size.fields["of"]
     if isinstance(size, Tensor):
@@ -143,9 +143,9 @@ def _created(machine: Machine, function: str, size: Value) -> Tensor:
     return Tensor(machine.hint or "tensor", allocation, sizes)
 
 
-def _listed(machine: Machine, value: Value) -> tuple[Polynomial, ...] | None:
+def _listed(machine: Machine, value: Value) -> tuple[Size, ...] | None:
     """Return sizes from a list, an array or a vector of them; None if one is not known."""
-    if isinstance(value, Polynomial):
+    if isinstance(value, Size):
         return (value,)
     if isinstance(value, RecordValue) and value.type == "vector":
         data = value.fields.get("data")
@@ -153,7 +153,7 @@ def _listed(machine: Machine, value: Value) -> tuple[Polynomial, ...] | None:
         value = machine.held(cell) if cell is not None else value
     if not isinstance(value, RecordValue) or value.type not in ("list", "array"):
         return None
-    found: list[Polynomial] = []
+    found: list[Size] = []
     for index in range(len(value.fields)):
         size = machine.integer(value.fields.get(f"[{index}]", Unknown()))
         if size is None:
@@ -167,7 +167,7 @@ def _sizes(machine: Machine, values: list[Value], template: tuple[str, ...], nam
     return values[0] if values else Unknown()
 
 
-def tensor_elements(machine: Machine, tensor: Tensor) -> Polynomial | None:
+def tensor_elements(machine: Machine, tensor: Tensor) -> Size | None:
     """Return the number of elements of a tensor, a new symbol if the program does not say it."""
     known = machine.heap[tensor.allocation]
     if known.elements is None and tensor.sizes is None:
@@ -184,7 +184,7 @@ def _method_numel(
     return tensor_elements(machine, owner) if isinstance(owner, Tensor) else None
 
 
-def _dim(machine: Machine, tensor: Tensor) -> Polynomial:
+def _dim(machine: Machine, tensor: Tensor) -> Size:
     if tensor.sizes is not None:
         return number(len(tensor.sizes))
     key = f"{tensor.name}_dim"
@@ -202,7 +202,7 @@ def _method_dim(
 def _method_stride(
     machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    axis = values[0].constant if values and isinstance(values[0], Polynomial) else None
+    axis = values[0].constant if values and isinstance(values[0], Size) else None
     return tensor_stride(machine, owner, axis) if isinstance(owner, Tensor) else None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from gpuemu_lsp.engine.plan.host.symbolic import (
+from gpuemu_lsp.engine.symbolic.size import (
     ONE,
-    Polynomial,
+    Size,
     SizeOperation,
     SizeSymbol,
     add,
@@ -22,12 +22,12 @@ _MAX_STEP = 2048
 _MAX_FEWER, _LEAST_BLOCK = 2, 32
 
 
-def in_order(left: Polynomial, right: Polynomial, operator: str) -> tuple[Polynomial, Polynomial]:
+def in_order(left: Size, right: Size, operator: str) -> tuple[Size, Size]:
     """Return the sides of ``<=`` or ``>=``, the one that is not greater first."""
     return (left, right) if operator == "<=" else (right, left)
 
 
-def single(value: Polynomial) -> str | None:
+def single(value: Size) -> str | None:
     """Return the name of a polynomial that is one symbol."""
     if len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1:
         atom = value.terms[0][0][0]
@@ -35,7 +35,7 @@ def single(value: Polynomial) -> str | None:
     return None
 
 
-def solved(difference: Polynomial) -> tuple[str, Polynomial] | None:
+def solved(difference: Size) -> tuple[str, Size] | None:
     """Return a symbol and its value where a sum with one symbol is zero: ``n - 4`` says that ``n`` is 4."""
     names = symbols(difference)
     for factors, coefficient in difference.terms:
@@ -46,7 +46,7 @@ def solved(difference: Polynomial) -> tuple[str, Polynomial] | None:
     return None
 
 
-def divided(value: Polynomial) -> tuple[str, int] | None:
+def divided(value: Size) -> tuple[str, int] | None:
     """Return name and divisor of ``n % 16``; for ``8 * n % 128`` the divisor is 16."""
     if len(value.terms) == 1 and len(value.terms[0][0]) == 1:
         atom = value.terms[0][0][0]
@@ -59,7 +59,7 @@ def divided(value: Polynomial) -> tuple[str, int] | None:
     return None
 
 
-def within(left: Polynomial, right: Polynomial) -> tuple[str, int, int] | None:
+def within(left: Size, right: Size) -> tuple[str, int, int] | None:
     """Return a symbol and its bounds, both included, where a quotient is a number: ``(n + 31) // 32 - 1 == 2``."""
     difference = add(left, right, -1)
     quotients = [(factors, one) for factors, one in difference.terms if factors]
@@ -76,7 +76,7 @@ def within(left: Polynomial, right: Polynomial) -> tuple[str, int, int] | None:
     return name, first, first + divisor - 1
 
 
-def rounds_up(extent: Polynomial, name: str) -> bool:
+def rounds_up(extent: Size, name: str) -> bool:
     """Return whether a grid has blocks for every value of a size: it is rounded up, or has a block for each."""
     if any(SizeSymbol(name) in factors for factors, _ in extent.terms):
         return True

@@ -8,7 +8,6 @@ from typing import TypeAlias, TypeVar
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number
 from gpuemu_lsp.engine.plan.host.values import (
     Choice,
     HostFunctionName,
@@ -18,6 +17,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     Value,
     conjuncts,
 )
+from gpuemu_lsp.engine.symbolic.size import Size, number
 
 _MOST = 4
 """Elements of a table that stand for all of them."""
@@ -77,7 +77,7 @@ def _elements(tables: Iterable[Option], index: Value | None) -> Iterator[Option]
             if not position.isdigit() or not isinstance(value, HostFunctionName | RecordValue | Choice):
                 continue
             place = number(int(position))
-            if not isinstance(index, Polynomial):
+            if not isinstance(index, Size):
                 yield value, given
             elif index.constant is None:
                 yield value, (*given, Truth(None, "==", index, place))

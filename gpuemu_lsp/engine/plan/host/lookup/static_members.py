@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, number
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, text
 from gpuemu_lsp.engine.plan.host.values import Truth, Unknown, Value
+from gpuemu_lsp.engine.symbolic.size import Size, number
 
 CLASS = "::class"
 """Name in a scope under which the class stands whose members are evaluated."""
@@ -57,7 +57,7 @@ def _argument(machine: Machine, written: str) -> str:
     value: Value = machine.evaluate(machine, node) if node is not None else Unknown()
     if isinstance(value, Truth) and value.value is not None:
         return "true" if value.value else "false"
-    if isinstance(value, Polynomial) and value.constant is not None and written not in ("true", "false"):
+    if isinstance(value, Size) and value.constant is not None and written not in ("true", "false"):
         return str(value.constant)
     return written
 

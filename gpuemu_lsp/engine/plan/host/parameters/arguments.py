@@ -10,7 +10,6 @@ from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.parameters.pointers import tensor
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, divide
 from gpuemu_lsp.engine.plan.host.values import FloatValue, RecordValue, Truth, Unknown, Value
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
@@ -19,6 +18,7 @@ from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
 from gpuemu_lsp.engine.plan.types import DISCRETE, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.source.model import Param
+from gpuemu_lsp.engine.symbolic.size import Size, divide
 
 
 def arguments(building: Building, param: Param, value: Value) -> Iterator[PlanArg]:
@@ -70,10 +70,10 @@ def _pointers(building: Building, param: Param, value: Value) -> Iterator[PlanAr
 
 def _enumerator(building: Building, param: Param, known: ElementType | None, value: Value) -> ScalarArg:
     """Return an enumerator; the first one, which is mostly 0, if the host code does not show which."""
-    shown = isinstance(value, Polynomial) and value.constant is not None
+    shown = isinstance(value, Size) and value.constant is not None
     if not shown:
         building.unseen.add(param.name)
-    number_ = value.constant if isinstance(value, Polynomial) else None
+    number_ = value.constant if isinstance(value, Size) else None
     return ScalarArg(param.name, param.name, known.dtype if known is not None else "int32", parse(number_ or 0))
 
 
@@ -102,7 +102,7 @@ def _scalar(building: Building, name: str, dtype: str, value: Value) -> ScalarAr
             return ScalarArg(name, name, dtype, value.value if dtype == "bool" else parse(int(value.value)))
         if isinstance(value, FloatValue) and value.top is not None and value.bottom is not None:
             value = divide(value.top, value.bottom)
-        if isinstance(value, Polynomial) and not (building.few and building.is_unknown(value)):
+        if isinstance(value, Size) and not (building.few and building.is_unknown(value)):
             if dtype == "bool":
                 return ScalarArg(name, name, dtype, (value.constant or 0) != 0)
             return ScalarArg(name, name, dtype, building.expression(low_bits(value, dtype)))
@@ -112,6 +112,6 @@ def _scalar(building: Building, name: str, dtype: str, value: Value) -> ScalarAr
         building.unseen.add(name)
         return ScalarArg(name, name, dtype, parse(1))
     number_ = value.value if isinstance(value, FloatValue) else None
-    if isinstance(value, Polynomial):
+    if isinstance(value, Size):
         number_ = None if value.constant is None else float(value.constant)
     return ScalarArg(name, name, dtype, 0.5 if number_ is None else number_)

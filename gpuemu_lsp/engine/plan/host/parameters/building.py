@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.constraints import Constraints
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, TooComplexError, substitute, symbols
 from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, parse
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, substitute, symbols
 
 
 @dataclass(slots=True)
@@ -29,12 +29,12 @@ class Building:
     used: set[str] = field(default_factory=set)
     open: bool = False
 
-    def is_unknown(self, value: Polynomial) -> bool:
+    def is_unknown(self, value: Size) -> bool:
         """Return whether an integer depends on one that the program computes in a way that is not known."""
         known = self.found.run.symbols
         return any(known[name].origin == "computed" for name in symbols(substitute(value, self.constraints.equal)))
 
-    def expression(self, value: Polynomial) -> Expression:
+    def expression(self, value: Size) -> Expression:
         """Return an integer as an expression over dims.
 
         Raises

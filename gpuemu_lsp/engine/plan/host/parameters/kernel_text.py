@@ -7,8 +7,8 @@ from collections import Counter
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.lookup.comparisons import single
-from gpuemu_lsp.engine.plan.host.symbolic import Polynomial, symbols
 from gpuemu_lsp.engine.plan.host.values import HostLaunch
+from gpuemu_lsp.engine.symbolic.size import Size, symbols
 
 _LEAST_TILE, _LARGEST_TILE = 32, 1024
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -28,7 +28,7 @@ def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:
 
     A scalar argument may divide a size: the number of heads, of the channels.
     """
-    found = {value.constant or 0 for value in launch.arguments if isinstance(value, Polynomial)}
+    found = {value.constant or 0 for value in launch.arguments if isinstance(value, Size)}
     written = " ".join((_COMMENT.sub(" ", context.text), *context.bindings.values()))
     for word in set(_WORD.findall(written)):
         text = context.definitions.get(word, word).strip("() uUlL")
@@ -47,7 +47,7 @@ def guarded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
         bounds = [param.name, *(name for name, written in locals_.items() if used.search(written))]
         demanded = re.search(rf"\bassert\s*\([^;]*\b{re.escape(param.name)}\s*%", code)
         if (
-            isinstance(value, Polynomial)
+            isinstance(value, Size)
             and demanded is None
             and any(re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>](?![<>])", code) for name in bounds)
         ):
@@ -67,7 +67,7 @@ def bounded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
     return frozenset(
         name
         for param, value in zip(context.declaration.params, launch.arguments, strict=False)
-        if isinstance(value, Polynomial) and (name := single(value)) is not None and param.name in bounds
+        if isinstance(value, Size) and (name := single(value)) is not None and param.name in bounds
     )
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.reading import is_copied_back
-from gpuemu_lsp.engine.plan.host.symbolic import UNKNOWN_OFFSET, Polynomial, add, divide, number, symbols
 from gpuemu_lsp.engine.plan.host.values import Allocation, Pointer, Tensor, Value
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.types import DISCRETE, ElementType, dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, parse
+from gpuemu_lsp.engine.symbolic.size import UNKNOWN_OFFSET, Size, add, divide, number, symbols
 
 
 def tensor(
@@ -71,7 +71,7 @@ def tensor(
     )
 
 
-def _tensor_elements(building: Building, name: str, allocation: int | None) -> Polynomial | None:
+def _tensor_elements(building: Building, name: str, allocation: int | None) -> Size | None:
     """Return the number of elements of a tensor that a caller passes; None if its rank is assumed or not known."""
     tensor = building.found.run.tensors.get(allocation or 0)
     if tensor is None:
@@ -103,7 +103,7 @@ def _is_placed(memory: Allocation, pointer: Pointer, known: ElementType) -> bool
     return symbols(pointer.offset) <= symbols(memory.size)
 
 
-def _elements(memory: Allocation, pointer: Pointer, known: ElementType, whole: bool) -> Polynomial | None:
+def _elements(memory: Allocation, pointer: Pointer, known: ElementType, whole: bool) -> Size | None:
     """Return the length of a buffer in values, from its begin if it is ``whole``; None if it is not known."""
     if UNKNOWN_OFFSET in symbols(pointer.offset):
         return None

@@ -26,15 +26,15 @@ class SizeOperation:
     """``//``, ``%``, ``min``, ``max`` or ``ceil_div`` of two polynomials."""
 
     operator: str
-    left: Polynomial
-    right: Polynomial
+    left: Size
+    right: Size
 
 
 Atom: TypeAlias = "SizeSymbol | SizeOperation"
 
 
 @dataclass(frozen=True, slots=True)
-class Polynomial:
+class Size:
     """A sum of products: pairs of the factors, in a fixed order, and their coefficient."""
 
     terms: tuple[tuple[tuple[Atom, ...], int], ...]
@@ -58,24 +58,24 @@ class TooComplexError(ValueError):
     """A polynomial with too many terms, or a division by zero."""
 
 
-ZERO, ONE = Polynomial(()), Polynomial((((), 1),))
+ZERO, ONE = Size(()), Size((((), 1),))
 
 
-def number(value: int) -> Polynomial:
+def number(value: int) -> Size:
     """Return a constant."""
-    return Polynomial((((), value),)) if value else ZERO
+    return Size((((), value),)) if value else ZERO
 
 
 UNKNOWN_OFFSET = "unknown offset"
 """Symbol of a number of bytes that no other value determines. No identifier of a program has a blank."""
 
 
-def symbol(name: str) -> Polynomial:
+def symbol(name: str) -> Size:
     """Return an unknown integer."""
-    return Polynomial((((SizeSymbol(name),), 1),))
+    return Size((((SizeSymbol(name),), 1),))
 
 
-def add(left: Polynomial, right: Polynomial, sign: int = 1) -> Polynomial:
+def add(left: Size, right: Size, sign: int = 1) -> Size:
     """Return the sum, or the difference for the sign -1."""
     terms = dict(left.terms)
     for factors, coefficient in right.terms:
@@ -83,7 +83,7 @@ def add(left: Polynomial, right: Polynomial, sign: int = 1) -> Polynomial:
     return _normal(terms)
 
 
-def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
+def multiply(left: Size, right: Size) -> Size:
     """Return the product."""
     terms: dict[tuple[Atom, ...], int] = {}
     for some, first in left.terms:
@@ -93,7 +93,7 @@ def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
     return _normal(terms)
 
 
-def divide(left: Polynomial, right: Polynomial) -> Polynomial:
+def divide(left: Size, right: Size) -> Size:
     """Return the quotient of sizes, rounded down."""
     divisor = right.constant
     if divisor == 0:
@@ -104,13 +104,13 @@ def divide(left: Polynomial, right: Polynomial) -> Polynomial:
     if known is not None and divisor is not None:
         return number(abs(known) // abs(divisor) * (1 if known * divisor >= 0 else -1))  # C rounds towards zero
     if divisor is not None and all(coefficient % divisor == 0 for _, coefficient in left.terms):
-        return Polynomial(tuple((factors, coefficient // divisor) for factors, coefficient in left.terms))
+        return Size(tuple((factors, coefficient // divisor) for factors, coefficient in left.terms))
     if divisor is None and len(right.terms) == 1 and (exact := _by_term(left, right)) is not None:
         return exact
     return _atom(_nested("//", left, right))
 
 
-def remainder(left: Polynomial, right: Polynomial) -> Polynomial:
+def remainder(left: Size, right: Size) -> Size:
     """Return the remainder of a division of sizes."""
     known, divisor = left.constant, right.constant
     if divisor == 0:
@@ -122,7 +122,7 @@ def remainder(left: Polynomial, right: Polynomial) -> Polynomial:
     return _atom(SizeOperation("%", left, right))
 
 
-def ceil_div(left: Polynomial, right: Polynomial) -> Polynomial:
+def ceil_div(left: Size, right: Size) -> Size:
     """Return the quotient, rounded up."""
     exact = divide(left, right)
     if multiply(exact, right) == left:
@@ -133,7 +133,7 @@ def ceil_div(left: Polynomial, right: Polynomial) -> Polynomial:
     return _atom(_nested("ceil_div", left, right))
 
 
-def _nested(operator: str, left: Polynomial, right: Polynomial) -> SizeOperation:
+def _nested(operator: str, left: Size, right: Size) -> SizeOperation:
     """Return a quotient of sizes; that of a quotient, ``n / 256 / 4``, is one by the product of the divisors."""
     if len(left.terms) == 1 and left.terms[0][1] == 1 and len(left.terms[0][0]) == 1:
         atom = left.terms[0][0][0]
@@ -143,7 +143,7 @@ def _nested(operator: str, left: Polynomial, right: Polynomial) -> SizeOperation
     return SizeOperation(operator, left, right)
 
 
-def extreme(name: str, left: Polynomial, right: Polynomial) -> Polynomial:
+def extreme(name: str, left: Size, right: Size) -> Size:
     """Return ``min`` or ``max`` of two integers."""
     known, other = left.constant, right.constant
     if known is not None and other is not None:
@@ -151,12 +151,12 @@ def extreme(name: str, left: Polynomial, right: Polynomial) -> Polynomial:
     return left if left == right else _atom(SizeOperation(name, left, right))
 
 
-def symbols(value: Polynomial) -> frozenset[str]:
+def symbols(value: Size) -> frozenset[str]:
     """Return the names of the symbols in a polynomial."""
     return frozenset(atom.name for atom in atoms(value) if isinstance(atom, SizeSymbol))
 
 
-def atoms(value: Polynomial) -> Iterator[Atom]:
+def atoms(value: Size) -> Iterator[Atom]:
     """Yield the symbols and operations in a polynomial, operands included."""
     for factors, _ in value.terms:
         for atom in factors:
@@ -166,7 +166,7 @@ def atoms(value: Polynomial) -> Iterator[Atom]:
                 yield from atoms(atom.right)
 
 
-def substitute(value: Polynomial, values: Mapping[str, Polynomial]) -> Polynomial:
+def substitute(value: Size, values: Mapping[str, Size]) -> Size:
     """Return a polynomial with some symbols replaced."""
     if symbols(value).isdisjoint(values):
         return value
@@ -180,7 +180,7 @@ def substitute(value: Polynomial, values: Mapping[str, Polynomial]) -> Polynomia
 _OPERATIONS = {"//": divide, "%": remainder, "ceil_div": ceil_div}
 
 
-def _replaced(atom: Atom, values: Mapping[str, Polynomial]) -> Polynomial:
+def _replaced(atom: Atom, values: Mapping[str, Size]) -> Size:
     if isinstance(atom, SizeSymbol):
         return values.get(atom.name, _atom(atom))
     left, right = substitute(atom.left, values), substitute(atom.right, values)
@@ -188,7 +188,7 @@ def _replaced(atom: Atom, values: Mapping[str, Polynomial]) -> Polynomial:
     return extreme(atom.operator, left, right) if known is None else known(left, right)
 
 
-def _by_term(left: Polynomial, right: Polynomial) -> Polynomial | None:
+def _by_term(left: Size, right: Size) -> Size | None:
     """Return the exact quotient by a product, None if there is a remainder."""
     factors, coefficient = right.terms[0]
     found: dict[tuple[Atom, ...], int] = {}
@@ -204,17 +204,17 @@ def _by_term(left: Polynomial, right: Polynomial) -> Polynomial | None:
     return _normal(found)
 
 
-def _normal(terms: Mapping[tuple[Atom, ...], int]) -> Polynomial:
+def _normal(terms: Mapping[tuple[Atom, ...], int]) -> Size:
     kept = [(factors, coefficient) for factors, coefficient in terms.items() if coefficient]
     if len(kept) > _MAX_TERMS:
         raise TooComplexError
     # Constants last: ``n + 255``.
     kept.sort(key=lambda term: (not term[0], [_atom_text(atom) for atom in term[0]]))
-    return Polynomial(tuple(kept))
+    return Size(tuple(kept))
 
 
-def _atom(atom: Atom) -> Polynomial:
-    return Polynomial((((atom,), 1),))
+def _atom(atom: Atom) -> Size:
+    return Size((((atom,), 1),))
 
 
 def _atom_text(atom: Atom) -> str:
@@ -232,17 +232,17 @@ def _term_text(factors: tuple[Atom, ...], coefficient: int) -> str:
     return product if coefficient == 1 else f"-{product}" if coefficient == -1 else f"{coefficient} * {product}"
 
 
-def least(one: Polynomial, other: Polynomial) -> Polynomial:
+def least(one: Size, other: Size) -> Size:
     """Return the smaller of two sizes, which are positive."""
     return _extreme_size("min", one, other)
 
 
-def most(one: Polynomial, other: Polynomial) -> Polynomial:
+def most(one: Size, other: Size) -> Size:
     """Return the larger of two sizes, which are positive."""
     return _extreme_size("max", one, other)
 
 
-def _extreme_size(name: str, one: Polynomial, other: Polynomial) -> Polynomial:
+def _extreme_size(name: str, one: Size, other: Size) -> Size:
     difference = add(one, other, -1)
     # Sizes are positive: `n - 1` is not below 0.
     signs = {coefficient > 0 for factors, coefficient in difference.terms if factors}

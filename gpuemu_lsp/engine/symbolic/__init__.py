@@ -1,0 +1,7 @@
+"""Symbolic integers: sizes, offsets and extents that host code computes from sizes which only a run determines.
+
+One normal form for every reader of host code, whatever its language, so that equal sizes are equal values. No module
+here reads source text, and none knows kernels, tensors or launches.
+
+:mod:`.size`  integers as polynomials over symbols, with the other operations as atoms
+"""
