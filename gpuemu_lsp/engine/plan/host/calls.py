@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.objects import base_name, constructed, default_value, dim3
 from gpuemu_lsp.engine.plan.host.places import place_of, pointed_to
 from gpuemu_lsp.engine.plan.host.syntax import (
-    HostFunction,
+    ParsedFunction,
     declared_name,
     expression_of,
     returns_once,
@@ -140,12 +140,12 @@ def _unknown_call(machine: Machine, base: str, values: list[Value]) -> Value:
     return Unknown()
 
 
-def _accepts(function: HostFunction, count: int) -> bool:
+def _accepts(function: ParsedFunction, count: int) -> bool:
     least = sum(one.type == "parameter_declaration" for one in function.parameters)
     return least <= count <= len(function.parameters)
 
 
-def _argument(machine: Machine, function: HostFunction, index: int, node: Node) -> Value:
+def _argument(machine: Machine, function: ParsedFunction, index: int, node: Node) -> Value:
     """Return an argument; the variable itself for a reference parameter."""
     parameter = function.parameters[index]
     declarator = parameter.child_by_field_name("declarator")
@@ -162,7 +162,7 @@ def _argument(machine: Machine, function: HostFunction, index: int, node: Node) 
 
 def call_function(
     machine: Machine,
-    function: HostFunction,
+    function: ParsedFunction,
     values: list[Value],
     template: tuple[str, ...],
     this: int | None = None,
@@ -282,7 +282,7 @@ def _tensor_parameter(machine: Machine, type_text: str, name: str) -> Value | No
     return None
 
 
-def _bind_template(machine: Machine, function: HostFunction, values: list[Value], template: tuple[str, ...]) -> None:
+def _bind_template(machine: Machine, function: ParsedFunction, values: list[Value], template: tuple[str, ...]) -> None:
     for index, (name, default) in enumerate(function.template):
         if index < len(template):
             given = template[index]
@@ -299,7 +299,7 @@ def _bind_argument(machine: Machine, name: str, given: str) -> None:
         machine.scopes[-1][name] = machine.type_of(given) if given != name else given
 
 
-def _deduced(machine: Machine, function: HostFunction, name: str, values: list[Value]) -> str:
+def _deduced(machine: Machine, function: ParsedFunction, name: str, values: list[Value]) -> str:
     for parameter, value in zip(function.parameters, values, strict=False):
         if text(parameter.child_by_field_name("type")) == name and isinstance(value, Pointer):
             return value.type

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, expression_of, is_constant, is_table
+from gpuemu_lsp.engine.plan.host.syntax import ParsedFunction, ParsedProgram, expression_of, is_constant, is_table
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
     Contents,
@@ -69,11 +69,11 @@ class HostSymbol:
 class Machine:
     """State of one interpretation. ``evaluate``, ``execute`` and ``call`` are the interpreter's functions."""
 
-    program: HostProgram
+    program: ParsedProgram
     evaluate: Callable[[Machine, Node | None], Value]
     execute: Callable[[Machine, Node], str | None]
     call: Callable[[Machine, Node], Value]
-    invoke: Callable[[Machine, HostFunction, list[Value], tuple[str, ...], int | None], Value]
+    invoke: Callable[[Machine, ParsedFunction, list[Value], tuple[str, ...], int | None], Value]
     """Executes a function of the program, a member function with the cell of its object."""
     scalable: frozenset[str] = frozenset()
     """``*`` or ``**`` if large constants become symbols, and the names of those that do not."""

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.plan.host.calls import bind_parameter, call, call_functio
 from gpuemu_lsp.engine.plan.host.expressions import evaluate
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
 from gpuemu_lsp.engine.plan.host.statements import execute
-from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, is_table
+from gpuemu_lsp.engine.plan.host.syntax import ParsedFunction, ParsedProgram, is_table
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor, Truth
 from gpuemu_lsp.engine.symbolic.size import Size
 
@@ -42,8 +42,8 @@ class HostRun:
 
 
 def interpret(
-    program: HostProgram,
-    root: HostFunction,
+    program: ParsedProgram,
+    root: ParsedFunction,
     scalable: frozenset[str] = frozenset(),
     device: frozenset[str] = frozenset(),
     scalar: str = "float",
@@ -93,7 +93,7 @@ def _returned(machine: Machine) -> Iterator[tuple[int, Size | None, int]]:
             yield value.allocation, machine.heap[value.allocation].extent, len(machine.launches)
 
 
-def _is_called(program: HostProgram, root: HostFunction) -> bool:
+def _is_called(program: ParsedProgram, root: ParsedFunction) -> bool:
     """Return whether a function of the program names another one, and may work on what that returns."""
     name = root.name.encode()
     functions = [one for unit in (program, *program.linked) for listed in unit.functions.values() for one in listed]
@@ -104,7 +104,7 @@ def _is_called(program: HostProgram, root: HostFunction) -> bool:
     )
 
 
-def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
+def roots(program: ParsedProgram, kernels: Iterable[str]) -> list[ParsedFunction]:
     """Return the functions from which a launch of some kernels is reached and that no other function calls."""
     units = (program, *program.linked)
     functions = [one for unit in units for listed in unit.functions.values() for one in listed]
@@ -146,7 +146,7 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     return found + [one for one in direct if one not in found][:_MAX_DIRECT]
 
 
-def selectors(program: HostProgram, kernels: Iterable[bytes]) -> frozenset[bytes]:
+def selectors(program: ParsedProgram, kernels: Iterable[bytes]) -> frozenset[bytes]:
     """Return the tables of a unit that have one of some kernels, and the functions that return one."""
     wanted = set(kernels)
     tables = {name.encode(): one for name, one in program.variables.items() if is_table(one)}
@@ -166,6 +166,6 @@ def selectors(program: HostProgram, kernels: Iterable[bytes]) -> frozenset[bytes
     return frozenset(wanted.difference(kernels))
 
 
-def _launches(function: HostFunction) -> bool:
+def _launches(function: ParsedFunction) -> bool:
     written = function.node.text or b""
     return any(one in written for one in _LAUNCHES) or bool(function.template)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol
 from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots, selectors
-from gpuemu_lsp.engine.plan.host.syntax import HostFunction, HostProgram, link
+from gpuemu_lsp.engine.plan.host.syntax import ParsedFunction, ParsedProgram, link
 from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
 from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
@@ -51,7 +51,7 @@ class _HostReading:
     """Interpretations of a program, by entry point and the constants that are symbols."""
 
     def __init__(self, views: DeviceViews, others: Sequence[DeviceViews] = ()) -> None:
-        self.program: HostProgram = unit_of(views)
+        self.program: ParsedProgram = unit_of(views)
         link([self.program, *map(unit_of, others)])
         self._paths = frozenset(file.path for file in views.files)
         code = _DIRECTIVE.sub("", "\n".join((views.view, *views.headers.values())))
@@ -90,7 +90,7 @@ class _HostReading:
         return [launch for launch in run.launches if launch.kernel == kernel and launch.path in self._paths]
 
     def _scaled(
-        self, root: HostFunction, kernel: str, level: str, assumed: _Assumed
+        self, root: ParsedFunction, kernel: str, level: str, assumed: _Assumed
     ) -> tuple[HostRun, list[HostLaunch]] | None:
         """Return the launches with large constants as symbols; None if they determine blocks or instances."""
         excluded: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ class _HostReading:
             excluded |= fixed
         return None
 
-    def _run(self, root: HostFunction, scalable: frozenset[str], assumed: _Assumed) -> HostRun:
+    def _run(self, root: ParsedFunction, scalable: frozenset[str], assumed: _Assumed) -> HostRun:
         key = id(root), scalable, assumed
         if key not in self._runs:
             self._runs[key] = interpret(self.program, root, scalable, self._device, assumed.scalar, assumed.devices)

@@ -26,7 +26,7 @@ _INNER = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class HostFunction:
+class ParsedFunction:
     """A function with a body. ``template`` are names of its template parameters, with their defaults."""
 
     name: str
@@ -35,7 +35,7 @@ class HostFunction:
     parameters: tuple[Node, ...]
     template: tuple[tuple[str, Node | None], ...] = ()
     owner: str | None = None
-    unit: HostProgram | None = field(default=None, compare=False, repr=False)
+    unit: ParsedProgram | None = field(default=None, compare=False, repr=False)
     """The program whose macros, constants and types its body uses."""
 
     @property
@@ -69,11 +69,11 @@ class HostFile:
 
 
 @dataclass(slots=True)
-class HostProgram:
+class ParsedProgram:
     """Functions by name, structs by name, and initialisers of variables at namespace scope."""
 
     macros: MacroTable
-    functions: dict[str, list[HostFunction]] = field(default_factory=dict)
+    functions: dict[str, list[ParsedFunction]] = field(default_factory=dict)
     structs: dict[str, Node] = field(default_factory=dict)
     variables: dict[str, Node] = field(default_factory=dict)
     templates: dict[str, tuple[tuple[str, Node | None], ...]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class HostProgram:
     """Names of member functions that a class declares, without a body."""
     assigned: frozenset[bytes] | None = None
     """Names that its functions assign, or of which they take the address."""
-    linked: tuple[HostProgram, ...] = ()
+    linked: tuple[ParsedProgram, ...] = ()
     """Other translation units of the same program: they call functions of this one, or define what it calls."""
 
     def assigns(self, name: str) -> bool:
@@ -97,7 +97,7 @@ class HostProgram:
             self.assigned = frozenset(word for text in texts for found in _CHANGE.findall(text) for word in found)
         return name.encode() in self.assigned
 
-    def find(self, name: str, *, method: bool = False) -> list[HostFunction]:
+    def find(self, name: str, *, method: bool = False) -> list[ParsedFunction]:
         """Return the functions of a name: this unit's, or those that other units of the program define.
 
         With ``method`` also the member functions that other units define.
@@ -110,7 +110,7 @@ class HostProgram:
             return there
         return [one for one in there if one.may_be_member] if method and name in self.methods else []
 
-    def variable(self, name: str) -> tuple[HostProgram, Node] | None:
+    def variable(self, name: str) -> tuple[ParsedProgram, Node] | None:
         """Return the declaration of a variable at namespace scope, with its unit; a definition if there is one."""
         units = [(unit, unit.variables[name]) for unit in (self, *self.linked) if name in unit.variables]
         defined = [
@@ -122,15 +122,15 @@ class HostProgram:
         return next(iter(defined or units), None) if name in self.variables else None
 
 
-def link(units: Sequence[HostProgram]) -> None:
+def link(units: Sequence[ParsedProgram]) -> None:
     """Make translation units know each other's functions and variables."""
     for unit in units:
         unit.linked = tuple(one for one in units if one is not unit)
 
 
-def program_of(files: Sequence[HostFile], macros: MacroTable, constants: Mapping[str, str]) -> HostProgram:
+def program_of(files: Sequence[HostFile], macros: MacroTable, constants: Mapping[str, str]) -> ParsedProgram:
     """Read the declarations of some files; the first file's take precedence."""
-    program = HostProgram(macros, constants=constants)
+    program = ParsedProgram(macros, constants=constants)
     kernels: set[str] = set()
     for file in files:
         for node, template, owner in _declarations(tree_of(file.code), ()):
@@ -140,7 +140,7 @@ def program_of(files: Sequence[HostFile], macros: MacroTable, constants: Mapping
 
 
 def _declare(
-    program: HostProgram,
+    program: ParsedProgram,
     kernels: set[str],
     path: str,
     node: Node,
@@ -167,7 +167,7 @@ def _declare(
             if one.type in ("parameter_declaration", "optional_parameter_declaration") and text(one) != "void"
         )
         program.functions.setdefault(name, []).append(
-            HostFunction(name, node, path, parameters, template, owner, program)
+            ParsedFunction(name, node, path, parameters, template, owner, program)
         )
     elif node.type in ("struct_specifier", "class_specifier"):
         name_node = node.child_by_field_name("name")

@@ -15,7 +15,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from gpuemu_lsp.engine.plan.host.program import roots
-from gpuemu_lsp.engine.plan.host.syntax import HostFile, HostFunction, HostProgram, link, program_of
+from gpuemu_lsp.engine.plan.host.syntax import HostFile, ParsedFunction, ParsedProgram, link, program_of
 from gpuemu_lsp.engine.plan.host.units.launch_macros import with_launch_macros
 from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_dirs
 from gpuemu_lsp.engine.source.headers.includes import load
@@ -34,7 +34,7 @@ _MAX_CALLERS = 2
 _MAX_READ = 8
 
 
-def unit_of(views: DeviceViews) -> HostProgram:
+def unit_of(views: DeviceViews) -> ParsedProgram:
     """Return the host code of a file with its headers."""
     texts = [(file.path, without_older_cuda(file.path, file.text)) for file in views.files]
     files = [HostFile(path, with_launch_macros(_with_names(text), views.macros)) for path, text in texts]
@@ -88,15 +88,15 @@ def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) 
     return tuple(found)
 
 
-def _tops(program: HostProgram, kernel: str) -> tuple[HostFunction, ...]:
+def _tops(program: ParsedProgram, kernel: str) -> tuple[ParsedFunction, ...]:
     """Return the functions that lead to a launch and that nothing calls; none if ``main`` does."""
     found = roots(program, [kernel])
     return () if any(one.name == "main" for one in found) else tuple(found)
 
 
 def _callers(
-    tops: Sequence[HostFunction], path: str, candidates: Iterable[str], include_dirs: Sequence[str]
-) -> Iterator[tuple[DeviceViews, HostProgram]]:
+    tops: Sequence[ParsedFunction], path: str, candidates: Iterable[str], include_dirs: Sequence[str]
+) -> Iterator[tuple[DeviceViews, ParsedProgram]]:
     """Yield the candidates that call functions of the file at ``path``."""
     names = frozenset(one.name for one in tops)
     methods = frozenset(one.name for one in tops if one.may_be_member)
@@ -135,7 +135,7 @@ def _defined_apart(names: Set[str], caller: str, path: str, include_dirs: Sequen
     return names & frozenset[str]().union(*(one[1].functions.keys() for one in made if one is not None))
 
 
-def _unit_at(path: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, HostProgram] | None:
+def _unit_at(path: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, ParsedProgram] | None:
     content = load(path)
     if content is None:
         return None
