@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING
 from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.parser import parse
@@ -127,7 +127,7 @@ def _without_time(event: Event, request: Request) -> Event:
 
     A test suite's launches have the sizes of a GPU: that one takes long is no sign of a loop without end.
     """
-    if event.rule != "sync/hang" or event.message != STILL_RUNNING:
+    if event.cause is not Cause.TIME_LIMIT:
         return event
     message = (
         f"the launch of {math.prod(request.grid):,} blocks did not finish within {request.max_seconds:g} s, and its "
@@ -147,9 +147,11 @@ def _finding(event: Event, source_map: SourceMap, request: Request, threads: boo
         data["block" if threads else "program"] = list(event.block)
     if event.buffer is not None:
         data["buffer"] = event.buffer
+    if event.access is not None and event.other_access is not None:
+        data |= {"access": event.access.value, "other_access": event.other_access.value}
     data["grid"] = list(request.grid)
     found = make(event.rule, event.message, place, kernel=request.entry, arch=request.artifact.arch, data=data)
-    return replace(found, related=related, severity=event.severity or found.severity)
+    return replace(found, related=related, severity=event.severity or found.severity, cause=event.cause)
 
 
 def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:

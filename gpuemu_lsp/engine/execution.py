@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.ptx.model import Location
@@ -198,6 +200,19 @@ LOCAL_MEMORY = "local memory"
 """``buffer`` of an event in a thread's local memory."""
 
 
+class Access(StrEnum):
+    """What an instruction does with memory; the values are those in the data of findings."""
+
+    READ = "reads"
+    WRITE = "writes"
+    ATOMIC = "updates atomically"
+
+    @property
+    def noun(self) -> str:
+        """The access as a noun."""
+        return {Access.READ: "read", Access.WRITE: "write", Access.ATOMIC: "atomic update"}[self]
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Report of a checker about one instruction, before it becomes a finding.
@@ -206,7 +221,8 @@ class Event:
     innermost source location of the instruction, ``other`` that of the second access of a race. ``offset`` and ``size``
     are bytes in ``buffer``. ``count`` is the number of times the rule was broken at the instruction. ``severity`` None
     is that of the rule. ``furthest`` is the end of the furthest of these accesses, in bytes from the start of
-    ``buffer``; None if it is not known.
+    ``buffer``; None if it is not known. ``cause`` has what the rule leaves open, None where it leaves nothing open.
+    ``access`` is the access that the rule is about, None if it is not about one, ``other_access`` the second of a race.
     """
 
     rule: str
@@ -223,6 +239,9 @@ class Event:
     severity: Severity | None = None
     data: Mapping[str, Json] = field(default_factory=dict)
     furthest: int | None = None
+    cause: Cause | None = None
+    access: Access | None = None
+    other_access: Access | None = None
 
 
 @dataclass(frozen=True, slots=True)

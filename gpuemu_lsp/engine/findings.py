@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.cause import Cause
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
@@ -75,6 +77,7 @@ class Finding:
 
     ``rule`` is a name of :mod:`gpuemu_lsp.engine.rules`. ``case`` is a decimal string: JSON numbers have only 53
     bits. ``data`` has JSON values only: expected, actual, index, thread, block, max_error, count, ...
+    ``cause`` has what the rule leaves open and something decides on; no front end shows it.
     ``consequences`` are errors that exist only because of this one, in the same case; they are not counted.
     """
 
@@ -91,6 +94,7 @@ class Finding:
     related: tuple[Related, ...] = ()
     fingerprint: str = ""
     consequences: tuple[Finding, ...] = ()
+    cause: Cause | None = None
 
     @property
     def consequence_messages(self) -> tuple[str, ...]:

@@ -117,9 +117,13 @@ class FindingPlacer:
             value = getattr(event, key)
             if value is not None:
                 data[key] = value
+        if event.access is not None and event.other_access is not None:
+            data |= {"access": event.access.value, "other_access": event.other_access.value}
         data["grid"], data["launch_block"] = list(case.grid), list(case.block)
         found = self.findings.finding(event.rule, message, place, case, case_id, data)
-        return replace(found, related=(*related, *found.related), severity=event.severity or found.severity)
+        return replace(
+            found, related=(*related, *found.related), severity=event.severity or found.severity, cause=event.cause
+        )
 
     def mismatch(self, snapshot: MismatchSnapshot, case_id: str) -> Finding:
         """Return the finding of wrong numbers, on the store that wrote the worst element.

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from gpuemu_lsp.engine.device.layout import (
     overwrites,
     parameters,
 )
-from gpuemu_lsp.engine.execution import Bytes, Event, Outcome, Request
+from gpuemu_lsp.engine.execution import Access, Bytes, Event, Outcome, Request
 
 _DEFAULT_SHARED_LIMIT = 48 * 1024
 _OLDEST = (7, 0)
@@ -168,12 +168,14 @@ class Device:
         status = int(getattr(error, "status", -1))
         self.poisoned = self.poisoned or status not in LAUNCH_REJECTED
         known = fault(status)
-        rule, text = (known.rule, f"{known.message}: {error}") if known is not None else (_NOT_RUN, str(error))
+        event = _event(_NOT_RUN, str(error))
+        if known is not None:
+            event = replace(_event(known.rule, f"{known.message}: {error}"), cause=known.cause)
         return Outcome(
             known.status if known is not None else "failed",
             self.name,
             {},
-            events=(_event(rule, text),),
+            events=(event,),
             printed=printed,
             counters={"poisoned": int(self.poisoned), "cuda_status": status},
         )
@@ -238,6 +240,7 @@ def _overwrite_event(overwrite: GuardOverwrite) -> Event:
         offset=overwrite.offset,
         size=overwrite.count,
         data={"guard_bytes": GUARD_BYTES},
+        access=Access.WRITE,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.cause import Cause
+
 LAUNCH_REJECTED = {1, 9, 98, 209, 218, 222, 500, 701, 720}
 """Invalid value or configuration, no binary for this GPU, invalid or newer PTX, too many resources, more blocks of a
 cooperative launch than run at a time.
@@ -13,16 +15,17 @@ The kernel did not start, and the context stays usable."""
 
 @dataclass(frozen=True, slots=True)
 class DeviceFault:
-    """An error that makes the context unusable: status of the outcome, rule and message of the finding."""
+    """An error that makes the context unusable: status of the outcome, rule, message and cause of the event."""
 
     status: str
     rule: str
     message: str
+    cause: Cause | None = None
 
 
 _FAULTS = {
     700: DeviceFault("trapped", "memory/out-of-bounds", "illegal memory access"),
-    702: DeviceFault("hung", "sync/hang", "the launch ran into the driver's time limit"),
+    702: DeviceFault("hung", "sync/hang", "the launch ran into the driver's time limit", Cause.DRIVER_TIME_LIMIT),
     710: DeviceFault("trapped", "sync/trap", "an assertion in device code failed"),
     714: DeviceFault("trapped", "memory/out-of-bounds", "hardware stack error"),
     715: DeviceFault("trapped", "sync/trap", "illegal instruction"),

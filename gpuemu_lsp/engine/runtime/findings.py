@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.launch.access_messages import WILD
-from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING, STOPPED, STOPPED_WAITING
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
-from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Outcome
+from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Access, Event, Outcome
 from gpuemu_lsp.engine.findings import OTHER_ACCESS, Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
@@ -22,11 +22,11 @@ from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 _AT_TIME_LIMIT = StopReason("was stopped at its time limit", "")
 
 _PLACES_OF_STOPS = {
-    STILL_RUNNING: "in this loop",
-    STOPPED: "in this loop",
-    STOPPED_WAITING: "while it waited in this loop, whose registers stayed the same",
+    Cause.TIME_LIMIT: "in this loop",
+    Cause.STOPPED: "in this loop",
+    Cause.STOPPED_WAITING: "while it waited in this loop, whose registers stayed the same",
 }
-"""Where a launch was that has been stopped, by the emulator's message."""
+"""Where a launch was that has been stopped and need not be endless."""
 
 _CONSTANT_BYTES = 64 << 10
 
@@ -73,18 +73,17 @@ class RunFindings:
         name = event.buffer or ""
         accessed = self._memory.named(name)
         rule, message = event.rule, event.message
-        if message in _PLACES_OF_STOPS:
+        verb = (event.access or Access.READ).noun
+        if event.cause in _PLACES_OF_STOPS:
             # It may only be slow: programs run with the sizes that they have.
             rule, text = "engine/timeout", (stopped or _AT_TIME_LIMIT).launch
-            message = f"{launch_text(launch)} {text} {_PLACES_OF_STOPS[message]}, and not checked to its end"
+            message = f"{launch_text(launch)} {text} {_PLACES_OF_STOPS[event.cause]}, and not checked to its end"
         if rule == "memory/out-of-bounds" and accessed is not None and self._is_elsewhere(event, accessed):
-            verb, where = message.partition(" ")[0], self._elsewhere(event, accessed)
+            where = self._elsewhere(event, accessed)
             message = f"{verb} of {event.size} bytes is out of bounds: the address is {where}"
         elif accessed is not None and accessed.kind is MemoryKind.HEAP:
             if rule == "memory/out-of-bounds":
-                message = (
-                    f"{message.partition(' ')[0]} of {event.size} bytes at byte {event.offset} of the heap of device"
-                )
+                message = f"{verb} of {event.size} bytes at byte {event.offset} of the heap of device"
                 message += " `malloc` is out of bounds: they are in no block, or in one that was freed"
         elif accessed is not None:
             if rule == "memory/uninitialized-read" and event.instruction.startswith(("atom.", "red.")):
@@ -94,14 +93,13 @@ class RunFindings:
             freed = f", freed at {accessed.freed}" if accessed.freed else ""
             if accessed.variable is None:
                 related.append(Related(self.place(accessed.site), f"{accessed.description}{freed}"))
-            verb = message.partition(" ")[0]
             if not accessed.live:
                 rule, message = (
                     "memory/use-after-free",
                     f"{verb} of {event.size} bytes at byte {event.offset} of {name}",
                 )
                 message += f", which was freed{f' at {accessed.freed}' if accessed.freed else ''}"
-            elif rule == "memory/out-of-bounds" and verb == "write" and _is_inside(event, accessed):
+            elif rule == "memory/out-of-bounds" and event.access is Access.WRITE and _is_inside(event, accessed):
                 message = f"write of {event.size} bytes at byte {event.offset} of {name} is out of bounds of the memory"
                 message += " that it is meant for: the kernel writes through no pointer to this allocation"
             elif rule == "memory/uninitialized-read":

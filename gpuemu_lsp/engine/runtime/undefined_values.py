@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
-from gpuemu_lsp.engine.execution import Event, Outcome, Request
+from gpuemu_lsp.engine.execution import Access, Event, Outcome, Request
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.discarded_reads import alike, equal_results, results_of
 
@@ -47,7 +47,7 @@ class UndefinedValues:
             return None
         self._tried[kernel] = _MOST_LAUNCHES
         message = "uninitialized read of a local variable, which has no value here; results of this launch depend on it"
-        return Event("memory/uninitialized-read", message, uses[0].location, uses[0].name)
+        return Event("memory/uninitialized-read", message, uses[0].location, uses[0].name, access=Access.READ)
 
     def _depends(self, request: Request, outcome: Outcome) -> bool:
         lasting = self._memory.lasting

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.execution import Event, Outcome
+from gpuemu_lsp.engine.execution import Access, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.ptx.model import Location, Module
@@ -93,8 +93,8 @@ class UnoptimizedConfirmation:
 
 def _reads(event: Event) -> list[Location]:
     """Return the locations of the event's reads: of an uninitialised read, or of either access of a race."""
-    read = event.rule == "memory/uninitialized-read" or event.data.get("access") == "reads"
+    read = event.rule == "memory/uninitialized-read" or event.access is Access.READ
     places = [event.location] if read else []
-    if event.data.get("other_access") == "reads":
+    if event.other_access is Access.READ:
         places.append(event.other)
     return [place for place in places if place is not None]

@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.policies.value_dependence import Independent, may_differ, nothing_known, with_assumption
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -32,8 +33,6 @@ _MAX_INDEPENDENT = 2
 """Sizes, one of them unknown, that are likely not to depend on each other."""
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
 """Instructions by which a warp loads or stores a whole tile."""
-_STILL_RUNNING = "while its registers changed"
-"""Of a loop that had not ended when the time did, and need not be endless."""
 
 
 def not_checked(finding: Finding) -> Finding:
@@ -49,7 +48,7 @@ def not_checked(finding: Finding) -> Finding:
         kernel=finding.kernel,
         dtype=finding.dtype,
         dims=finding.dims,
-        data={"refused": True} if finding.rule == "sync/trap" or _STILL_RUNNING in finding.message else {},
+        data={"refused": True} if finding.rule == "sync/trap" or finding.cause is Cause.TIME_LIMIT else {},
         severity=Severity.HINT,
     )
 

@@ -79,7 +79,7 @@ def claim_on_read_launch(
         # The program may have stored the pointer, as `cudaMemcpyToSymbol` of a struct does.
         message = f"'{finding.kernel}' was not checked: it reads a pointer from memory, where the program's own is not"
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=f"{message} known.")
-    if launch.host and event is not None and event.rule == "sync/hang" and "time limit" in event.message:
+    if launch.host and event is not None and event.cause is not None and event.cause.is_time_limit:
         # On the program's sizes a loop may be long and not endless, and the time depends on the machine.
         return not_checked(finding)
     if finding.severity is Severity.ERROR and may_differ(event, plan, case, independent):

@@ -26,7 +26,7 @@ def claim_on_recorded_launch(
     """Return the finding with the severity that holds for the launches of the program."""
     if event is not None and event.rule == "engine/timeout":
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
-    if event is not None and event.rule == "sync/hang" and "time limit" in event.message:
+    if event is not None and event.cause is not None and event.cause.is_time_limit:
         # On the program's sizes a loop may be long and not endless, and the time depends on the machine.
         return _not_checked(finding)
     digest, kind = strategy_parts(case.key.strategy) or ("", "")

@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes, acc
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.launch.race_events import RaceAccess, limited, merged, race_event
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
-from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Dim3, Event, Writer
+from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Access, Dim3, Event, Writer
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 _OUT = EventKind.OUT_OF_BOUNDS
@@ -76,8 +76,9 @@ class _RawEvent:
         return self.kind == EventKind.OUT_OF_BOUNDS and bool(self.flags & (EXITED_FLAG | AHEAD_FLAG))
 
     @property
-    def store(self) -> bool:
-        return bool(self.flags & STORE_FLAG)
+    def access(self) -> Access:
+        """What the instruction does with the accessed bytes."""
+        return Access.WRITE if self.flags & STORE_FLAG else Access.READ
 
 
 def collect_events(prepared: PreparedLaunch, report: LaunchReport) -> tuple[Event, ...]:
@@ -259,6 +260,7 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         raw.count,
         data=data,
         furthest=_furthest(prepared, raw, region),
+        access=raw.access,
     )
 
 
@@ -271,12 +273,7 @@ def _race(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         thread = _coordinates(number & THREAD_IN_BLOCK, request.block)
         return RaceAccess(instruction, site, number, wrote, thread, _coordinates(number >> 10, request.grid), spread)
 
-    one = access(
-        raw.site,
-        raw.block << 10 | raw.warp * 32 + raw.lane,
-        bool(raw.flags & RaceFlag.STORE),
-        0,
-    )
+    one = access(raw.site, raw.block << 10 | raw.warp * 32 + raw.lane, bool(raw.flags & RaceFlag.STORE), 0)
     other = access(raw.other_site, raw.other, raw.other_wrote, raw.other_epoch & Epoch.SPREAD)
     region, offset = _locate(prepared, raw)
     space = "shared" if region is not None and region.kind == "shared" else "global"
@@ -313,7 +310,7 @@ def _locate(prepared: PreparedLaunch, raw: _RawEvent) -> tuple[Region | None, in
         if inside[0].kind == "shared":
             return _locate_shared(prepared, raw.address)
         return inside[0], raw.address - inside[0].address
-    if instruction.opcode == "cp" and raw.store:
+    if instruction.opcode == "cp" and raw.access is Access.WRITE:
         return _locate_shared(prepared, raw.address)
 
     def distance(region: Region) -> int:
@@ -354,7 +351,7 @@ def _accessed(prepared: PreparedLaunch, raw: _RawEvent, region: Region | None, o
 
 
 def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) -> str:
-    verb = "write" if raw.store else "read"
+    verb = raw.access.noun
     if raw.absent_block:
         return access_messages.absent_block(verb, access, exited=bool(raw.flags & EXITED_FLAG))
     if raw.kind == EventKind.NULL:
@@ -383,6 +380,8 @@ def _from_incident(prepared: PreparedLaunch, incident: Incident, count: int) -> 
         incident.buffer,
         count=count,
         other=other.location if other is not None else None,
+        cause=incident.cause,
+        access=incident.access,
     )
 
 

@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, is_bulk_copy
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes
 from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
-from gpuemu_lsp.engine.execution import Dim3, Event
+from gpuemu_lsp.engine.execution import Access, Dim3, Event
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
 
@@ -51,7 +51,12 @@ class RaceAccess:
     @property
     def verb(self) -> str:
         """The access as a verb."""
-        return "updates atomically" if self.atomic else "writes" if self.wrote else "reads"
+        return "atomically updates" if self.atomic else self.access.value
+
+    @property
+    def access(self) -> Access:
+        """What it does with the memory."""
+        return Access.ATOMIC if self.atomic else Access.WRITE if self.wrote else Access.READ
 
 
 def race_event(
@@ -73,7 +78,7 @@ def race_event(
     # Accesses through pointers into no known buffer still have a memory space.
     place = f"{space} memory" if accessed.name is None else accessed.place
     one_thread, other_thread = _thread_text(first), _thread_text(second, first)
-    message = f"{one_thread} {_active(first)} {place} and {other_thread} {_active(second)} it without synchronization"
+    message = f"{one_thread} {first.verb} {place} and {other_thread} {second.verb} it without synchronization"
     # A scope that is too narrow makes the race, whatever the value is used for.
     scope = _scope_text(first, second, facts)
     is_pre_check = not scope and _is_pre_check(first, second, facts)
@@ -106,13 +111,13 @@ def race_event(
         count,
         other=second.location,
         data={
-            "access": first.verb,
             "other_thread": None if second.operation or _is_unnamed(second, first) else list(second.thread),
             "other_block": list(second.block),
-            "other_access": second.verb,
             "other_instruction": second.name,
         },
         severity=Severity.WARNING if is_pre_check or within_program else None,
+        access=first.access,
+        other_access=second.access,
     )
 
 
@@ -149,10 +154,6 @@ def _is_pre_check(one: RaceAccess, other: RaceAccess, facts: RaceFacts) -> bool:
         if not read.wrote and update.instruction.opcode == "st":
             return facts.is_pre_check_of_equal_writes(read.site)
     return False
-
-
-def _active(access: RaceAccess) -> str:
-    return "atomically updates" if access.atomic else access.verb
 
 
 def _same_warp(one: RaceAccess, other: RaceAccess) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.records import Record, RecordView
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
@@ -17,7 +18,7 @@ from gpuemu_lsp.engine.emulator.launch.arena import Arena
 from gpuemu_lsp.engine.emulator.launch.device_runtime import Heap
 from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
-from gpuemu_lsp.engine.execution import Dim3, Request
+from gpuemu_lsp.engine.execution import Access, Dim3, Request
 
 
 @dataclass(slots=True)
@@ -132,7 +133,8 @@ class Incident:
     """A finding of the scheduler: rule, message and site; ``thread`` is the linear index in its block.
 
     ``other_site`` is that of a second instruction which the message is about, ``buffer`` the name of its memory.
-    ``unless_racing``: a race of the same site, which names both accesses, stands for it.
+    ``cause`` and ``access`` are those of the event. ``unless_racing``: a race of the same site, which names both
+    accesses, stands for it.
     """
 
     rule: str
@@ -143,6 +145,8 @@ class Incident:
     other_site: int | None = None
     buffer: str | None = None
     unless_racing: bool = False
+    cause: Cause | None = None
+    access: Access | None = None
 
 
 @dataclass(slots=True)

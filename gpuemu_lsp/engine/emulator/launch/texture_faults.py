@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.textures import FORM_SHIFT,
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.execution import Access
 from gpuemu_lsp.engine.texture import RECORD, Texture, decode
 
 _OUTSIDE = "memory/out-of-bounds"
@@ -35,11 +36,14 @@ class TextureFaults:
         """Take the faults of the lanes of ``mask``; ``context`` is the address of the warp's context."""
         block = ctypes.c_int64.from_address(context + Warp.BLOCK).value
         number = ctypes.c_int64.from_address(block + BlockRecord.LINEAR).value
+        instruction = self._prepared.kernel.sites[site][0]
+        reads = instruction is None or instruction.opcode not in ("sust", "sured")
+        access = Access.READ if reads else Access.WRITE
         first = ctypes.c_int32.from_address(context + Warp.WARP_ID).value * WARP_SIZE
         fault, form = TextureFault(which & 0xFF), which >> FORM_SHIFT
         for lane in lanes_of(mask):
             rule, message, name = self._described(fault, form, lane)
-            self._incidents.append(Incident(rule, message, site, first + lane, number, buffer=name))
+            self._incidents.append(Incident(rule, message, site, first + lane, number, buffer=name, access=access))
 
     def _described(self, fault: TextureFault, form: int, lane: int) -> tuple[str, str, str | None]:
         """Return the rule, the message and the name of the memory."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.emulator_launch import launch, out
 
-from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import ENDLESS
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.execution import Outcome
 
 ARRIVE = """asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(a));"""
@@ -47,7 +47,7 @@ def run(body: str) -> Outcome:
 def test_a_launch_that_never_goes_on_ends_at_once(body: str) -> None:
     outcome = run(body)
     assert outcome.status == "hung"
-    assert [event.message for event in outcome.events if event.rule == "sync/hang"] == [ENDLESS]
+    assert [event.cause for event in outcome.events if event.rule == "sync/hang"] == [Cause.ENDLESS_WAIT]
 
 
 @pytest.mark.parametrize("body", FINITE_WAITS.values(), ids=FINITE_WAITS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.emulator_launch import Checks, launch, out, rules
 
-from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import STILL_RUNNING
+from gpuemu_lsp.engine.cause import Cause
 
 I = np.int32  # noqa: E741
 
@@ -205,7 +205,7 @@ def test_a_chain_of_blocks_is_slow_when_it_is_stopped_and_does_not_only_wait() -
   done[blockIdx.x] = 1;
 }"""
     outcome = launch(source, 256, 32, np.zeros(256, np.int32), max_seconds=0.1)
-    assert [event.message for event in outcome.events] == [STILL_RUNNING]
+    assert [event.cause for event in outcome.events] == [Cause.TIME_LIMIT]
 
 
 def test_event_names_thread_offset_and_count() -> None:

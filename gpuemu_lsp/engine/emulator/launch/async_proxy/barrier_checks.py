@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS, is_over
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject, operation_fault, shortfall
@@ -109,5 +110,6 @@ class BarrierChecks:
                         f"this waits for phase {one.phase} of the mbarrier at {self._shared.place(address - window)}, "
                         f"which does not complete: {shortfall(one, state, number)}"
                     )
-                    found.setdefault(site, Incident("sync/hang", text, site, warp * WARP_SIZE, number, one.site))
+                    thread, cause = warp * WARP_SIZE, Cause.ENDLESS_WAIT
+                    found.setdefault(site, Incident("sync/hang", text, site, thread, number, one.site, cause=cause))
         return list(found.values())

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
 from gpuemu_lsp.engine.emulator.abi.structs import Warp
@@ -20,16 +21,15 @@ from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, Prep
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
 from gpuemu_lsp.engine.time_limit import TimeLimit
 
-HUNG: Final = "this loop does not terminate: the time limit was reached"
-STILL_RUNNING: Final = "this loop does not terminate: the time limit was reached while its registers changed"
-"""Messages of a launch that was stopped at its time limit: it only waits, or it may be slow."""
-
-ENDLESS: Final = "this loop does not terminate: it waits for a change that no thread makes, as all that are left wait"
-"""Message of a launch of which that is proved."""
-
-STOPPED: Final = "the launch was stopped in this loop"
-STOPPED_WAITING: Final = "the launch was stopped while it waited in this loop"
-"""Messages of a launch that was asked to stop: it may be slow, or its registers stayed the same."""
+_ENDLESS = "this loop does not terminate"
+_MESSAGES: Final = {
+    Cause.STEP_LIMIT: f"{_ENDLESS}: the step limit was reached",
+    Cause.TIME_LIMIT: f"{_ENDLESS}: the time limit was reached while its registers changed",
+    Cause.TIME_LIMIT_WAITING: f"{_ENDLESS}: the time limit was reached",
+    Cause.ENDLESS_WAIT: f"{_ENDLESS}: it waits for a change that no thread makes, as all that are left wait",
+    Cause.STOPPED: "the launch was stopped in this loop",
+    Cause.STOPPED_WAITING: "the launch was stopped while it waited in this loop",
+}
 
 
 class LaunchLimits:
@@ -56,18 +56,20 @@ class LaunchLimits:
         live = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
         for index, warp in live:
             if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
-                self._report_hang(resident, index, warp, "this loop does not terminate: the step limit was reached")
+                self._report_hang(resident, index, warp, Cause.STEP_LIMIT)
                 return True
         if live and self.have_passed:
             index, warp = _executing(live)
-            waiting, running = (HUNG, STILL_RUNNING) if self._stop.reason is None else (STOPPED_WAITING, STOPPED)
-            self._report_hang(resident, index, warp, waiting if self._only_waits() else running)
+            waits, stopped = self._only_waits(), self._stop.reason is not None
+            limit = Cause.TIME_LIMIT_WAITING if waits else Cause.TIME_LIMIT
+            stop = Cause.STOPPED_WAITING if waits else Cause.STOPPED
+            self._report_hang(resident, index, warp, stop if stopped else limit)
             return True
         return False
 
     def report_wait(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
         """End the launch, as it is proved to wait without an end."""
-        self._report_hang(resident, *_executing(list(enumerate(warps))), ENDLESS)
+        self._report_hang(resident, *_executing(list(enumerate(warps))), Cause.ENDLESS_WAIT)
 
     def _only_waits(self) -> bool:
         """Return whether the warps of all blocks that have started had the same registers after two turns, or wait.
@@ -80,9 +82,10 @@ class LaunchLimits:
         same = all(one.moves == 0 and one.last_contexts is not None for one in runs)
         return same and self._unchanged_turns >= len(runs)
 
-    def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, message: str) -> None:
+    def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, cause: Cause) -> None:
         site, lane = self._place_of(warp)
-        self._report.add(Incident("sync/hang", message, site, index * WARP_SIZE + lane, resident.number))
+        thread, block = index * WARP_SIZE + lane, resident.number
+        self._report.add(Incident("sync/hang", _MESSAGES[cause], site, thread, block, cause=cause))
         self._report.status = "hung"
 
     def _place_of(self, warp: RecordView) -> tuple[int, int]:
