@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpuemu_lsp.engine.element_types import FLOATS, INTEGERS, ElementType, element_type
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.configured import beyond_type, configured_argument
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam, listed, struct_arguments
 from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
-from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make

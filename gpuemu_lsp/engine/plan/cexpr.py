@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.plan.types import dtype_size, element_type
+from gpuemu_lsp.engine.element_types import dtype_size, element_type
 from gpuemu_lsp.engine.project.expressions import constant, parse
 
 _TOKEN = re.compile(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpuemu_lsp.engine.element_types import INTEGERS, ElementType, element_type, integer_limits
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, element_type, integer_limits
 from gpuemu_lsp.engine.project.expressions import Expression, constant
 from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make

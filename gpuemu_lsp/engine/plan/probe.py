@@ -17,10 +17,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpuemu_lsp.engine.element_types import FLOATS, INTEGERS, dtype_size
 from gpuemu_lsp.engine.execution import Event, Outcome
 from gpuemu_lsp.engine.plan.candidates import LengthCandidate, candidates_for, one_block, regular_sizes
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
-from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, parse
 
 _MAX_ENLARGEMENTS = 48

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuemu_lsp.engine.element_types import FLOATS, INTEGERS, ElementType, element_type
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
-from gpuemu_lsp.engine.plan.types import FLOATS, INTEGERS, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.keys import ARGUMENT
 from gpuemu_lsp.engine.project.model import DimSpec

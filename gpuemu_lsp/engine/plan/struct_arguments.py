@@ -6,12 +6,12 @@ import difflib
 import re
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.element_types import INTEGERS, element_type
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.configured import configured_argument
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember
 from gpuemu_lsp.engine.plan.struct_layout import LayoutError, Leaf, StructLayout, struct_layout
-from gpuemu_lsp.engine.plan.types import INTEGERS, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, constant, parse
 from gpuemu_lsp.engine.project.model import PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.rules import make

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.element_types import C_TYPE_OF, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.plan.cexpr import Scope, translate
-from gpuemu_lsp.engine.plan.types import C_TYPE_OF, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.project.expressions import ExpressionError, constant, parse
 from gpuemu_lsp.engine.source.model import SourceFile, StructDecl, StructField
 from gpuemu_lsp.engine.source.syntax.structs import template_arguments

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.element_types import DISCRETE
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg, parameters
-from gpuemu_lsp.engine.plan.types import DISCRETE
 
 
 def with_assumed_values(plan: Plan, artifact: Artifact) -> Plan:

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.policies.value_dependence import Independent, may_differ, nothing_known, with_assumption
+from gpuemu_lsp.engine.element_types import dtype_size
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
-from gpuemu_lsp.engine.plan.types import dtype_size
 from gpuemu_lsp.engine.rules import make
 
 _ADDRESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned"})

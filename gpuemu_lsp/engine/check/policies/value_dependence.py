@@ -17,11 +17,11 @@ from gpuemu_lsp.engine.check.policies.assumed_values import (
     holds_assumed_values,
     values_not_shown,
 )
+from gpuemu_lsp.engine.element_types import DISCRETE, FLOATS
 from gpuemu_lsp.engine.execution import Event, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg, parameters
-from gpuemu_lsp.engine.plan.types import DISCRETE, FLOATS
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.ptx.model import Location
 

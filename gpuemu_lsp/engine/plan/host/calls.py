@@ -6,6 +6,7 @@ import re
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.host.branches import choose
 from gpuemu_lsp.engine.plan.host.declarations import converted
 from gpuemu_lsp.engine.plan.host.expressions import cast, template_arguments
@@ -37,7 +38,6 @@ from gpuemu_lsp.engine.plan.host.values import (
     Unknown,
     Value,
 )
-from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
 from gpuemu_lsp.engine.source.preprocessor.lexer import split_top
 from gpuemu_lsp.engine.symbolic.size import ZERO, number

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
 from gpuemu_lsp.engine.plan.host.objects import constructed
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, text
 from gpuemu_lsp.engine.plan.host.values import FloatValue, Lvalue, Pointer, RecordValue, Truth, Unknown, Value
-from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.symbolic.size import ZERO, Size, multiply, number
 
 _MAX_POINTERS = 64

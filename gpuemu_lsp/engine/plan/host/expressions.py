@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.host.arithmetic import both, operate, promoted, real, reals
 from gpuemu_lsp.engine.plan.host.branches import choose
 from gpuemu_lsp.engine.plan.host.libraries.tensors import NO_TENSOR, OPTIONAL, compared_sizes, subscripted_size
@@ -33,7 +34,6 @@ from gpuemu_lsp.engine.plan.host.values import (
     Value,
     negated,
 )
-from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     ZERO,

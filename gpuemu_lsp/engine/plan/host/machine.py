@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.element_types import INTEGERS, dtype_size, element_type
 from gpuemu_lsp.engine.plan.host.syntax import ParsedFunction, ParsedProgram, expression_of, is_constant, is_table
 from gpuemu_lsp.engine.plan.host.values import (
     Allocation,
@@ -26,7 +27,6 @@ from gpuemu_lsp.engine.plan.host.values import (
     pointee,
     with_field,
 )
-from gpuemu_lsp.engine.plan.types import INTEGERS, dtype_size, element_type
 from gpuemu_lsp.engine.symbolic.size import (
     ZERO,
     Size,

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.host.machine import Machine, bounds, is_integer_type
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, text
 from gpuemu_lsp.engine.plan.host.values import Contents, FloatValue, Pointer, RecordValue, Unknown, Value
-from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number
 
 _VECTOR = re.compile(r"(?:\w+::)*(?P<kind>\w*vector)\s*<\s*(?P<element>.+?)\s*(?:,[^<>]*)?>$")

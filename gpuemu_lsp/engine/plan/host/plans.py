@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.constraints import Constraints
@@ -34,7 +35,6 @@ from gpuemu_lsp.engine.plan.host.values import (
 )
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, ScalarArg
-from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.model import KernelDecl

@@ -6,11 +6,11 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
+from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, RecordValue, Truth
-from gpuemu_lsp.engine.plan.types import element_type
 from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbols
 
 _USUAL = 1024

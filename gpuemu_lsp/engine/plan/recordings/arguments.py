@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+from gpuemu_lsp.engine.element_types import INTEGERS, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import StructMember
 from gpuemu_lsp.engine.plan.struct_layout import LayoutError, Leaf, StructLayout, struct_layout
-from gpuemu_lsp.engine.plan.types import INTEGERS, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.recordings.model import RecordedKernel, RecordedLaunch, RecordedParameter
 from gpuemu_lsp.engine.source.model import Param
 

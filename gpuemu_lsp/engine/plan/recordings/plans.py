@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from gpuemu_lsp.engine.element_types import dtype_size
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
@@ -20,7 +21,6 @@ from gpuemu_lsp.engine.plan.recordings.arguments import (
 from gpuemu_lsp.engine.plan.recordings.kernels import KernelLaunches
 from gpuemu_lsp.engine.plan.recordings.ranges import value_range
 from gpuemu_lsp.engine.plan.recordings.relations import Relations, relations
-from gpuemu_lsp.engine.plan.types import dtype_size
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, names, parse
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.recordings.cases import RecordedCase, RecordedLaunches, RecordedMemory

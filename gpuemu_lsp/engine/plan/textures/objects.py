@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from gpuemu_lsp.engine.element_types import ElementType, element_type
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.model import TensorArg, TextureSpec
-from gpuemu_lsp.engine.plan.types import ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.source.model import Param
 

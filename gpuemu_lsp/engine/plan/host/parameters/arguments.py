@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gpuemu_lsp.engine.element_types import DISCRETE, ElementType, element_type
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
@@ -15,7 +16,6 @@ from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember, Tenso
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
 from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
-from gpuemu_lsp.engine.plan.types import DISCRETE, ElementType, element_type
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.source.model import Param
 from gpuemu_lsp.engine.symbolic.size import Size, divide

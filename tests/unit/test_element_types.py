@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.plan.types import C_TYPE_OF, dtype_size, element_type
+from gpuemu_lsp.engine.element_types import C_TYPE_OF, dtype_size, element_type
 
 
 @pytest.mark.parametrize(
