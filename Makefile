@@ -15,7 +15,7 @@ FRAMEWORKS ?= jax
 UV := $(BIN)/uv --system-certs
 
 .PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-programs-sample test-triton editors editors-tools lint types imports format docs \
-	environments clean
+	site environments clean
 .DEFAULT_GOAL := check
 
 help:  ## list the targets
@@ -80,6 +80,9 @@ format: $(STAMP)  ## let ruff fix and format
 docs: $(STAMP)  ## write the generated pages of docs/
 	$(BIN)/python -m gpuemu_lsp.cli.pages docs
 
+site: $(STAMP)  ## build the documentation as a site in site/; a broken link or a page in no menu fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 environments: $(STAMP) $(TRITON_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
 
 # Tests compare layouts with CuTe's, as pycute of the wheel nvidia-cutlass computes them (6 MB); what it depends on is not
@@ -87,7 +90,7 @@ environments: $(STAMP) $(TRITON_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## in
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
-	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,docs]'
 	$(UV) pip install --quiet --no-deps --python $(BIN)/python nvidia-cutlass==4.2.0.0
 	touch $(STAMP)
 
@@ -109,4 +112,4 @@ $(FRAMEWORKS_STAMP): pyproject.toml | $(STAMP)
 	touch $(FRAMEWORKS_STAMP)
 
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) $(TRITON_VENV) $(NUMBA_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(TRITON_VENV) $(NUMBA_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist site .mypy_cache .ruff_cache .pytest_cache

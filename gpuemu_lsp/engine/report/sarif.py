@@ -48,6 +48,7 @@ def render_sarif(run: Run) -> str:
 
 
 def _rule(rule: Rule) -> Json:
+    link = {} if rule.documentation is None else {"helpUri": rule.documentation}
     return {
         "id": rule.name,
         "shortDescription": {"text": rule.summary},
@@ -55,6 +56,7 @@ def _rule(rule: Rule) -> Json:
         "help": {"text": rule.doc, "markdown": f"**{rule.summary}**\n\n{rule.doc}"},
         "defaultConfiguration": {"level": _LEVEL[rule.severity]},
         "properties": {"tags": [rule.name.partition("/")[0]]},
+        **link,
     }
 
 

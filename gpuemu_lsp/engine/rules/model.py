@@ -1,10 +1,14 @@
-"""Records of a rule and its example."""
+"""Records of a rule and its example, and the rule's place in the documentation."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Severity
+
+DOCS_VARIABLE = "GPUEMU_DOCS_URL"
+"""Environment variable with the address of the documentation's site, where somebody serves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +33,14 @@ class Rule:
     summary: str
     doc: str
     example: Example | None = None
+
+    @property
+    def anchor(self) -> str:
+        """The fragment of the rule's heading in ``docs/rules.md``, the same on the site and where Markdown is shown."""
+        return self.name.replace("/", "")
+
+    @property
+    def documentation(self) -> str | None:
+        """The address of the rule's documentation on the site, or None where ``GPUEMU_DOCS_URL`` names none."""
+        site = os.environ.get(DOCS_VARIABLE, "").rstrip("/")
+        return f"{site}/rules.html#{self.anchor}" if site else None

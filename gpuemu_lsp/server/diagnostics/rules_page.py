@@ -1,4 +1,4 @@
-"""The rules' documentation as a Markdown file in the user's cache, the target of every diagnostic's link."""
+"""The target of every diagnostic's link: the site of the documentation, or a Markdown file in the user's cache."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from pygls.uris import from_fs_path
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.report.catalogue import rules_page
+from gpuemu_lsp.engine.rules import RULES
 
 _log = logging.getLogger(__name__)
 
 
 class RulesPage:
-    """Written on first use; if that fails, diagnostics have no links."""
+    """The file is written on first use; if that fails, diagnostics have no links."""
 
     def __init__(self) -> None:
         self._lines: dict[str, int] | None = None
         self._uri: str | None = None
 
     def href(self, rule: str) -> str | None:
-        """Return the link to a rule's section; the fragment is a line number, which editors understand."""
+        """Return the link to a rule's section; the fragment of a file is a line number, which editors understand."""
+        site = RULES[rule].documentation if rule in RULES else None
+        if site is not None:
+            return site
         if self._lines is None:
             self._lines = self._write()
         line = self._lines.get(rule)

@@ -119,6 +119,16 @@ def test_sarif(run):
     assert only["invocations"] == [{"executionSuccessful": False, "exitCode": 3}]
 
 
+def test_sarif_links_rules_to_the_site_that_is_named(run, monkeypatch):
+    def links():
+        (only,) = json.loads(render_sarif(run))["runs"]
+        return {rule["id"]: rule.get("helpUri") for rule in only["tool"]["driver"]["rules"]}
+
+    assert set(links().values()) == {None}
+    monkeypatch.setenv("GPUEMU_DOCS_URL", "https://docs.example.org/gpuemu")
+    assert links()["memory/shared-race"] == "https://docs.example.org/gpuemu/rules.html#memoryshared-race"
+
+
 def test_sarif_of_a_file_outside_the_root(run):
     place = Place("/else where/é.cu", Range.of(0, 0, 0, 1))
     (only,) = json.loads(render_sarif(Run(run.root, (), (make("numeric/nan", "m", place),))))["runs"]
