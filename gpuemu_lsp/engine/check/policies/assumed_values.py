@@ -21,7 +21,7 @@ def with_assumed_values(plan: Plan, artifact: Artifact) -> Plan:
     if not assumed:
         return plan
     # Delayed, as all of the emulator: see `case_runner`.
-    from gpuemu_lsp.engine.emulator.analysis.dependence.value_use import only_compared
+    from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared
 
     found = only_compared(artifact.ptx, artifact.entries[plan.entry], assumed.values())
     args = []

@@ -30,6 +30,12 @@ def claim_on_float_index(finding: Finding, event: Event, indexed: Callable[[], C
 def indexed_accesses(launch: Request) -> frozenset[Location]:
     """Return the places of the accesses of a launch whose index comes from a loaded floating-point number."""
     # Delayed, as all of the emulator: see `case_runner`.
-    from gpuemu_lsp.engine.emulator.analysis.dependence.float_indices import accesses_indexed_by_floats
+    from gpuemu_lsp.engine.emulator.analysis.dependence.kernel import dependences
+    from gpuemu_lsp.engine.emulator.analysis.dependence.sources import OtherSource
 
-    return accesses_indexed_by_floats(launch.artifact.ptx, launch.entry)
+    accesses = dependences(launch.artifact.ptx, launch.entry).accesses
+    return frozenset(
+        location
+        for (location, _), by_opcode in accesses.items()
+        if any(OtherSource.FLOAT_INDEX in dependence.address for dependence in by_opcode.values())
+    )

@@ -9,7 +9,7 @@ floating-point input may occur.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpuemu_lsp.engine.check.policies.assumed_values import (
@@ -26,7 +26,21 @@ from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.ptx.model import Location
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.emulator.analysis.dependence.values import IndependentAccesses
+    from gpuemu_lsp.engine.emulator.analysis.dependence.kernel import Dependence, IsOpen, KernelDependences
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentAccesses:
+    """What a kernel does whatever some sources are; ``compared``: the outcome of comparisons with them is no matter."""
+
+    dependences: KernelDependences
+    is_open: IsOpen
+    compared: bool
+
+    def is_independent(self, dependence: Dependence) -> bool:
+        """Return whether no open source decides."""
+        return not dependence.may_differ(self.is_open, compared=self.compared)
+
 
 Known: TypeAlias = "IndependentAccesses | None"
 Independent: TypeAlias = Callable[[frozenset[str], bool], Known]
@@ -86,22 +100,33 @@ def independent_of_values(launch: Request, plan: Plan, sizes: frozenset[str], co
     ``compared``: the outcome of comparisons with them is no matter. None if nothing is known.
     """
     # Delayed, as all of the emulator: see `case_runner`.
-    from gpuemu_lsp.engine.emulator.analysis.dependence.values import independent_accesses
+    from gpuemu_lsp.engine.emulator.analysis.dependence.kernel import dependences
+    from gpuemu_lsp.engine.emulator.analysis.dependence.sources import (
+        UNSETTLED,
+        MemoryContents,
+        ParameterValue,
+        Source,
+        VariableContents,
+    )
 
-    hidden = values_not_shown(plan)
-    unknown = [
-        number
-        for number, args in enumerate(parameters(plan.args))
-        if any(isinstance(arg, ScalarArg) and (arg.param in hidden or _depends(arg, sizes)) for arg in args)
-    ]
     if sizes and "%nctaid" in launch.artifact.ptx:
         return None
-    settled = [
-        number
-        for number, args in enumerate(parameters(plan.args))
-        if any(isinstance(arg, TensorArg) and _is_settled(arg, hidden) for arg in args)
-    ]
-    return independent_accesses(launch.artifact.ptx, launch.entry, unknown, settled, compared)
+    hidden = values_not_shown(plan)
+    unknown, settled = set[int](), set[int]()
+    for number, args in enumerate(parameters(plan.args)):
+        if any(isinstance(arg, ScalarArg) and (arg.param in hidden or _depends(arg, sizes)) for arg in args):
+            unknown.add(number)
+        if any(isinstance(arg, TensorArg) and _is_settled(arg, hidden) for arg in args):
+            settled.add(number)
+
+    def is_open(source: Source) -> bool:
+        if isinstance(source, ParameterValue):
+            return source.parameter in unknown
+        if isinstance(source, MemoryContents):
+            return source.parameter not in settled or source.offset != 0
+        return isinstance(source, VariableContents) or source in UNSETTLED
+
+    return IndependentAccesses(dependences(launch.artifact.ptx, launch.entry), is_open, compared)
 
 
 def _is_race_of_one_access(event: Event, plan: Plan, case: Case, independent: Independent) -> bool:
@@ -127,13 +152,13 @@ def _is_race_of_one_access(event: Event, plan: Plan, case: Case, independent: In
 def _may_be_stored(event: Event, plan: Plan, independent: Independent) -> bool:
     """Return whether indices among the inputs decide which elements are stored: with others it may be the one read."""
     found = independent(frozenset(), False)
-    return found is not None and not found.scattered.isdisjoint(_pointers(event, plan))
+    return found is not None and not found.dependences.scattered(found.is_open).isdisjoint(_pointers(event, plan))
 
 
 def _is_update(event: Event, found: Known) -> bool:
     """Return whether a race is between the load and the store of one statement that updates shared memory."""
     opcodes = {event.instruction.partition(".")[0], str(event.data.get("other_instruction", "")).partition(".")[0]}
-    is_update = found is not None and event.location in found.updates
+    is_update = found is not None and event.location in found.dependences.updates(found.is_open)
     return (
         is_update and event.rule == "memory/shared-race" and event.location == event.other and opcodes == {"ld", "st"}
     )
@@ -145,10 +170,11 @@ def _is_made_in_any_case(event: Event | None, plan: Plan, independent: Independe
     if event is None or found is None:
         return False
     if event.rule in _SYNCHRONIZATION_RULES:
-        return found.synchronization
+        return found.is_independent(found.dependences.synchronization)
     if event.rule != "memory/uninitialized-read":
         return False
-    written = all(found.writes.get(number, True) for number in _pointers(event, plan))
+    writes = found.dependences.writes
+    written = all(found.is_independent(writes[number]) for number in _pointers(event, plan) if number in writes)
     return written and not any(_needs_values(access, event, plan, found) for access in _accesses(event))
 
 
@@ -162,7 +188,7 @@ def _needs_values(access: tuple[Location | None, str], event: Event, plan: Plan,
     location, instruction = access
     if location is None or found is None:
         return True
-    return not found.is_independent(location, _pointers(event, plan), instruction)
+    return not found.is_independent(found.dependences.of(location, instruction, _pointers(event, plan)))
 
 
 def _pointers(event: Event, plan: Plan) -> list[int]:

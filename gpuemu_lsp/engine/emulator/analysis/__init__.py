@@ -6,6 +6,8 @@ module                   result                                               us
 ``dominators``           immediate dominators and post-dominators             ``cfg``
 ``cfg``                  blocks in execution order, loops, reconvergence      all others, code generation
                          points
+``kernel_graph``         the graph of a kernel of a PTX text, cached          ``dependence``, kernel facts
+``dataflow``             what is reachable in a graph                         all others
 ``webs``                 one register per web (live-range splitting)          all that follow
 ``liveness``             live registers at block boundaries                   ``divergence``, save and restore of warps
 ``divergence``           uniform, affine, varying registers; divergent        code generation: scalar or vector, active
@@ -23,6 +25,7 @@ module                   result                                               us
 ``thread_affine``        values and guards that follow from ``%tid`` alone    ``address_conflicts``
 ``address_conflicts``    shared accesses of two threads to one address        ``race_candidates``
 ``race_candidates``      accesses that the race detector instruments          code generation, race detector
+``dependence``           the sources that decide about each access            severity of findings, tried inputs
 =======================  ===================================================  =========================================
 
 :class:`..versions.compiled_kernel.CompiledKernel` runs them in this order: ``cfg``, ``webs`` and ``liveness`` once per

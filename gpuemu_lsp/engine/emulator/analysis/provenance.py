@@ -7,12 +7,14 @@ a pointer that was loaded from memory has an unknown one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.ir.operands import (
     address_operand,
+    elements,
     flattened,
+    register_name,
     registers_read,
     registers_written,
     split_operands,
@@ -76,7 +78,7 @@ def _origins(program: Program) -> dict[str, frozenset[str]]:
         if not targets:
             continue
         if instruction.opcode in ("ld", "ldu", "atom"):
-            flows.append((targets, (), _loaded(instruction, program)))
+            flows += [((name,), (), loaded) for name, loaded in _loaded(instruction, program)]
             continue
         _, sources = split_operands(instruction)
         symbols = frozenset(operand.name for operand in flattened(sources) if isinstance(operand, Symbol))
@@ -96,14 +98,18 @@ def _origins(program: Program) -> dict[str, frozenset[str]]:
     return found
 
 
-def _loaded(instruction: Instruction, program: Program) -> frozenset[str]:
-    """Return the roots of a loaded value."""
+def _loaded(instruction: Instruction, program: Program) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield each register that a load writes, with the roots of its value."""
     # Only 64-bit values hold a generic or global address.
-    if type_bytes(access_type(instruction)) < 8:
-        return frozenset()
+    width = type_bytes(access_type(instruction))
+    if width < 8:
+        return
     address = address_operand(instruction)
-    if memory_space(instruction) == "param" and address is not None and isinstance(address.base, Symbol):
-        name = address.base.name
-        # A structure passed by value may hold several pointers: each offset is a root of its own.
-        return frozenset({f"{name}+{address.base.offset + address.offset}"}) if name in program.params else frozenset()
-    return frozenset({UNKNOWN})
+    base = address.base if address is not None and memory_space(instruction) == "param" else None
+    for index, target in enumerate(elements(instruction.operands[0])):
+        if address is None or not isinstance(base, Symbol):
+            yield register_name(target), frozenset({UNKNOWN})
+        elif base.name in program.params:
+            # A structure passed by value may hold several pointers: each offset is a root of its own.
+            offset = base.offset + address.offset + index * width
+            yield register_name(target), frozenset({f"{base.name}+{offset}"})

@@ -1,1 +1,16 @@
-"""Dependence of accesses: on branches (:mod:`.control`), and on what memory holds (:mod:`.values`)."""
+"""Dependence: the sources that decide what a kernel does.
+
+One labelled taint analysis per kernel, cached by its PTX. It answers whatever is asked about the values of parameters,
+the contents of memory, the number of blocks and their size; it never says which of them a caller knows, and makes no
+claim about findings.
+
+=============  =======================================================================================================
+module         holds
+=============  =======================================================================================================
+``sources``    the sources, and which of them an instruction reads
+``control``    the blocks that a branch decides to execute
+``taint``      the flow of sources to registers and blocks: of values, of outcomes of comparisons, of execution
+``kernel``     :func:`~.kernel.dependences`: what decides about each access, barrier and collective
+``compared``   parameters whose loaded values are only compared and computed with
+=============  =======================================================================================================
+"""
