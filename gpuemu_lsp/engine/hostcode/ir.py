@@ -271,8 +271,8 @@ class UnknownCode(_Code):
 
 Expression: TypeAlias = (
     Constant | NameUse | UnaryOperation | BinaryOperation | Conditional | Subscript | FieldAccess | AddressOf
-    | Dereference | Assign | CallExpression | Launch | Cast | SizeOf | ListValue | Construct | CommaExpression
-    | UnknownCode
+    | Dereference | Assign | CallExpression | Launch | Cast | SizeOf | ListValue | Construct | LambdaValue
+    | CommaExpression | UnknownCode
 )  # fmt: skip
 
 
