@@ -15,7 +15,7 @@ FRAMEWORKS ?= jax
 UV := $(BIN)/uv --system-certs
 
 .PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-programs-sample test-triton editors editors-tools lint types imports format docs \
-	site environments clean
+	site hooks environments clean
 .DEFAULT_GOAL := check
 
 help:  ## list the targets
@@ -82,6 +82,9 @@ docs: $(STAMP)  ## write the generated pages of docs/
 
 site: $(STAMP)  ## build the documentation as a site in site/; a broken link or a page in no menu fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+hooks:  ## let git refuse commit messages that are not `area[/sub]: imperative`
+	git config core.hooksPath .githooks
 
 environments: $(STAMP) $(TRITON_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
 
