@@ -1,4 +1,4 @@
-"""Cause of an event or a finding, where something decides on more than the rule.
+"""Causes of events and findings, and traits of compile errors: what is decided on where the rule does not suffice.
 
 Messages are for people: an edit of a sentence must not change a verdict. Whatever a policy, a report or the server
 decides on is a rule, a cause or a field.
@@ -26,8 +26,27 @@ class Cause(StrEnum):
     """The launch was asked to stop in a loop whose registers changed."""
     STOPPED_WAITING = "stopped-waiting"
     """The launch was asked to stop in a loop that only waits."""
+    NOT_IMPORTED = "not-imported"
+    """The Python file of the kernel cannot be imported."""
 
     @property
     def is_time_limit(self) -> bool:
         """Whether a time limit ended the launch: on a faster machine it might have come to its end."""
         return self in (Cause.TIME_LIMIT, Cause.TIME_LIMIT_WAITING, Cause.DRIVER_TIME_LIMIT)
+
+
+class ErrorTrait(StrEnum):
+    """What the error of a compiler is about; an error may have several traits. Set where its text is parsed."""
+
+    UNDECLARED = "undeclared"
+    """A name is not declared; ``data["name"]`` of the finding is the name, if the compiler quotes it."""
+    FOLLOWS = "follows"
+    """It follows from an earlier error, wherever that is."""
+    DEVICE_RUNTIME = "device-runtime"
+    """A function of the CUDA device runtime is called."""
+    DYNAMIC_INITIALIZATION = "dynamic-initialization"
+    """A variable at file scope has an initialiser that is not constant."""
+    TYPE_INDEPENDENT = "type-independent"
+    """Other types, sizes or template arguments would not fix it."""
+    NEWER_ARCHITECTURE = "newer-architecture"
+    """It names an architecture, or a feature that not every architecture has."""

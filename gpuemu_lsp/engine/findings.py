@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.cause import Cause
+from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -77,7 +77,8 @@ class Finding:
 
     ``rule`` is a name of :mod:`gpuemu_lsp.engine.rules`. ``case`` is a decimal string: JSON numbers have only 53
     bits. ``data`` has JSON values only: expected, actual, index, thread, block, max_error, count, ...
-    ``cause`` has what the rule leaves open and something decides on; no front end shows it.
+    ``cause`` has what the rule leaves open and something decides on, ``traits`` what a compile error is about; no front
+    end shows them.
     ``consequences`` are errors that exist only because of this one, in the same case; they are not counted.
     """
 
@@ -95,6 +96,7 @@ class Finding:
     fingerprint: str = ""
     consequences: tuple[Finding, ...] = ()
     cause: Cause | None = None
+    traits: frozenset[ErrorTrait] = frozenset()
 
     @property
     def consequence_messages(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.compile import diagnostics, messages, ptxas
 from gpuemu_lsp.engine.compile.assembler import AssemblerError, assembler_options
 from gpuemu_lsp.engine.compile.cache import DiskCache, default_folder, key_of
+from gpuemu_lsp.engine.compile.error_traits import traits_of
 from gpuemu_lsp.engine.compile.fallback_causes import (
     conflicts_with_prelude,
     error_count,
@@ -101,7 +102,8 @@ def compile_source(
     )
     found = (*missing, *diagnostics.findings(program.messages, sources))
     if not output.succeeded and not any(_explains_failure(item) for item in found):
-        found = (*found, make("compile/error", f"{toolchain()} failed: {_last_line(output.log)}", compilation.origin))
+        message = f"{toolchain()} failed: {_last_line(output.log)}"
+        found = (*found, make("compile/error", message, compilation.origin, traits=traits_of(message)))
     return CompileResult(
         artifact=_artifact(request, compilation.options, output) if output.succeeded else None,
         findings=_with_architecture(found, request),

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from gpuemu_lsp.engine.cause import ErrorTrait
+from gpuemu_lsp.engine.compile.error_traits import traits_of, undeclared_name
 from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, read_text
 from gpuemu_lsp.engine.compile.messages import CompilerMessage, DiagnosticNote, LogPosition
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs, toolchain_major
@@ -129,7 +131,11 @@ def _finding(message: CompilerMessage, sources: DiagnosticSources) -> Finding:
         rule = "compile/missing-header"
         text = f"'{missing['name']}' file not found; {_hint(missing['name'])}"
         data["header"] = missing["name"]
-    return make(rule, text, place, data=data, related=tuple(item for item in related if item is not None))
+    traits = traits_of(text) if rule == "compile/error" else frozenset()
+    if ErrorTrait.UNDECLARED in traits and (name := undeclared_name(text)) is not None:
+        data["name"] = name
+    shown = tuple(item for item in related if item is not None)
+    return make(rule, text, place, data=data, related=shown, traits=traits)
 
 
 def _hint(header: str) -> str:

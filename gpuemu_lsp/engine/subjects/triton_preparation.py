@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.compile.model import Artifact, Specialisation
 from gpuemu_lsp.engine.deadline import IMPORT_SECONDS, DeadlineError, deadline
 from gpuemu_lsp.engine.findings import Finding, Place
@@ -320,7 +321,8 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
             why = f"{where} imports {error.missing}, which is not installed. Install it: pip install {error.missing}"
             failed = _not_executed(spec, why, name)
         else:
-            failed = make("compile/error", f"{file} cannot be imported: {error.message}", name, kernel=spec.name)
+            message, cause = f"{file} cannot be imported: {error.message}", Cause.NOT_IMPORTED
+            failed = make("compile/error", message, name, kernel=spec.name, cause=cause)
         failed = _on_line(failed, request, error.path, error.line)
     except DeadlineError:
         failed = _not_executed(spec, f"the import of {file} took longer than {seconds:g} s. {_TESTS}", name)

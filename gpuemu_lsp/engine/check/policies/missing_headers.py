@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuemu_lsp.engine.build.python_packages import package_of
+from gpuemu_lsp.engine.cause import ErrorTrait
 from gpuemu_lsp.engine.compile.preamble import stub_headers
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
@@ -21,16 +22,6 @@ from gpuemu_lsp.engine.source import DeviceViews, hidden_includes
 from gpuemu_lsp.engine.source.headers.known_headers import is_torch_header
 from gpuemu_lsp.engine.source.model import Include
 
-_UNKNOWN = re.compile(
-    r'identifier ".+" is undefined|name followed by "::" must be|namespace ".+" has no|name must be a namespace name'
-    r'|.+ is not a (?:class |variable |function )?template|incomplete type ".+" is not allowed|class ".+" has no member'
-    r"|this declaration has no storage class|not a class or struct name|.+ has not been declared"
-)
-"""Messages about an undeclared name. Its consequences have too many forms to list."""
-_NAMED = re.compile(r'"(?:class |struct |namespace )?([\w:]+)[^"]*"')
-_FOLLOWS = re.compile(r"<error-type>|has already been defined")
-"""Messages of errors that follow from an earlier one, wherever they are."""
-_DEVICE_RUNTIME = re.compile(r'^identifier "(cuda[A-Z]\w+)" is undefined')
 _HOST_CODE = re.compile(r"pybind11|Python\.h")
 _OF_TORCH = re.compile(r"(?:at|c10|torch|caffe2)(?:::|$)|(?:C10|AT|TORCH|THC|CUDA_KERNEL)_|gpuAtomic|WARP_")
 _OPENS_TORCH = re.compile(r"\busing\s+namespace\s+(?:at|c10|torch)\b")
@@ -71,7 +62,7 @@ def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_di
     errors = [finding for finding in findings if finding.rule == "compile/error"]
     limits = {id(finding): limit for finding in errors if (limit := _limit(finding, views)) is not None}
     libraries = [finding for finding in errors if "library" in finding.data]
-    unknown = [finding for finding in errors if finding not in libraries and _UNKNOWN.match(finding.message)]
+    unknown = [finding for finding in errors if finding not in libraries and ErrorTrait.UNDECLARED in finding.traits]
     names = {id(finding): _name(finding, views) for finding in unknown if id(finding) not in limits}
     roots = [
         finding
@@ -84,7 +75,7 @@ def without_cascades(findings: Sequence[Finding], views: DeviceViews, include_di
     affected = {_item(finding, views) for finding in excused}
     explained = {id(finding) for finding in excused}
     if excused:
-        explained |= {id(item) for item in errors if _FOLLOWS.search(item.message) or _is_outside_code(item, views)}
+        explained |= {id(item) for item in errors if ErrorTrait.FOLLOWS in item.traits or _is_outside_code(item, views)}
         explained |= {id(item) for item in findings if _item(item, views) in affected}
     for limit in dict.fromkeys(limits.values()):
         yield from _unsupported(limit, [finding for finding in errors if limits.get(id(finding)) == limit], views)
@@ -119,13 +110,11 @@ def _missing(views: DeviceViews, include_dirs: Sequence[str]) -> Iterator[Missin
 
 def _limit(finding: Finding, views: DeviceViews) -> str | None:
     """Return a message with a place for ``{names}`` if an error is due to a limit of NVRTC or CUDA 12, else None."""
-    if _DEVICE_RUNTIME.match(finding.message):
+    if ErrorTrait.DEVICE_RUNTIME in finding.traits:
         return "NVRTC does not support {names} of the CUDA device runtime"
-    if finding.message.startswith("dynamic initialization is not supported") and not _is_device_variable(
-        finding, views
-    ):
+    if ErrorTrait.DYNAMIC_INITIALIZATION in finding.traits and not _is_device_variable(finding, views):
         return "NVRTC does not support dynamic initialization at file scope: declare the constant `constexpr`"
-    if _UNKNOWN.match(finding.message):
+    if ErrorTrait.UNDECLARED in finding.traits:
         name = re.escape(_name(finding, views))
         reference = re.compile(rf"\btexture\s*<[^;]*>\s*{name}\s*;")
         if any(reference.search(file.text.code) for file in views.files):
@@ -187,10 +176,9 @@ def _not_compiled(finding: Finding) -> Finding:
 
 
 def _name(finding: Finding, views: DeviceViews) -> str:
-    """Return the name an error is about: from its message, else the token at its place."""
-    named = _NAMED.search(finding.message)
-    if named is not None and named[1] != "::":
-        return named[1]
+    """Return the name an error is about: that which the compiler quotes, else the token at its place."""
+    if isinstance(quoted := finding.data.get("name"), str):
+        return quoted
     file = next((file for file in views.files if file.path == finding.place.path), None)
     if file is None:
         return ""

@@ -6,24 +6,18 @@ a newer architecture; a registered one keeps its error, with the architecture to
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import ErrorTrait
 from gpuemu_lsp.engine.compile.model import CompileResult
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding
 
 NEWER = ("sm_90a", "sm_100a")
 """Architectures to try, in this order. The suffix "a" enables instructions that exist in one generation only, which
-such code usually needs."""
-
-_FOR_NEWER = re.compile(
-    r"architecture|\.target\b|compute capability|\bsm_\d|\bSM ?\d\d|cluster|tensor ?map|hopper|blackwell|__CUDA_ARCH__",
-    re.IGNORECASE,
-)
-"""Texts of compilers, headers and ``#error`` lines in this situation. Other errors, such as that of a half-typed line,
-do not contain them, and are not compiled again."""
+such code usually needs. An error that names no architecture or feature of one, such as that of a half-typed line, is
+not compiled again."""
 
 
 def or_newer(failed: CompileResult, registered: bool, compile_for: Callable[[str], CompileResult]) -> CompileResult:
@@ -48,7 +42,7 @@ def compiled_for_newer(
 
     ``findings`` are those of the compilation that failed; without an error about architectures nothing is compiled.
     """
-    if not any(item.rule == "compile/error" and _FOR_NEWER.search(item.message) for item in findings):
+    if not any(item.rule == "compile/error" and ErrorTrait.NEWER_ARCHITECTURE in item.traits for item in findings):
         return None
     results = map(compile_for, NEWER)
     return next((result for result in results if result.artifact is not None), None)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Set
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 from gpuemu_lsp.engine.check.policies.guessed_launch import needs_multiples, not_checked
 from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.check.policies.value_dependence import (
@@ -28,11 +29,6 @@ from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.plan.model import COMPARISONS, Plan, ReadLaunch, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, names
 
-_INDEPENDENT = re.compile(
-    r"module '[\w.]+' has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
-)
-"""Errors of Triton's compiler that no other types or sizes would remove."""
-_UNDEFINED = re.compile(r"\b(\w+) is not defined")
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
 _WARP = 32
@@ -277,11 +273,9 @@ def claim_before_run(finding: Finding, text: str) -> Finding:
     ``text`` is that of the kernel's file.
     Triton compiles for types and sizes, of which some may be assumed: an error that others would not have stays one.
     """
-    if finding.rule == "compile/error" and "cannot be imported" in finding.message:
+    if finding.cause is Cause.NOT_IMPORTED:
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
-    if finding.rule == "compile/error" and (
-        _INDEPENDENT.search(finding.message) or _is_undefined(finding.message, text)
-    ):
+    if ErrorTrait.TYPE_INDEPENDENT in finding.traits or _is_undefined(finding, text):
         return finding
     if finding.rule == "compile/error":
         message = f"'{finding.kernel}' was not run: it does not compile for the assumed types and sizes"
@@ -293,17 +287,16 @@ def claim_before_run(finding: Finding, text: str) -> Finding:
     return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=message)
 
 
-def _is_undefined(message: str, text: str) -> bool:
-    """Return whether a name is defined nowhere in a file; else other compile-time values may define it."""
-    found = _UNDEFINED.search(message)
-    if found is None:
+def _is_undefined(finding: Finding, text: str) -> bool:
+    """Return whether a name is undefined everywhere in a file; else other compile-time values may define it."""
+    if ErrorTrait.UNDECLARED not in finding.traits:
         return False
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return True
     stored = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-    return found[1] not in stored
+    return finding.data["name"] not in stored
 
 
 def _is_allowed(name: str, value: int, plan: Plan, launch: ReadLaunch) -> bool:

@@ -6,9 +6,9 @@ template whose instance is guessed: none of that is a mistake.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import ErrorTrait
 from gpuemu_lsp.engine.compile.model import CompileResult
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -16,11 +16,6 @@ from gpuemu_lsp.engine.rules import make
 
 _ENVIRONMENT_RULES = frozenset({"engine/not-executed", "engine/unsupported-instruction", "compile/missing-header"})
 """Rules about a missing header or feature, and not about the code."""
-
-_TYPE_INDEPENDENT = re.compile(
-    r'expected |identifier ".+" is undefined|(?:class|struct|namespace) ".+" has no member|unrecognized token|missing '
-)
-"""Errors that other template arguments would not fix."""
 
 
 def softened(finding: Finding) -> Finding:
@@ -55,7 +50,7 @@ def without_guessed_instance(compiled: CompileResult, entry: str) -> CompileResu
     Without such errors it has a hint that the guess does not compile. NVRTC does not parse a template that is not
     instantiated, so no other errors are available.
     """
-    certain = tuple(finding for finding in compiled.findings if _TYPE_INDEPENDENT.match(finding.message))
+    certain = tuple(finding for finding in compiled.findings if ErrorTrait.TYPE_INDEPENDENT in finding.traits)
     if certain:
         return replace(compiled, findings=certain)
     first = next((finding for finding in compiled.findings if finding.rule == "compile/error"), None)

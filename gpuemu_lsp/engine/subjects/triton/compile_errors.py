@@ -13,6 +13,7 @@ import triton
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITCallable, JITFunction
 
+from gpuemu_lsp.engine.cause import ErrorTrait
 from gpuemu_lsp.engine.findings import Finding, Place, Related
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.source_map import statement_range
@@ -21,6 +22,10 @@ TRITON_FOLDER = Path(triton.__file__).parent
 _DEEPEST = 64
 _EXCEPTION = re.compile(r"[A-Z]\w*(?:Error|Exception)\((?P<quote>['\"])(?P<text>.*)(?P=quote)\)", re.S)
 """The representation of an exception, in which Triton wraps those of its own functions."""
+_INDEPENDENT = re.compile(
+    r"module '[\w.]+' has no attribute|unexpected keyword argument|SyntaxError|unsupported AST node"
+)
+_UNDEFINED = re.compile(r"\b(\w+) is not defined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,21 @@ def compile_error(
     own = [(one, text) for one in chain if (text := texts(one.path)) is not None]
     innermost = chain[-1].message if chain else ""
     message = _sentence(innermost or (str(error) if not chain else "") or type(error).__name__)
+    found = _with_traits(make("compile/error", message, fallback, kernel=kernel), message)
     if not own:
-        return make("compile/error", message, fallback, kernel=kernel)
+        return found
     places = [Place(one.path, statement_range(text, one.line - 1, one.column, python=True)) for one, text in own]
     related = tuple(Related(place, "called here") for place in reversed(places[:-1]) if place != places[-1])
-    return replace(make("compile/error", message, places[-1], kernel=kernel), related=related)
+    return replace(found, place=places[-1], related=related)
+
+
+def _with_traits(finding: Finding, text: str) -> Finding:
+    """Return the finding of an error with what its text is about: the only place that knows Triton's wording."""
+    if _INDEPENDENT.search(text):
+        return replace(finding, traits=frozenset({ErrorTrait.TYPE_INDEPENDENT}))
+    if (undefined := _UNDEFINED.search(text)) is not None:
+        return replace(finding, traits=frozenset({ErrorTrait.UNDECLARED}), data={"name": undefined[1]})
+    return finding
 
 
 def _chain(error: BaseException | None, kernel: JITFunction[Any]) -> Iterator[_ErrorPlace]:
