@@ -5,8 +5,9 @@ Each function takes the payload that :mod:`gpuemu.ops.workers` sends, and yields
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,8 @@ from gpuemu_lsp.engine.workers.wire import from_json
 
 def judge(payload: Mapping[str, Json]) -> Iterator[Json]:
     """Compare an output with the reference; with ``call`` in place of ``outputs``, that of this call."""
-    spec, inputs = from_json(KernelSpec, payload["spec"]), _arguments(payload, "inputs")
-    kwargs = payload["kwargs"]
-    assert isinstance(kwargs, dict)
+    spec, kwargs = _begin(payload)
+    inputs = _arguments(payload, "inputs")
     if payload["outputs"] is None:
         yield {"stage": "op"}
         output, failure = called(spec, from_json(StoredCall, payload["call"]), inputs, kwargs)
@@ -51,9 +51,7 @@ def judge(payload: Mapping[str, Json]) -> Iterator[Json]:
 
 def reference(payload: Mapping[str, Json]) -> Iterator[Json]:
     """Evaluate the reference in fp64; its results are written to ``results``."""
-    spec = from_json(KernelSpec, payload["spec"])
-    kwargs = payload["kwargs"]
-    assert isinstance(kwargs, dict)
+    spec, kwargs = _begin(payload)
     yield {"stage": "reference"}
     values, arrays = encoded({"result": exact_function(spec, texts(kwargs))(_arguments(payload, "inputs"))})
     yield {"result": values, "arrays": saved(Path(str(payload["results"])), "r", arrays)}
@@ -61,9 +59,8 @@ def reference(payload: Mapping[str, Json]) -> Iterator[Json]:
 
 def gradients(payload: Mapping[str, Json]) -> Iterator[Json]:
     """Compare gradients of an op with finite differences of its reference; yield the messages by input."""
-    spec, inputs = from_json(KernelSpec, payload["spec"]), _arguments(payload, "inputs")
-    kwargs, grads = payload["kwargs"], _arguments(payload, "grads")
-    assert isinstance(kwargs, dict)
+    spec, kwargs = _begin(payload)
+    inputs, grads = _arguments(payload, "inputs"), _arguments(payload, "grads")
     weights = as_array(_arguments(payload, "cotangent")["cotangent"]).astype("float64")
     atol, rtol = _number(payload["atol"]), _number(payload["rtol"])
     assert atol is not None and rtol is not None
@@ -80,11 +77,12 @@ def gradients(payload: Mapping[str, Json]) -> Iterator[Json]:
         yield {"gradient": name, "message": compared_gradient(terms, wide, name, grad, (atol, rtol), roundoff)}
 
 
-FUNCTIONS: Mapping[str, Callable[[Mapping[str, Json]], Iterator[Json]]] = {
-    "judge": judge,
-    "reference": reference,
-    "gradients": gradients,
-}
+def _begin(payload: Mapping[str, Json]) -> tuple[KernelSpec, Mapping[str, Json]]:
+    """Enter the folder from which the program opens relative paths; return what is evaluated, and its keywords."""
+    os.chdir(str(payload["folder"]))
+    kwargs = payload["kwargs"]
+    assert isinstance(kwargs, dict)
+    return from_json(KernelSpec, payload["spec"]), kwargs
 
 
 def called(

@@ -1,4 +1,4 @@
-"""Replay of a failed validation of :class:`gpuemu.Client`. It imports the op, so it runs in workers only."""
+"""Replay of recorded calls, such as failed validations of a :class:`gpuemu.Client`. In workers only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuemu.ops.project_ops import find_op
 from gpuemu.ops.stored_calls import StoredCall, call_of, why_not_callable
 from gpuemu.ops.stored_validations import stored_validation
 from gpuemu.verifier.recorded_calls import NotReplayableError
-from gpuemu.verifier.replay import finding, replay_of, replayed
+from gpuemu.verifier.replay import finding, replay_call, replay_of, replayed
 from gpuemu_lsp.engine.check.model import Replay
 from gpuemu_lsp.engine.findings import Json, Place, Range
 from gpuemu_lsp.engine.project import discover
@@ -20,6 +20,12 @@ from gpuemu_lsp.engine.store import Failure
 
 
 def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
+    """Repeat a call that a client or the runtime verifier has recorded: the entry point ``replay-call``."""
+    function = replay_validation if "validation" in details else replay_call
+    return function(root, failure, case_id, details)
+
+
+def replay_validation(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
     """Call the op of a stored validation with its inputs, and compare it with its reference again."""
     try:
         spec = find_op(discover(Path(root)), failure.kernel)

@@ -25,6 +25,8 @@ _SPARE = 3
 """Workers that are kept, each for the code of one reference, whose imports may take seconds."""
 _SECONDS, _ELEMENTS = 30.0, 1 << 22
 """Time for this many elements, or a part of them; one evaluation in fp64 takes about 2 s of a free processor."""
+_MODULE = "gpuemu.ops.evaluations"
+_EVALUATIONS = {name: f"{_MODULE}:{name}" for name in ("judge", "reference", "gradients")}
 _pools: dict[int, Pool] = {}
 """The pool by process: the threads of a pool do not exist in a forked child."""
 _lock = threading.Lock()
@@ -72,9 +74,9 @@ class Evaluator:
             If the evaluation fails otherwise.
         """
         with _message(inputs) as (described, folder):
-            request = {**payload, **described, "function": function, "folder": str(Path.cwd()), "results": folder}
+            request = {**payload, **described, "folder": str(Path.cwd()), "results": folder}
             limit = time_limit(inputs) if self.seconds is None else self.seconds
-            job = Job("evaluate", request, wall_seconds=limit, taint=code)
+            job = Job(function, request, wall_seconds=limit, taint=code)
             gathered = run_job(_pool(), job)
             if not isinstance(gathered.ending, Done):
                 raise _error(gathered.ending, limit)
@@ -129,8 +131,7 @@ def _pool() -> Pool:
     with _lock:
         pool = _pools.get(os.getpid())
         if pool is None:
-            functions = {"evaluate": FUNCTIONS["evaluate"]}
-            preload = ("numpy", "ml_dtypes", "gpuemu.ops.evaluations")
-            pool = Pool(functions, size=1, spare=_SPARE, limits=Limits(), preload=preload)
+            preload = ("numpy", "ml_dtypes", _MODULE)
+            pool = Pool(_EVALUATIONS, size=1, spare=_SPARE, limits=Limits(), preload=preload)
             _pools[os.getpid()] = pool
         return pool

@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.store import Failure
 from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module, import_name
 
 
-def replay(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
+def replay_call(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:
     """Call the function of a stored failure with its inputs, and compare it with its ground truth again."""
     call = details.get("call")
     if not isinstance(call, dict):

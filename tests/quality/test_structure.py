@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,15 @@ def test_no_file_has_more_than_one_reason_to_be_long():
 def test_every_package_says_what_it_holds():
     packages = [path for path in PRODUCT.rglob("__init__.py") if len(path.read_text("utf-8").split('"""')) < 2]
     assert not packages
+
+
+def test_the_engine_imports_nothing_of_the_package_of_users():
+    # Import-linter reads import statements only; a name in a string is an import as well.
+    imports = re.compile(
+        r"(?:import_module|__import__|find_spec)\(\s*f?['\"]gpuemu\b(?!_)|^\s*(?:from|import) gpuemu\b(?!_)", re.M
+    )
+    engine = PRODUCT / "engine"
+    assert not [str(path) for path in engine.rglob("*.py") if imports.search(path.read_text("utf-8"))]
 
 
 def test_a_public_class_name_has_one_meaning():

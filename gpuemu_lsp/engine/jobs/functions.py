@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Replay, Stage
+from gpuemu_lsp.engine.extensions import extension
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
@@ -108,10 +108,9 @@ def reproduce(payload: Json) -> Iterator[Json]:
 def _replay_call(store: Store, request: CheckRequest, failure: Failure, case: str) -> Iterator[Stage | Replay]:
     """Yield the replay of a call that the runtime verifier or a client has recorded."""
     details = store.details(failure.kernel, failure.dtype, case)
-    # By name: the package of users is a front end, which the engine does not depend on.
-    module = import_module("gpuemu.ops.replay" if "validation" in details else "gpuemu.verifier.replay")
     yield Stage(request.spec.name, "execute")
-    yield module.replay(request.root, failure, case, details)
+    replayed: Replay = extension("replay-call")(request.root, failure, case, details)
+    yield replayed
 
 
 def export(payload: Json) -> Iterator[Json]:

@@ -11,7 +11,6 @@ _TARGETS = {
     "disassembly": ("disassemble",),
     "registration": ("registration",),
     "stored.save_comparison": ("changes", "accept"),
-    "client_calls": ("evaluate",),
 }
 FUNCTIONS = {name: f"{_PACKAGE}.{module}:{name}" for module, names in _TARGETS.items() for name in names}
 """Job name to ``module:function``, as :class:`~gpuemu_lsp.engine.workers.Pool` expects it."""

@@ -12,7 +12,6 @@ from gpuemu_lsp.engine.workers.job_handle import CallbackThread, JobHandle
 from gpuemu_lsp.engine.workers.model import Event, Job, Limits, Ready
 from gpuemu_lsp.engine.workers.supervisor import PoolSettings, Supervisor
 
-_NAMESPACE = "gpuemu_lsp.engine."
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Workers run in parallel: BLAS in one of them must not occupy every core."""
 
@@ -27,7 +26,7 @@ class Pool:
     Parameters
     ----------
     functions : Mapping[str, str]
-        Job name to ``module:function`` below ``gpuemu_lsp.engine``. A function takes the payload and is a generator of
+        Job name to ``module:function``. A function takes the payload and is a generator of
         JSON values. Two keys of a yielded object have a meaning for the pool: ``stage`` (a name, reported if the job
         fails) and ``retire`` (true: replace this worker after the job).
     size : int
@@ -60,13 +59,9 @@ class Pool:
         python: str = sys.executable,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        foreign = [
-            target
-            for target in (*functions.values(), *warm_up)
-            if not target.startswith(_NAMESPACE) or ":" not in target
-        ]
-        if foreign:
-            raise ValueError(f"not a module:function of the engine: {', '.join(foreign)}")
+        malformed = [target for target in (*functions.values(), *warm_up) if ":" not in target]
+        if malformed:
+            raise ValueError(f"not a module:function: {', '.join(malformed)}")
         if size < 1:
             raise ValueError(f"a pool needs at least one worker, not {size}")
         self._functions = dict(functions)

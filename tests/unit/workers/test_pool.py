@@ -80,11 +80,11 @@ def test_events_reach_an_event_loop_that_is_never_blocked(pool):
     assert progress == Progress(7) and isinstance(ending, Done)
 
 
-def test_unknown_function_and_foreign_module_are_refused(pool):
+def test_unknown_function_and_malformed_target_are_refused(pool):
     with pytest.raises(KeyError):
         pool.submit(Job("nothing"))
-    with pytest.raises(ValueError, match="os:system"):
-        Pool({"x": "os:system"})
+    with pytest.raises(ValueError, match="not a module:function"):
+        Pool({"x": "os.getpid"})
 
 
 # ---- cancelling, closing, counting -----------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import importlib.util
 import inspect
 import io
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.deadline import DeadlineError
+from gpuemu_lsp.engine.extensions import extension
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import ScriptError, StdinScript, is_stdin_script, project_python
@@ -149,9 +149,7 @@ def _emulation() -> Callable[[], contextlib.AbstractContextManager[object]]:
     """Return the context in which Triton's launches run in the emulator; an empty one without Triton."""
     if importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None:
         return contextlib.nullcontext
-    # By name: the package of users is a front end, which the engine does not depend on.
-    emulated = importlib.import_module("gpuemu.triton").emulated
-    return functools.partial(emulated, on_finding="collect")
+    return functools.partial(extension("emulated-triton"), on_finding="collect")
 
 
 def call_op(

@@ -1,11 +1,13 @@
-"""Triton's driver while kernels are only compiled: it knows the architecture, and launches nothing.
+"""Triton drivers without a GPU: what Triton, autotuners and modules with kernels ask a device for.
 
-A module with Triton kernels may ask for the active device when it is imported, and may launch kernels at its top level.
+Triton reaches a GPU through one driver object: it asks for the target to compile for, loads the binary of a compiled
+kernel, and launches it. :class:`PtxDriver` answers as an A100 with PTX for binaries; what a launch does, and where
+tensors are, is its subclasses'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import triton
@@ -19,6 +21,8 @@ SHARED_BYTES = {70: 98_304, 75: 65_536, 80: 166_912, 86: 101_376, 87: 166_912, 8
 """Shared memory of a block by compute capability (CUDA C++ Programming Guide, technical specifications)."""
 _MOST_SHARED_BYTES = 232_448
 _MAX_THREADS = 1024
+_REGISTERS = 64
+"""Registers of a thread, which only ptxas knows: programs divide by the number to choose how many blocks to launch."""
 
 
 def shared_limit(arch: str) -> int:
@@ -26,17 +30,26 @@ def shared_limit(arch: str) -> int:
     return SHARED_BYTES.get(int(target_of(arch).arch), _MOST_SHARED_BYTES)
 
 
-class TargetDriver(DriverBase):  # type: ignore[misc]  # Triton has no type information
-    """Driver of a device that exists for the compiler only."""
+class PtxDriver(DriverBase):  # type: ignore[misc]  # Triton has no type information
+    """Driver of a device that runs PTX.
 
-    def __init__(self, arch: str) -> None:
-        self._target = target_of(arch)
-        self.utils = _TargetUtils(shared_limit(arch))
-        self.launcher_cls = lambda source, metadata: _launch_nothing
+    ``launcher`` makes the function that launches a compiled kernel, from its source and its metadata. ``load`` returns
+    what a launch gets of a kernel: from its name, its PTX and its bytes of shared memory.
+    """
+
+    def __init__(
+        self,
+        target: GPUTarget,
+        launcher: Callable[[Any, Any], Callable[..., None]],
+        load: Callable[[str, str, int], object],
+    ) -> None:
+        self._target = target
+        self.utils = _Utils(shared_limit(f"sm_{target.arch}"), load)
+        self.launcher_cls = launcher
 
     @staticmethod
     def is_active() -> bool:
-        """Return True: there is always a compiler."""
+        """Return True: the CPU is always there."""
         return True
 
     def get_current_target(self) -> GPUTarget:
@@ -44,20 +57,56 @@ class TargetDriver(DriverBase):  # type: ignore[misc]  # Triton has no type info
         return self._target
 
     def get_current_device(self) -> int:
-        """Return a number for each architecture: Triton keeps compiled kernels by it."""
+        """Return the number of the only device.
+
+        Triton keeps compiled kernels per device: those of another architecture, or of a GPU, must not be found.
+        """
         return int(self._target.arch)
 
     def set_current_device(self, device: int) -> None:
-        """Accept any number."""
+        """Accept any number: there is one device."""
 
     def get_current_stream(self, device: int) -> int:
-        """Return the default stream."""
+        """Return the default stream. Launches run in the order in which they are made."""
         return 0
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
         """Return the compute capability of the target."""
         major, minor = divmod(int(self._target.arch), 10)
         return major, minor
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """Return the C++ type of one of Triton's types."""
+        return str(ty_to_cpp(ty))
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """Return the function with which an autotuner times its configurations.
+
+        Each configuration that is benchmarked runs once. All get the same time: emulated times say nothing
+        about a GPU, and the first configuration is then chosen in every run.
+        """
+
+        def benchmark(call: Callable[[], object], *, quantiles: Sequence[float] | None = None, **_: Any) -> Any:
+            call()
+            return [1.0] * len(quantiles) if quantiles is not None else 1.0
+
+        return benchmark
+
+    def get_empty_cache_for_benchmark(self) -> None:
+        """Return nothing: there is no cache to flush between timings."""
+
+    def clear_cache(self, cache: object) -> None:
+        """Flush nothing."""
+
+
+class TargetDriver(PtxDriver):
+    """Driver of a device that exists for the compiler only.
+
+    A module may ask for it when it is imported, and may launch kernels at its top level: nothing runs.
+    """
+
+    def __init__(self, arch: str) -> None:
+        super().__init__(target_of(arch), lambda source, metadata: _launch_nothing, lambda name, ptx, shared: name)
 
     def get_active_torch_device(self) -> Any:
         """Return PyTorch's device for tensors."""
@@ -71,40 +120,33 @@ class TargetDriver(DriverBase):  # type: ignore[misc]  # Triton has no type info
 
         return torch.cpu
 
-    def map_python_to_cpp_type(self, ty: str) -> str:
-        """Return the C++ type of one of Triton's types."""
-        return str(ty_to_cpp(ty))
-
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Return a function that times nothing."""
-
-        def benchmark(call: Callable[[], object], *, quantiles: Any = None, **_: Any) -> Any:
-            return [1.0] * len(quantiles) if quantiles is not None else 1.0
-
-        return benchmark
-
-    def get_empty_cache_for_benchmark(self) -> None:
-        """Return nothing: nothing is timed."""
-
-    def clear_cache(self, cache: object) -> None:
-        """Flush nothing."""
+        """Return a function that times nothing, and calls nothing."""
+        benchmark = super().get_benchmarker()
+        return lambda call, **options: benchmark(_launch_nothing, **options)
 
 
-class _TargetUtils:
+class _Utils:
     """The part of the driver that Triton calls ``utils``."""
 
-    def __init__(self, shared_bytes: int) -> None:
-        self._shared_bytes = shared_bytes
+    fill_tma_descriptor_tiled: Callable[..., object]
+    """Set where launches get tensor descriptors."""
 
-    def load_binary(self, name: str, kernel: object, shared: int, device: int) -> tuple[object, object, int, int, int]:
+    def __init__(self, shared_bytes: int, load: Callable[[str, str, int], object]) -> None:
+        self._shared_bytes, self._load = shared_bytes, load
+
+    def load_binary(
+        self, name: str, kernel: str | bytes, shared: int, device: int
+    ) -> tuple[object, object, int, int, int]:
         """Return module, function, registers, spills and the largest number of threads of a block."""
-        return name, name, 0, 0, _MAX_THREADS
+        loaded = self._load(name, kernel.decode() if isinstance(kernel, bytes) else kernel, shared)
+        return loaded, loaded, _REGISTERS, 0, _MAX_THREADS
 
     def unload_module(self, module: object) -> None:
-        """Release nothing."""
+        """Release nothing: the PTX is released with its last reference."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        """Return the properties that Triton and autotuners read: those of an A100."""
+        """Return the properties that Triton and autotuners read: those of an A100, but for its shared memory."""
         return {
             "max_shared_mem": self._shared_bytes,
             "max_num_regs": 65_536,
@@ -116,7 +158,7 @@ class _TargetUtils:
         }
 
     def set_printf_fifo_size(self, size: int) -> None:
-        """Accept any size."""
+        """Accept any size: output is not buffered."""
 
 
 def _launch_nothing(*_: object) -> None:
