@@ -307,7 +307,7 @@ class Client:
         options: JudgingOptions,
     ) -> FuzzResults:
         master = generate_seed() if seed is None else seed
-        # A tolerance other than that of gpuemu.toml is no verdict of the project.
+        # A tolerance other than that of gpuemu.toml is not a verdict of the project.
         sent = SentResults.of(spec, master, call) if (options.atol, options.rtol) == (None, None) else None
         failures, total = list[ValidationResult](), 0
         for index in range(iterations):

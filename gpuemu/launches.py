@@ -125,7 +125,7 @@ def findings_of(
 def _without_time(event: Event, request: Request) -> Event:
     """Return the event, a loop that was stopped while its registers changed as a timeout and not as a hang.
 
-    A test suite's launches have the sizes of a GPU: that one takes long is no sign of a loop without end.
+    A test suite's launches have the sizes of a GPU: that one takes long is not a sign of a loop without end.
     """
     if event.cause is not Cause.TIME_LIMIT:
         return event

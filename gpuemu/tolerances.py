@@ -137,7 +137,7 @@ def calibrate_tolerance(
     Raises
     ------
     ValueError
-        If the results differ in shape, or no sample has finite results: such differences are no tolerance.
+        If the results differ in shape, or no sample has finite results: no tolerance covers such differences.
     """
     variants = _shapes(input_shapes)
     random = np.random.default_rng(seed)

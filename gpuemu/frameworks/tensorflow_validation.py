@@ -202,7 +202,7 @@ def _pulled_back(
     """Return the gradients by input for a random cotangent of the output, and that cotangent."""
     missing = f"the gradients of '{op}' were not validated: "
     if not _is_source(output):
-        raise ValueError(missing + "its output is no tensor of floating-point numbers")
+        raise ValueError(missing + "its output is not a tensor of floating-point numbers")
     cotangent = tf.cast(cotangent_of(tuple(output.shape), 0), output.dtype)
     grads = tape.gradient(output, list(sources.values()), output_gradients=cotangent) if tape.entered else []
     if all(grad is None for grad in grads):

@@ -96,7 +96,7 @@ class Session:
         launch.function.set_variables(outcome.variables)
         events = outcome.events
         if launch.copies:
-            # Copying bytes that were never written is no use of them: initcheck's rule for cudaMemcpy.
+            # Copying bytes that were never written does not use them: initcheck's rule for cudaMemcpy.
             events = tuple(event for event in events if event.rule != "memory/uninitialized-read")
         if launch.cooperative:
             events = tuple(map(_unfinished, events))

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec, PointerSpec
 
 KERNEL = "kernel"
-"""Execution mode of a ``[[kernels]]`` entry: the emulator runs it, and results of a program are no verdict of it."""
+"""Execution mode of a ``[[kernels]]`` entry: the emulator runs it, and results of a program do not count for it."""
 SIZES: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "batch_sizes": ("batch", (1, 2, 4, 8)),
     "seq_lengths": ("seq", (64, 128, 256, 512)),

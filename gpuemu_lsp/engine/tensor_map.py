@@ -237,8 +237,8 @@ def raw_map(data: bytes) -> TensorMap | None:
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes | None:
     """Return the 128 bytes of a map with one of :data:`MAP_FIELDS` changed as ``tensormap.replace`` does.
 
-    Bytes that are all zero are a map without values. The result is None if the bytes are no map, or have no dimension
-    ``ordinal``.
+    Bytes that are all zero are a map without values. The result is None if the bytes are not a map, or have no
+    dimension ``ordinal``.
     """
     values: list[int] = [*_LAYOUT.unpack(data[: _LAYOUT.size])]
     if values[0] != _MAGIC and any(data):

@@ -31,7 +31,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
         (("1", "3"), "PASS\n", 0),
         (("4", "8"), "PASS\n", 0),
         (("16", "32"), "PASS\n", 0),
-        (("3", "8"), "cudaErrorInvalidClusterSize 1408\n", 3),  # of two blocks that are no whole cluster
+        (("3", "8"), "cudaErrorInvalidClusterSize 1408\n", 3),  # of two blocks that are not a whole cluster
         (("16", "32", "not allowed"), "cudaErrorInvalidClusterSize 0\n", 3),
         (("17", "34"), "cudaErrorInvalidClusterSize 0\n", 3),
     ],

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = "docs/glossary.md"
-READ_WHOLE = (".md", ".ts", ".lua", ".el", ".yml", ".toml", ".cu", ".cuh")
+READ_WHOLE = (".md", ".cpp", ".h", ".ts", ".lua", ".el", ".yml", ".toml", ".cu", ".cuh")
 EXEMPT = {GLOSSARY, "tests/quality/test_language.py", "LICENSE-APACHE", "LICENSE-MIT"}
 
 
@@ -24,8 +24,16 @@ def banned() -> list[str]:
 
 
 def pattern() -> re.Pattern[str]:
-    words = "|".join(re.escape(word) for word in sorted(banned(), key=len, reverse=True))
+    words = "|".join(expression(word) for word in sorted(banned(), key=len, reverse=True))
     return re.compile(rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])", re.IGNORECASE)
+
+
+def expression(words: str) -> str:
+    """A row of the table as a regular expression: "is no NOUN" is any noun, but neither "there is no" nor "no longer"."""
+    if not words.endswith(" NOUN"):
+        return re.escape(words)
+    there = "".join(rf"(?<!there{verb} )" for verb in ("", " may", " can", " must", " will"))
+    return rf"{there}{re.escape(words.removesuffix('NOUN'))}(?!longer|other|more|less|fewer)[`'*:]*[a-z]+"
 
 
 def words_of(name: str) -> str:
@@ -43,6 +51,18 @@ def python_texts(text: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], words_of(token.string)
 
 
+LATER = (
+    "gpuemu_lsp/engine/plan/host/",
+    "gpuemu_lsp/engine/plan/wrappers/",
+    "gpuemu_lsp/engine/source/host/",
+    "gpuemu_lsp/engine/source/python/host_",
+    "gpuemu_lsp/engine/check/policies/",
+    "gpuemu_lsp/engine/runtime/service.py",
+    "gpuemu_lsp/engine/subjects/",
+)
+"""Paths that are being replaced, which "is no" is allowed in until then."""
+
+
 def tracked() -> list[str]:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
@@ -53,13 +73,16 @@ def tracked() -> list[str]:
 def violations(name: str) -> list[str]:
     text = (ROOT / name).read_text("utf-8")
     lines = python_texts(text) if name.endswith(".py") else enumerate((words_of(x) for x in text.splitlines()), 1)
-    found = pattern()
-    return [f"{name}:{line}: {match.group()}" for line, part in lines for match in found.finditer(part)]
+    banned_words = pattern()
+    rows = [(line, match.group()) for line, text in lines for match in banned_words.finditer(text)]
+    return [f"{name}:{line}: {words}" for line, words in rows if not (" no " in words and name.startswith(LATER))]
 
 
 def test_the_glossary_names_words_to_avoid():
     assert len(banned()) > 30
     assert pattern().search("the lanes have Parted") and not pattern().search("departed, roommate")
+    assert pattern().search("that is no ``map``") and pattern().search(words_of("test_it_is_no_race"))
+    assert not pattern().search("there is no map, it is no longer one; there may be no map; it has no map")
     assert pattern().search(words_of("LaneMeetings")) and pattern().search(words_of("add_conductor"))
 
 

@@ -41,7 +41,7 @@ def test_a_public_class_name_has_one_meaning():
 
 
 def test_no_two_test_modules_that_run_together_share_a_name():
-    # pytest imports modules of folders that are no packages by their name alone. Some folders run on their own.
+    # pytest imports modules of folders that are not packages by their name alone. Some folders run on their own.
     alone = {"triton", "numba", "frameworks", "editors"}
     together = [path for path in TESTS.rglob("test_*.py") if path.relative_to(TESTS).parts[0] not in alone]
     counts = Counter(path.name for path in together)

@@ -341,7 +341,7 @@ async def test_a_triton_kernel_that_is_not_run_is_never_silent(editor: Editor, r
     assert moved.range.start == types.Position(6, 4)
 
 
-async def test_a_decorator_of_another_package_is_no_kernel(editor: Editor):
+async def test_a_decorator_of_another_package_is_not_a_kernel(editor: Editor):
     write(editor, "from numba import jit\n\n\n@jit\ndef f(x):\n    return x\n\n\nf[1](2)  # not triton\n")
     await editor.start()
     editor.open("model.py")

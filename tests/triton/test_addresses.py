@@ -150,7 +150,7 @@ def add_integers(x, out, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("start", [0, 2**20, 1_700_000_000_000, 2**46, 2**62])
-def test_integers_that_are_no_addresses_stay_as_they_are(start):
+def test_integers_that_are_not_addresses_stay_as_they_are(start):
     x = torch.arange(start, start + 512 * 16, 16)
     out = torch.zeros_like(x)
     with emulated() as session:

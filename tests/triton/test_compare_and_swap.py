@@ -46,7 +46,7 @@ def lock_and_add(lock, total, BLOCK: tl.constexpr):
 @pytest.mark.parametrize(
     ("length", "dtype"), [(4, torch.float32), (1, torch.int32), (128, torch.int64), (4, torch.float64)]
 )
-def test_a_read_that_is_compared_again_is_no_race(length, dtype, num_warps):
+def test_a_read_that_is_compared_again_is_not_a_race(length, dtype, num_warps):
     with emulated() as session:
         x, out = torch.ones(500, dtype=dtype, device="cuda"), torch.ones(length, dtype=dtype, device="cuda")
         x[::50] = 2

@@ -1,4 +1,4 @@
-"""Correct gradients that look wrong are no failures, and wrong ones that look right are.
+"""Correct gradients that look wrong are not failures, and wrong ones that look right are.
 
 Correct: rounding in 16 bits, long sums, masks, and points without a derivative. Wrong: for some layouts, in the tail of
 a dimension, by accumulation in 16 bits, or in the second derivative only.
@@ -293,7 +293,7 @@ class Exp(Function):
 
 
 class Sigmoid(Function):
-    """Its intermediate result is no output and no input, and so has no gradient."""
+    """Its intermediate result is neither an output nor an input, and so has no gradient."""
 
     @staticmethod
     def forward(ctx, x):

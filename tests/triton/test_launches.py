@@ -149,14 +149,14 @@ def multiply_by_compare_and_swap(x, out, BLOCK: tl.constexpr):
         all_done = tl.sum(done.to(tl.int32)) == BLOCK
 
 
-def test_a_read_that_a_compare_and_swap_repeats_is_no_race():
+def test_a_read_that_a_compare_and_swap_repeats_is_not_a_race():
     with emulated(on_finding="collect") as session:
         out = torch.ones(4)
         multiply_by_compare_and_swap[(2,)](torch.full((8,), 2.0), out, BLOCK=4)
     assert out.tolist() == [4.0] * 4 and not session.findings
 
 
-def test_atomics_between_programs_are_no_race():
+def test_atomics_between_programs_do_not_race():
     x, counts = torch.ones(1024), torch.zeros(1)
     with emulated() as session:
         histogram[(4,)](x, counts, BLOCK=256)

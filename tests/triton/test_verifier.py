@@ -108,7 +108,7 @@ def test_a_derived_budget_separates_rounding_from_bugs(dtype):
     assert _report(equivalent(softmax)(off), *calls).failed == 5
 
 
-def test_a_ground_truth_that_depends_on_its_dtype_is_no_difference():
+def test_a_ground_truth_that_depends_on_its_dtype_is_not_a_difference():
     def shifted(x):
         return x + 1e4 * torch.finfo(x.dtype).eps
 

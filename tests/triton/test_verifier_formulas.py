@@ -138,7 +138,7 @@ def _failed(ground_truth, fast, shapes, dtype, scales):
 @pytest.mark.parametrize(
     ("ground_truth", "fast", "shapes"), [pair[1:] for pair in PAIRS], ids=[pair[0] for pair in PAIRS]
 )
-def test_another_formula_is_no_failure(ground_truth, fast, shapes, dtype):
+def test_another_formula_is_not_a_failure(ground_truth, fast, shapes, dtype):
     assert not _failed(ground_truth, fast, shapes, dtype, (1, 1, 1, 3, 3, 0.1))
 
 

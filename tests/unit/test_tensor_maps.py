@@ -21,7 +21,7 @@ def test_a_map_is_read_as_it_was_written() -> None:
     assert decode(encode(tensor)) == tensor
 
 
-def test_other_bytes_are_no_map() -> None:
+def test_other_bytes_are_not_a_map() -> None:
     assert decode(bytes(128)) is None
     damaged = bytearray(encode(TensorMap(0, (64, 8), (128,), (32, 8), 2)))
     damaged[84] = 9

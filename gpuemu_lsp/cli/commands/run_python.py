@@ -55,7 +55,7 @@ def run_python(words: Sequence[str], *, module: bool) -> ProgramRun:
             traceback.print_exc()
             status = 1
         finally:
-            # What runs at the end of the process is no part of the program.
+            # What runs at the end of the process is not part of the program.
             sys.stdout.flush()
     if "cupy" in sys.modules:
         notes = (*notes, _CUPY)

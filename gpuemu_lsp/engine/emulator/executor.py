@@ -187,7 +187,7 @@ def _outcome(
 ) -> Outcome:
     events = collect_events(prepared, report)
     if unknown_objects:
-        # The tiles never arrived, the texels were not read: whatever else was found is no fault of the program.
+        # The tiles never arrived, the texels were not read: whatever else was found is not a fault of the program.
         events = tuple(event for event in events if event.rule == UNSUPPORTED)
     # A failed assert is a call and a trap in PTX: the event is the trap's, the text the call's.
     if runtime.assertion is not None:

@@ -54,7 +54,7 @@ def compare_unordered(output: UnorderedOutput) -> list[Mismatch]:
     in_rows = output.in_rows
     places = _rows(np.arange(output.actual.size).reshape(output.actual.shape), in_rows)
     if not in_rows:
-        # What was not written holds poison, which is no value of the kernel.
+        # What was not written holds poison, which is not a value of the kernel.
         places = places[:, output.written.reshape(-1)]
     actual, expected = _comparable(output)
     allowed = _rows(output.budget.allowed, in_rows)

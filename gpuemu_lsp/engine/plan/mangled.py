@@ -41,7 +41,7 @@ def parameter_types(name: str) -> tuple[str, ...] | None:
 
 
 def template_arguments_of(name: str) -> tuple[str, ...] | None:
-    """Return the template arguments of a mangled function as C text; empty for one that is no template's instance.
+    """Return the template arguments of a mangled function as C text; empty for one that is not an instance.
 
     None for an unmangled name, and for an unsupported one.
     """

@@ -75,7 +75,7 @@ class RecordedLaunches:
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     ragged: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
-    """Tensors whose values are never changed: their elements are no numbers."""
+    """Tensors whose values are never changed: their elements are not numbers."""
 
     def case(self, digest: str) -> RecordedCase | None:
         """Return the launch with a digest."""

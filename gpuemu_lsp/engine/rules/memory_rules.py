@@ -34,7 +34,7 @@ __global__ void scale(const float* x, float* y, int n) {
         "texel outside of the texture",
         "`tex1Dfetch` was given an index outside of the memory that the texture describes. The hardware returns 0 and "
         "reports nothing: where that is not what the kernel relies on, the result is wrong. Coordinates in floats are "
-        "no subject of this rule, since the texture's address mode says what they stand for.",
+        "not subject to this rule, since the texture's address mode says what they stand for.",
         Example(
             bad="""\
 __global__ void gradient(cudaTextureObject_t image, float* y, int n) {  // n texels

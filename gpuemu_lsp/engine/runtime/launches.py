@@ -230,7 +230,7 @@ class _Buffers:
         return self._buffer(allocation, address - allocation.address, None if first else allocation.name)
 
     def variables(self, variables: ModuleVariables) -> tuple[Buffer, ...]:
-        """Return buffers for variables that are no arguments."""
+        """Return buffers for variables that are not arguments."""
         others = [one for one in variables.by_name.values() if one.address not in self.allocations]
         return tuple(self._buffer(one, 0, None) for one in others)
 

@@ -54,7 +54,7 @@ class ProgramRun:
     ``exit_status`` is the program's, as the shell shows it: 128 plus the signal that ended it. ``launches`` counts
     those that the program made, ``completed`` those that were checked to their end, and ``repeated`` those of them that
     were proved to do nothing new. ``library_calls`` are those of cuBLAS, which make no launch. ``problem`` is why the
-    run ended early, None if it did not. ``notes`` say what the program met that is no error of its own.
+    run ended early, None if it did not. ``notes`` say what the program met that is not an error of its own.
     """
 
     exit_status: int

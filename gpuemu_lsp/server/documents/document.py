@@ -35,7 +35,7 @@ class Document:
     """A document between didOpen and didClose.
 
     ``uri`` is the client's own spelling. ``revision`` is the session's revision of the last edit, 0 before the first:
-    opening a document is no edit. ``saved`` is the revision at which disk and text last agreed. The text is kept as
+    opening a document is not an edit. ``saved`` is the revision at which disk and text last agreed. The text is kept as
     lines, so that an edit costs the lines it touches; it is joined when it is asked for. ``focus`` is the 0-based line
     of the last edit or of the cursor, as far as the client has said where it is.
     """

@@ -77,7 +77,7 @@ def test_a_file_that_the_database_does_not_list_has_no_settings(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1, {}]", '[{"file": 3}]', "not json"])
-def test_a_damaged_database_is_no_error(tmp_path: Path, content: str) -> None:
+def test_a_damaged_database_is_not_an_error(tmp_path: Path, content: str) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "compile_commands.json").write_text(content)
     assert _context(tmp_path).settings == ()

@@ -25,5 +25,5 @@ def test_a_header_elsewhere_in_the_project_is_found(tmp_path: Path, name: str) -
     assert _include_dirs(tmp_path) == ((tmp_path / "src" / "other").as_posix(),)
 
 
-def test_a_header_of_a_folder_above_that_is_no_project_is_not_found(tmp_path: Path) -> None:
+def test_a_header_of_a_folder_above_that_is_not_a_project_is_not_found(tmp_path: Path) -> None:
     assert _include_dirs(tmp_path) == ()

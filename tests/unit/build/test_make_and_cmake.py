@@ -64,7 +64,7 @@ def test_a_recipe_for_another_file_gives_no_macros(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["A = $(A)\nk: k.cu\n\tnvcc -D$(A) k.cu\n", "endif\nelse\nnvcc\n", "A = $(\nk: k.cu\n\tnvcc $(\n"]
 )
-def test_odd_makefiles_are_no_error(tmp_path: Path, text: str) -> None:
+def test_odd_makefiles_are_not_errors(tmp_path: Path, text: str) -> None:
     assert _context(tmp_path, Makefile=text).include_dirs == ()
 
 

@@ -107,7 +107,7 @@ def test_globbed_sources(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "script", ["def broken(:\n  CUDAExtension", "CUDAExtension(*args, **kwargs)\n", "x = CUDAExtension\n"]
 )
-def test_a_script_that_says_nothing_is_no_error(tmp_path: Path, script: str) -> None:
+def test_a_script_that_says_nothing_is_not_an_error(tmp_path: Path, script: str) -> None:
     assert _context(tmp_path, script).include_dirs == ()
 
 

@@ -97,7 +97,7 @@ def test_other_outputs_since_an_edit_are_information(gather: Path) -> None:
     assert report.status == "unreferenced"
 
 
-def test_other_rounding_since_an_edit_is_no_finding(gather: Path) -> None:
+def test_other_rounding_since_an_edit_is_not_a_finding(gather: Path) -> None:
     record(gather, "gather", [gather_launch(100)])
     gather.write_text(GATHER.replace("x[index[i]]", "x[index[i]] * 1.0000001f"))
     assert checked(gather)[0] == []

@@ -83,7 +83,7 @@ def test_a_kernel_that_no_longer_compiles(here, capsys):
     code, text, _ = gpuemu_output(capsys, "diff", "--baseline", "v1", "--fail-on-regression")
     assert code == 1
     assert "passed -> error" in text
-    # Without the option a regression is no failure, but a kernel that did not run is not clean.
+    # Without the option a regression is not a failure, but a kernel that did not run is not clean.
     assert gpuemu_output(capsys, "diff", "--baseline", "v1")[0] == 2
     assert gpuemu_output(capsys, "baseline", "broken")[0] == 1
 

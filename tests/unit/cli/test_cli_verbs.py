@@ -125,7 +125,7 @@ def test_a_failure_is_stored_replayed_and_fixed(here, capsys):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"kernel": "this is no CUDA"}, "error"),
+        ({"kernel": "this is not CUDA"}, "error"),
         ({"kernel": WRONG.replace("x[i];", "x[i] * undefined;")}, "compile/error"),
         ({"reference": "raise ValueError('no luck')"}, "no luck"),
         ({"reference": "def reference(inputs, **kwargs):\n    return None\n"}, "reference/wrong-shape"),

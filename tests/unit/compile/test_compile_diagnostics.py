@@ -75,7 +75,7 @@ SILENT = {
     "helpers that only host code calls": "static int twice(int x) { return 2 * x; }\nstatic void helper() {}\n",
     "constants that only host code reads": "static int limit = 3;\nconst int blocks = 4;\n"
     "namespace n { static float w; }\n",
-    "linkage blocks are no functions": 'extern "C" {\nstatic int counter;\n}\n',
+    "linkage blocks are not functions": 'extern "C" {\nstatic int counter;\n}\n',
     "the C library's macros": "#define M_PI 3.14f\n#define INFINITY 1e30f\n#define FLT_MAX 3e38f\n",
     "the C library's types": "typedef unsigned int uint;\ntypedef unsigned long long uint64_t;\n"
     "typedef signed char int8_t;\n",

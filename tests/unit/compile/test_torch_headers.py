@@ -96,6 +96,6 @@ def test_names_of_the_standard_library_that_only_libcudacxx_has(tmp_path):
     assert compiled(STANDARD, tmp_path).findings == ()
 
 
-def test_headers_of_pytorch_are_no_stubs():
+def test_headers_of_pytorch_are_not_stubs():
     assert not [name for name in stub_headers() if name.startswith(("torch/", "ATen/"))]
     assert "c10" not in prelude()

@@ -204,7 +204,7 @@ def test_a_planted_bug_is_found_and_its_counterpart_is_silent(name: str) -> None
     assert found, outcome.events
     others = [lines_of(event.other) & variant.lines(bug.other) for event in found if event.other is not None]
     assert any(others) if bug.other else not others, [event.other for event in found]
-    # A fence that is missing is no error of the order.
+    # A fence that is missing is not an error of the order.
     assert bug.rule != "sync/proxy-fence" or {event.rule for event in outcome.events} == {bug.rule}
 
 

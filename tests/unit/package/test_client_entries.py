@@ -90,7 +90,7 @@ def test_a_reproduced_case_has_its_inputs(tmp_path):
     assert not found.reproduce(seed, wrong).result.passed
 
 
-def test_results_of_a_program_are_no_verdict_of_a_kernel(tmp_path, monkeypatch, capsys):
+def test_results_of_a_program_do_not_count_for_a_kernel(tmp_path, monkeypatch, capsys):
     found = client(tmp_path, _KERNEL)
     found.fuzz_op_client_side("square", lambda inputs: inputs["values"] ** 2, iterations=2, seed=1)
     assert found.fuzz_op_client_side("square", wrong, iterations=2, seed=1).failed == 2

@@ -110,14 +110,14 @@ def test_a_stale_result_does_not_count(client, tmp_path, capsys, monkeypatch, ch
     assert {"reference": "ref.py has", "entry": "its entry", "program": "program.py", "library": "1.1"}[change] in text
 
 
-def test_a_touched_comment_in_the_configuration_is_no_change(client, tmp_path):
+def test_a_touched_comment_in_the_configuration_is_not_a_change(client, tmp_path):
     _fuzz(client, _right)
     config = tmp_path / "gpuemu.toml"
     config.write_text("# a comment\n" + config.read_text())
     assert gpuemu_command(["test"]) == 0
 
 
-def test_a_tolerance_of_the_call_is_no_verdict_of_the_project(client):
+def test_a_tolerance_of_the_call_is_not_a_verdict_of_the_project(client):
     assert not _fuzz(client, _wrong, atol=100.0).failures
     assert gpuemu_command(["test"]) == 2
 

@@ -1,4 +1,4 @@
-"""Gradients in narrow formats against finite differences: rounding is no error, another formula is one."""
+"""Gradients in narrow formats against finite differences: rounding is not an error, another formula is one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def message(x, grad, g, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("case", CASES)
-def test_rounding_of_a_backward_pass_is_no_difference(case, dtype):
+def test_rounding_of_a_backward_pass_is_not_a_difference(case, dtype):
     x = CASES[case].astype(dtype).astype(np.float64)
     g = np.random.default_rng(2).integers(-16, 17, x.shape) / 8
     assert message(x, backward(x, g, dtype), g, dtype) is None

@@ -73,7 +73,7 @@ def test_calibration_measures_rounding():
     assert several.atol == 0
 
 
-def test_calibration_refuses_what_is_no_tolerance():
+def test_calibration_refuses_what_is_not_a_tolerance():
     with pytest.raises(ValueError, match="shapes"):
         calibrate_tolerance(lambda x: x.sum(), lambda x: x, [(3,)])
     with pytest.raises(ValueError, match="NaN"):

@@ -366,7 +366,7 @@ int main() {
 """
 
 
-def test_an_index_from_a_floating_point_value_is_no_error(tmp_path: Path) -> None:
+def test_an_index_from_a_floating_point_value_is_not_an_error(tmp_path: Path) -> None:
     assert errors_of(tmp_path, PARTICLES.replace("BUG", "")) == set()
     line = PARTICLES.split("\n").index("  part[i BUG].y += speed.y;  // wrong")
     assert line in errors_of(tmp_path, PARTICLES.replace("BUG", "+ 1"))

@@ -121,7 +121,7 @@ def test_which_bytes_the_host_has_not_written(tmp_path: Path, fill: str, unwritt
 
 
 @pytest.mark.parametrize("end", ["", " + (tiles == 1 ? fmaxf(value, 0.0f) : 0.0f)"], ids=["discarded", "used"])
-def test_a_value_read_ahead_and_discarded_is_no_error(tmp_path: Path, end: str) -> None:
+def test_a_value_read_ahead_and_discarded_is_not_an_error(tmp_path: Path, end: str) -> None:
     program = tmp_path / "sums.cu"
     program.write_text(AHEAD.replace("END", end))
     found, _ = _checked(program)
@@ -129,7 +129,7 @@ def test_a_value_read_ahead_and_discarded_is_no_error(tmp_path: Path, end: str) 
 
 
 @pytest.mark.parametrize("used", ["threadIdx.x < used ? value : 0.0f", "used > 0 ? value : 0.0f"])
-def test_the_rest_of_a_cache_that_is_read_and_discarded_is_no_error(tmp_path: Path, used: str) -> None:
+def test_the_rest_of_a_cache_that_is_read_and_discarded_is_not_an_error(tmp_path: Path, used: str) -> None:
     program = tmp_path / "cache.cu"
     program.write_text(CACHE.replace("USED", used))
     found, _ = _checked(program)

@@ -62,7 +62,7 @@ def test_a_probe_without_a_long_enough_length_ends_without_an_internal_error(tmp
     assert "engine/internal-error" not in {one.rule for one in found}
 
 
-def test_sizes_that_cannot_be_launched_are_no_error_of_a_configuration(tmp_path: Path) -> None:
+def test_sizes_that_cannot_be_launched_are_not_errors_of_a_configuration(tmp_path: Path) -> None:
     found = _findings(tmp_path, IMPOSSIBLE)
     assert [one for one in found if one.severity is Severity.ERROR] == []
     assert [one.message for one in found if one.rule == "engine/not-executed"]

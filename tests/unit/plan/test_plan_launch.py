@@ -173,7 +173,7 @@ def test_an_unsupported_launch_is_reported(bare: Callable[[str], PlanResult], ho
 
 
 def test_a_grid_that_the_program_computes_is_a_size_of_its_own(bare: Callable[[str], PlanResult]) -> None:
-    """Whatever depends on it is no error: the program may relate it to the others."""
+    """Whatever depends on it is not an error: the program may relate it to the others."""
     (plan,) = bare(_FLAT_2D + "void f(float* a, int r, int c) { k<<<plan(r), 64>>>(a, a, r, c); }").plans
     assert str(plan.grid[0]) == "blocks_x"
     assert plan.read_launch is not None and "blocks_x" in plan.read_launch.free

@@ -48,7 +48,7 @@ def test_one_launch_shows_equality_only():
     assert expressions == {"x": ["n"], "y": ["1001"], "z": ["2000"], "grid.0": ["ceil_div(n, 256)"]}
 
 
-def test_flags_are_no_sizes():
+def test_flags_are_not_sizes():
     expressions, complete = solved({"transposed": [1, 1]}, {"x": [1, 1]}, [1, 1])
     assert expressions == {"x": ["1"], "grid.0": ["1"]}
     assert complete

@@ -240,7 +240,7 @@ def test_a_size_that_another_one_divides_is_their_product():
     assert [str(one) for one in found.spec.args["x"].shape] == ["N", f"{per_group} * groups"]
 
 
-def test_compile_time_sizes_that_are_no_extents_are_small():
+def test_compile_time_sizes_that_are_not_extents_are_small():
     text = (
         "@triton.jit\n"
         "def pool(x, y, width, K: tl.constexpr, BLOCK: tl.constexpr):\n"

@@ -262,7 +262,7 @@ def f(x, w):
     assert not found.free and found.ragged >= {"n"}
 
 
-def test_tensors_that_are_compared_or_saved_are_no_numbers():
+def test_tensors_that_are_compared_or_saved_are_not_numbers():
     found = infer(
         """
 def f(ctx, x, labels, n: int):

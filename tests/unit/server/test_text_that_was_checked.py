@@ -1,4 +1,4 @@
-"""Results and the text they were computed from: opening is no edit, and only another text makes them stale."""
+"""Results and the text they were computed from: opening is not an edit, and only another text makes them stale."""
 
 from __future__ import annotations
 

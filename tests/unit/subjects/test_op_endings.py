@@ -73,7 +73,7 @@ def op(inputs):
 
 
 @pytest.mark.parametrize("how", ["raise", "raise ValueError('no result') from error", "return inputs['x']"])
-def test_a_launch_that_the_time_limit_ends_is_no_mistake_of_the_op(tmp_path, how):
+def test_a_launch_that_the_time_limit_ends_is_not_a_mistake_of_the_op(tmp_path, how):
     op_files(tmp_path, "x", "2 * x", OPEN.replace('op = "mylib:op"', 'op_script = "op.py"'))
     (tmp_path / "op.py").write_text(TIMED_OUT.replace("RAISE", how))
     report, findings = checked(tmp_path, OPTIONS)

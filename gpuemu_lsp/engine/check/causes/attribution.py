@@ -54,7 +54,7 @@ def _first(found: Sequence[tuple[Event, Finding]], events: Sequence[Event]) -> i
 
 
 def _undefined(finding: Finding, mismatch: Mismatch) -> Finding:
-    """Return the finding of an element without a defined value: what the emulator filled memory with is no result."""
+    """Return the finding of an element without a defined value: the emulator's filler is not a result."""
     elements = finding.data.get("elements")
     data: dict[str, Json] = {**finding.data, "actual": None, "max_error": None, "ulps": None}
     if isinstance(elements, list):

@@ -1,6 +1,6 @@
 """Tokens of a Python file: what of its text decides a verdict, and positions that move with the code.
 
-Comments and blank lines are no tokens, but for the comments that this product reads. Two texts with equal tokens that
+Comments and blank lines are not tokens, but for the comments that this product reads. Two texts with equal tokens that
 begin their lines alike have the same syntax tree, and instructions share lines in one as they do in the other.
 """
 

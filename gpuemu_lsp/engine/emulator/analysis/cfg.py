@@ -162,7 +162,7 @@ def _merge_chains(blocks: list[BasicBlock]) -> list[BasicBlock]:
         while True:
             block = blocks[number]
             end = block.terminator
-            # The entry stays block 0; a loop to itself is no chain.
+            # The entry stays block 0; a loop to itself is not a chain.
             if not isinstance(end, Jump) or end.target in (EXIT, number, 0) or entries[end.target] != 1:
                 break
             following = blocks[end.target]

@@ -2,7 +2,7 @@
 
 Unoptimised code copies objects as a whole, including padding, uninitialised members, and the one byte of an empty
 class; to set a bit field it loads the word that contains it. Valgrind's Memcheck does likewise: copying undefined
-bytes is no error, using them is.
+bytes is not an error, using them is.
 
 The destination of an object's copy may be any memory: ``s[threadIdx.x] = Pair{1, 2.0};`` copies four bytes of padding
 to shared memory. A single variable that is stored there is a use, and so are two: unoptimised code keeps the order of

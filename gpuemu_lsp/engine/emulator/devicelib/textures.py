@@ -271,8 +271,8 @@ def _level_of_detail(b: ir.IRBuilder, scratch: Value, lane: Value, form: Value, 
 def _add_texture(module: ir.Module, texel: Value, sample: Value) -> None:
     """Add ``texture(ctx, site, mask, form) -> i64``: what the lanes of a warp read.
 
-    The low half of the result has the lanes whose operand is no texture object, the high half those that read outside
-    of a texture by whole coordinates, which gives zeros.
+    The low half of the result has the lanes whose operand is not a texture object, the high half those that read
+    outside of a texture by whole coordinates, which gives zeros.
     """
     function, b = t.new_function(module, "texture", I64, [POINTER, I32, I32, I32])
     ctx, site, mask, form = function.args

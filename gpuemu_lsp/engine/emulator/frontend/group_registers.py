@@ -6,8 +6,8 @@ text. They are computed over the control-flow graph, and an event is put before 
 that only those are reported that a launch executes.
 
 Only what holds on *all* paths counts: the state at a join is the intersection. A ``mov`` between registers copies the
-state of its source, and is no access: compilers write them between products, and ptxas removes them again. The same is
-true of constants that initialise accumulators.
+state of its source, and is not an access: compilers write them between products, and ptxas removes them again. The same
+is true of constants that initialise accumulators.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _transfer(code: Sequence[Instruction], state: _State) -> tuple[_State, list[
 
 
 def _access(one: Instruction, flying: dict[str, int], changed: set[str]) -> RegisterFault | None:
-    """Apply an instruction that is no part of a product; return the rule that it breaks."""
+    """Apply an instruction that is not part of a product; return the rule that it breaks."""
     written = registers_written(one)
     source = one.operands[1] if one.opcode == "mov" and len(one.operands) == 2 else None
     if isinstance(source, Register | Immediate) and one.guard is None:

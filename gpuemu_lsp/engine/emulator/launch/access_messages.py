@@ -46,7 +46,7 @@ class AccessedBytes:
     def place(self) -> str:
         """The accessed element, or the first accessed byte: ``x[2]``, ``s[127] at byte 508`` or ``byte 10 of x``.
 
-        A variable that is accessed as a whole is no array: ``count``.
+        A variable that is accessed as a whole is not an array: ``count``.
         """
         if self.name is None or self.offset is None:
             return "an address in no buffer"

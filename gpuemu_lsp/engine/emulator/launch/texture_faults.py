@@ -1,4 +1,4 @@
-"""Events of texture and surface instructions: what is no object, and accesses outside of a texture or a surface."""
+"""Events of texture and surface instructions: what is not an object, and accesses outside of a texture or a surface."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class UnusedReads:
 
     def _answer(self, site: int, thread: int, lanes: int) -> int:
         """Return 1 if none of the ``lanes`` of a thread's warp uses what ``site`` has loaded, else 0."""
-        # The asynchronous proxy, which is no thread of the block, uses what it reads.
+        # The asynchronous proxy, which is not a thread of the block, uses what it reads.
         if thread & 1023 >= self._prepared.warp_count * WARP_SIZE:
             return 0
         key = site, thread >> 10

@@ -279,7 +279,7 @@ class VectorClocks:
         return known[1]
 
     def set_order(self, number: int, epoch: int, clock: Clock) -> None:
-        """Let a clock be all that a thread has acquired, for one that is no thread of the program."""
+        """Let a clock be all that a thread has acquired, for one that is not a thread of the program."""
         self._blocks[number >> 10].acquire(number, epoch, clock)
 
     def publish(self, address: int, block: int, clock: Clock) -> None:

@@ -260,7 +260,7 @@ def _wmma_mma(out: _Lowering, instruction: Instruction) -> bool:
         return False
     results = elements(instruction.operands[0])
     sources = [operand for _, operands in tiles for vector in operands[1:] for operand in elements(vector)]
-    # A tile must not overwrite a source of a later tile. An accumulator that is updated in place is no such source.
+    # A tile must not overwrite a source of a later tile. An accumulator that is updated in place is not such a source.
     clash = any(r in sources for r, c in zip(results, elements(instruction.operands[3]), strict=False) if r != c)
     own = tuple(out.fresh(out.registers[r.name]) for r in results if isinstance(r, Register)) if clash else results
     position = 0

@@ -1,4 +1,4 @@
-"""Permutations of 16-bit halves between lanes: the part of ``ldmatrix``, ``stmatrix``, ``movmatrix`` that is no access.
+"""Permutations of 16-bit halves between lanes: ``ldmatrix``, ``stmatrix`` and ``movmatrix`` without their accesses.
 
 An 8 x 8 matrix of 16-bit elements has two layouts. As *rows*, one lane holds row i in four registers, as it is loaded.
 As a *fragment*, lane T holds elements 2 (T % 4) and 2 (T % 4) + 1 of row T / 4 in one register (PTX ISA section

@@ -25,7 +25,7 @@ class MisfitError(Exception):
 class ArgumentPlace:
     """An argument and its place in the parameter block.
 
-    ``element`` is the type of a scalar, or of what a pointer points to; raw bytes if that is no number. ``pointer``:
+    ``element`` is the type of a scalar, or of what a pointer points to; raw bytes if that is not a number. ``pointer``:
     the launches pass the address of an allocation.
     """
 
@@ -138,7 +138,7 @@ def integer_values(place: ArgumentPlace, launches: tuple[RecordedLaunch, ...]) -
 
 
 def float_value(place: ArgumentPlace, launch: RecordedLaunch) -> float:
-    """Return the value of a scalar that is no integer. Of narrow floats it is 0: their bytes are what counts."""
+    """Return the value of a scalar that is not an integer. Of narrow floats it is 0: their bytes are what counts."""
     raw = launch.parameters[place.offset : place.offset + place.size]
     code = {"float32": "<f", "float64": "<d"}.get(place.element.dtype)
     return float(struct.unpack(code, raw)[0]) if code is not None else 0.0

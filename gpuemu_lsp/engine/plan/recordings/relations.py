@@ -1,8 +1,8 @@
 """How the sizes of recorded launches depend on each other, solved from the launches alone.
 
 Candidates are the integer arguments. A length, a grid or an offset is an expression over them if that has its value in
-every launch; the simplest that fits is taken. With one launch only those forms are tried whose agreement is no chance:
-a length that equals an argument, or the product of two, and a grid that covers one with whole blocks.
+every launch; the simplest that fits is taken. With one launch only those forms are tried whose agreement is not by
+chance: a length that equals an argument, or the product of two, and a grid that covers one with whole blocks.
 """
 
 from __future__ import annotations

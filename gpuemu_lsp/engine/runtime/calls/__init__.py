@@ -1,1 +1,1 @@
-"""Answers to calls of the program that are no launches or transfers."""
+"""Answers to calls of the program that are not launches or transfers."""

@@ -31,7 +31,7 @@ class AllocationCalls:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was refused, which is no error of the program."""
+        """What was refused, which is not an error of the program."""
         if not self._refused:
             return ()
         limit = self._limit >> 30

@@ -111,7 +111,7 @@ API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (refused_in_capture(stream)) return result(cudaErrorStreamCaptureUnsupported);
     return result(synchronize(ONE_STREAM, stream_number(stream)));
 }
-// Work that has not ended is no error of the thread.
+// Work that has not ended is not an error of the thread.
 API cudaError_t cudaStreamQuery(cudaStream_t stream) {
     if (refused_in_capture(stream)) return result(cudaErrorStreamCaptureUnsupported);
     cudaError_t error = query(ONE_STREAM, stream_number(stream));

@@ -55,7 +55,7 @@ cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pi
                      cudaStream_t stream, bool asynchronous, const void* value, size_t element, bool* done,
                      cudaMemcpyKind kind = cudaMemcpyDefault) {
     connect_once();
-    end_watch();  // the copy itself is no access of the host
+    end_watch();  // the copy itself is not an access of the host
     pending.clear();
     bool target = to && on_device(to), source = from && on_device(from);
     if (!target && !source && asynchronous) return cudaSuccess;

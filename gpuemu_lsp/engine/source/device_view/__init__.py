@@ -36,7 +36,7 @@ template arguments of launches. From a reachable item, every identifier is follo
 An item without specifier is *host-only*, and never reachable, if it launches a kernel, names a host library, calls a
 function of the runtime API or the C library without device counterpart (:mod:`host_only`), or, by a fixed point over
 the reference graph, calls a host-only function or uses a host-only type. An item that is ``__host__ __device__`` and
-host-only is no root, but stays if device code names it: nvcc diagnoses exactly that use. The remaining helpers,
+host-only is not a root, but stays if device code names it: nvcc diagnoses exactly that use. The remaining helpers,
 constants and aliases are compiled for the device (``--device-as-default-execution-space``), so a pure helper needs no
 annotation. Host-only members are blanked alone: a parameter struct with a ``std::string`` accessor keeps its layout.
 

@@ -84,7 +84,7 @@ def rules(findings) -> list[str]:
         (IN_LOOP, "memory/shared-race", {"numeric/tolerance-exceeded"}),
     ],
 )
-def test_what_follows_from_a_cause_is_no_error_of_its_own(
+def test_what_follows_from_a_cause_is_not_an_error_of_its_own(
     tmp_path: Path, cu: str, cause: str, following: set[str]
 ) -> None:
     (error,) = errors(tmp_path, cu)

@@ -26,7 +26,7 @@ int main() {
 """
 
 
-def test_a_long_loop_of_the_program_is_no_hang(tmp_path):
+def test_a_long_loop_of_the_program_is_not_a_hang(tmp_path):
     (tmp_path / "slow.cu").write_text(LONG)
     options = CheckOptions(cases=1, case_seconds=0.5, store_root=None)
     (request,) = collect([str(tmp_path / "slow.cu")], options, tmp_path).requests

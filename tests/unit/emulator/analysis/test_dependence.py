@@ -97,7 +97,7 @@ def test_a_number_that_the_program_does_not_show_is_open() -> None:
     assert not any(by_line(frozenset({ParameterValue(2)})).values())
 
 
-def test_addresses_alone_decide_where_comparisons_are_no_matter() -> None:
+def test_addresses_alone_decide_where_comparisons_do_not_count() -> None:
     """A loaded index is one in any case; of the loop only its number of iterations is loaded."""
     assert [key for key, known in by_line(compared=True).items() if not known] == [(3, 1)]
 

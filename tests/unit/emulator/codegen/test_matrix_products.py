@@ -268,7 +268,7 @@ def test_an_undefined_form_is_unsupported(form: str) -> None:
 
 
 def test_kernels_in_the_disk_cache_are_loaded_with_the_functions_they_call(tmp_path) -> None:
-    """The machine code of products is no part of a kernel's: a process that translates nothing must load it, too."""
+    """The machine code of products is not part of a kernel's: a process that translates nothing must load it, too."""
     ptx = kernel("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32", (4, 2, 1, 4), False, True, True)
     (tmp_path / "k.ptx").write_text(ptx)
     script = """

@@ -197,7 +197,7 @@ def test_a_descriptor_outside_of_shared_memory_is_out_of_bounds() -> None:
     assert {event.rule for event in outcome.events} == {"memory/out-of-bounds"}
 
 
-def test_an_argument_that_is_no_tensor_map_is_refused_by_name() -> None:
+def test_an_argument_that_is_not_a_tensor_map_is_refused_by_name() -> None:
     outcome, _, _ = _run(known=False)
     assert outcome.status == "unsupported"
     assert {event.rule for event in outcome.events} == {"engine/unsupported-instruction"}

@@ -136,7 +136,7 @@ def test_maps_that_are_not_valid(change, text):
     assert len(found) == 1 and text in found[0].message, outcome.events
 
 
-def test_bytes_that_are_no_map():
+def test_bytes_that_are_not_a_map():
     source = KERNEL.replace("words[threadIdx.x] = 0;", "words[threadIdx.x] = 7;")
     outcome = _run(np.ones((8, 8), np.float32), (8, 8), (0, 0), source=source)
     # The tile never arrives: the read of it is a consequence.

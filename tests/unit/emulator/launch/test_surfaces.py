@@ -79,7 +79,7 @@ def test_what_traps_is_out_of_bounds() -> None:
     assert event.message == "access to byte -8, row 1 of `s.texels`, which has 16 bytes in a row, 2 rows"
 
 
-def test_bytes_that_are_no_multiples_of_the_element() -> None:
+def test_bytes_that_are_not_multiples_of_the_element() -> None:
     # The bug of surface code: the first coordinate is in bytes.
     source = """extern "C" __global__ void k(cudaSurfaceObject_t s) { surf2Dwrite(1.0f, s, (int)threadIdx.x, 0); }"""
     outcome = run(source, 1, 8, of_array("s", np.zeros((1, 8, 1), np.float32)))
@@ -119,7 +119,7 @@ def test_a_surface_that_is_filtered_in_place_races() -> None:
     assert not run(source.replace("SHIFT", "0"), 1, 64, of_array("s", texels)).events
 
 
-def test_what_is_no_object_is_not_run() -> None:
+def test_what_is_not_an_object_is_not_run() -> None:
     source = """extern "C" __global__ void k(cudaTextureObject_t t, float* out) { *out = tex2D<float>(t, 0, 0); }"""
     outcome = run(source, 1, 1, np.uint64(12345), np.zeros(1, np.float32))
     assert outcome.status == "unsupported"

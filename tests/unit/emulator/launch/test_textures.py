@@ -78,7 +78,7 @@ def test_two_dimensions_with_every_address_mode(modes: tuple[str, ...], normalis
 
 
 @pytest.mark.parametrize("mode", _MODES)
-def test_sizes_that_are_no_powers_of_two(mode: str) -> None:
+def test_sizes_that_are_not_powers_of_two(mode: str) -> None:
     texels = np.random.default_rng(1).random((7, 13, 4), np.float32)
     generator = np.random.default_rng(2)
     x, y = (generator.uniform(-2, 3, _COUNT).astype(np.float32) for _ in range(2))

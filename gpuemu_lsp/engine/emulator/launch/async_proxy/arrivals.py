@@ -62,7 +62,7 @@ class BarrierObject:
 
 
 def operation_fault(one: BarrierObject | None, operation: int, state: int, count: int) -> str | None:
-    """Return what is wrong with an operation on an object in a state, None if nothing is; None is no object."""
+    """Return what is wrong with an operation on an object in a state, None if nothing is; None is not an object."""
     name = _NAMES[operation]
     if name == "init":
         if one is None or not one.valid:

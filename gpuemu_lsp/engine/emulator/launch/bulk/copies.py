@@ -233,7 +233,7 @@ class BulkCopies:
         return _Copy(operation, far, line(shared, count), None, (), combined)
 
     def _addressable(self, issuer: CopyIssuer, near: Pattern, far: Places | None) -> bool:
-        """Report a copy of which bytes are in no memory; elements outside of the tensor are no error."""
+        """Report a copy of which bytes are in no memory; elements outside of the tensor are not errors."""
         whose = "the shared memory of another block of the cluster" if issuer.remote else "shared memory"
         for places, name in ((Places(issuer.window, near), whose), (far.within if far else None, "global memory")):
             if places is None or not places.pattern.extent:

@@ -33,8 +33,8 @@ class TensorMaps:
 
     A copy sees what a thread has written to a map after a ``fence.proxy.tensormap`` with acquire semantics that names
     it (PTX ISA section 9.7.13.5). The fence may be of any thread: barriers make it count for the others, and whether
-    there is one is not checked. ``unknown`` says that a copy was given 128 bytes that are no map: a map of the program
-    that was not given for the launch.
+    there is one is not checked. ``unknown`` says that a copy was given 128 bytes that are not a map: a map of the
+    program that was not given for the launch.
     """
 
     def __init__(self, prepared: PreparedLaunch, report: Reporter) -> None:
@@ -53,7 +53,7 @@ class TensorMaps:
             return None
         if tensor is None:
             self.unknown = True
-            text = "the argument of this copy is no tensor map that was given for the launch"
+            text = "the argument of this copy is not a tensor map that was given for the launch"
             self._report(issuer, UNSUPPORTED, text, None)
             return None
         problem = _problem(tensor)

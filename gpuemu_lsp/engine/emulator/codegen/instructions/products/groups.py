@@ -3,7 +3,7 @@
 What the share is, and where the elements of operands lie, is described in :mod:`~gpuemu_lsp.engine.emulator.matrix`.
 Registers are in a buffer, a row of 32 lanes each: four of A, then those of the accumulator, which are replaced. The
 loads have all checks of bounds and initialisation, but take no part in the race detector: the asynchronous proxy reads
-for the whole group, and the thread that issued the instruction is no measure of what orders it.
+for the whole group, and the thread that issued the instruction is not a measure of what orders it.
 """
 
 from __future__ import annotations

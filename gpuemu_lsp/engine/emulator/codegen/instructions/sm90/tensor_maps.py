@@ -39,7 +39,7 @@ def _addresses(instruction: Instruction) -> int:
 
 
 def _field(instruction: Instruction) -> tuple[str, int] | None:
-    """Return the field that this changes and its ordinal, None if it is no ``tensormap.replace`` that can be run."""
+    """Return the field that this changes and its ordinal, None if it is not a ``tensormap.replace`` that can be run."""
     words, operands = instruction.modifiers, instruction.operands
     if words[:2] != ("replace", "tile") or len(words) < 3 or words[2] not in MAP_FIELDS or _addresses(instruction) != 1:
         return None
