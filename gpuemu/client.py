@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from gpuemu.ops import project_checks
 from gpuemu.ops.cases import OpCase, draw_case
-from gpuemu.ops.judging import Judged
+from gpuemu.ops.judgement import Judged
 from gpuemu.ops.project_ops import SIZES, find_op, sized_schema
 from gpuemu.ops.runs import JudgingOptions, OpRunner, RunOp
 from gpuemu.ops.sent_results import SentResults

@@ -26,7 +26,7 @@ from gpuemu.numba.driver_api import MEMORY_BYTES, EmulatedDriverApi
 from gpuemu.numba.kernels import MAX_THREADS, EmulatedFunction, functions_in
 from gpuemu.numba.linking import NvrtcProgram
 from gpuemu.numba.memory import DeviceMemory
-from gpuemu.replacing import replaced
+from gpuemu.replaced_attributes import replaced
 
 Dim3 = tuple[int, int, int]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu.differences import compared_gradient
-from gpuemu.ops.judging import Judged, exact_function, judge_op
+from gpuemu.ops.judgement import Judged, exact_function, judge_op
 from gpuemu.ops.scalars import op_scalars
 from gpuemu.ops.stored_calls import StoredCall, accepted_keywords, import_call
 from gpuemu.ops.transfer import loaded, saved

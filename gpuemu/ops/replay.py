@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuemu.ops.evaluations import called, texts
-from gpuemu.ops.judging import judge_op
+from gpuemu.ops.judgement import judge_op
 from gpuemu.ops.project_ops import find_op
 from gpuemu.ops.stored_calls import StoredCall, call_of, why_not_callable
 from gpuemu.ops.stored_validations import stored_validation

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from gpuemu.ops.evaluations import failed_call, judged_of
-from gpuemu.ops.judging import Judged
+from gpuemu.ops.judgement import Judged
 from gpuemu.ops.stored_calls import StoredCall
 from gpuemu.ops.transfer import loaded
 from gpuemu.ops.workers import EvaluationError, Evaluator

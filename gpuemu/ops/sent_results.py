@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuemu.ops.judging import Judged
+from gpuemu.ops.judgement import Judged
 from gpuemu.ops.project_ops import KERNEL
 from gpuemu.verifier.values import Array
 from gpuemu_lsp.engine.project.model import KernelSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuemu.ops.judging import Judged
+from gpuemu.ops.judgement import Judged
 from gpuemu.ops.runs import JudgingOptions
 from gpuemu.ops.stored_calls import StoredCall
 from gpuemu.verifier.recorded_calls import decoded, encoded

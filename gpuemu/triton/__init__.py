@@ -13,7 +13,7 @@ emulated GPU whose memory is that of the CPU.
 from __future__ import annotations
 
 from gpuemu.launches import DEFAULT_ARCH, DEFAULT_SECONDS, KernelError, LaunchRecord
-from gpuemu.triton.compiling import compile
+from gpuemu.triton.compilation import compile
 from gpuemu.triton.session import Session, activate, deactivate, emulated
 
 __all__ = [

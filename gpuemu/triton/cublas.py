@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gpuemu.replacing import replaced
+from gpuemu.replaced_attributes import replaced
 
 
 class CublasLt:

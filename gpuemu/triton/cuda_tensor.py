@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from gpuemu.replacing import replaced
+from gpuemu.replaced_attributes import replaced
 from gpuemu.triton.autocast import with_autocast
 
 CUDA = torch.device("cuda", 0)

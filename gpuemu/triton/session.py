@@ -23,8 +23,8 @@ from gpuemu.launches import (
     distinct_findings,
     report,
 )
-from gpuemu.replacing import replaced
-from gpuemu.triton.autotuning import Configurations, chosen_configurations, timed_once
+from gpuemu.replaced_attributes import replaced
+from gpuemu.triton.autotuners import Configurations, chosen_configurations, timed_once
 from gpuemu.triton.cublas import cublas_on_cpu
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch, release_without_driver
 from gpuemu.triton.findings import launch_findings

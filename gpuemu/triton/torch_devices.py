@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from gpuemu.replacing import replaced
+from gpuemu.replaced_attributes import replaced
 
 
 def has_torch() -> bool:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from gpuemu.verifier.cases import keep, store_root
 from gpuemu.verifier.devices import after_event, current_autocast, is_capturing, observing, recorded_event
-from gpuemu.verifier.judging import Judgement, judge_call
+from gpuemu.verifier.judgement import Judgement, judge_call
 from gpuemu.verifier.operations import Operation, PendingCheck, registered
 from gpuemu.verifier.options import check_options, check_probability
 from gpuemu.verifier.records import FailureCallbackArgs, FailureRecord, Report

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuemu.verifier.judging import judge_call
+from gpuemu.verifier.judgement import judge_call
 from gpuemu.verifier.operations import Operation, PendingCheck
 from gpuemu.verifier.recorded_calls import NotReplayableError, decoded
 from gpuemu.verifier.values import snapshot

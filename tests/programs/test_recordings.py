@@ -15,7 +15,7 @@ import pytest
 from support.nvcc import required_nvcc
 
 from gpuemu_lsp.engine.project import load
-from gpuemu_lsp.engine.recordings.reading import read_recording
+from gpuemu_lsp.engine.recordings.reader import read_recording
 
 SOURCE = Path(__file__).parent / "recorded" / "eight_kernels.cu"
 BUGS = {

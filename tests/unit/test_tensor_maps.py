@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import swizzled, tile_addresses
+from gpuemu_lsp.engine.emulator.launch.tma.boxes import swizzled, tile_addresses
 from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.tensor_map import TensorMap, decode, encode, tensor_map_argument
 

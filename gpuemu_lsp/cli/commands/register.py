@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.project.edits import append, applied
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.recordings.model import RecordingError
 from gpuemu_lsp.engine.recordings.project_files import FOLDER, read_recordings, recordings_root
-from gpuemu_lsp.engine.recordings.reading import read_recording
+from gpuemu_lsp.engine.recordings.reader import read_recording
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.pool import Pool

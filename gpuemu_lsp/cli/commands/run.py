@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.memory_limit import kills_for_memory
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.recordings.model import RecordingError
 from gpuemu_lsp.engine.recordings.project_files import recording_path
-from gpuemu_lsp.engine.recordings.writing import RecordingWriter
+from gpuemu_lsp.engine.recordings.writer import RecordingWriter
 from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding

@@ -14,20 +14,20 @@ from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, shared_arena
-from gpuemu_lsp.engine.emulator.launch.async_proxy.proxy import AsyncOperations
+from gpuemu_lsp.engine.emulator.launch.async_order.proxy import AsyncOperations
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
-from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
+from gpuemu_lsp.engine.emulator.launch.device_memory.memory import LastingMemory
 from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
 from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, last_writer
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
-from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.texture_faults import TextureFaults
+from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, TranslationError
 from gpuemu_lsp.engine.emulator.versions.kernel_cache import KernelCache

@@ -35,7 +35,7 @@ from gpuemu_lsp.engine.recordings.cases import (
     strategy_parts,
 )
 from gpuemu_lsp.engine.recordings.model import RecordingError
-from gpuemu_lsp.engine.recordings.reading import read_contents
+from gpuemu_lsp.engine.recordings.reader import read_contents
 
 _OTHER_SIZES = ("small", "ragged", "medium", "below")
 _UNINITIALISED = 0xA5

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from gpuemu_lsp.engine.recordings.model import Recording, RecordingError
-from gpuemu_lsp.engine.recordings.reading import read_recording
+from gpuemu_lsp.engine.recordings.reader import read_recording
 
 FOLDER = Path(".gpuemu") / "recordings"
 SUFFIX = ".gpurec"

@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
-from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES
-from gpuemu_lsp.engine.emulator.launch.lasting.direct import CHUNK
-from gpuemu_lsp.engine.emulator.launch.lasting.memory import (
+from gpuemu_lsp.engine.emulator.launch.device_memory.in_place import CHUNK
+from gpuemu_lsp.engine.emulator.launch.device_memory.memory import (
     LargeArray,
     LastingMemory,
     Range,
     whole_pages,
 )
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer
 from gpuemu_lsp.engine.execution import Bytes
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, Fill, MemoryKind, PendingAccess

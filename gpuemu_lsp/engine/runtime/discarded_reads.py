@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import SHADOW_OFFSET, Shadow
 from gpuemu_lsp.engine.emulator.executor import Emulator
-from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory, Range
+from gpuemu_lsp.engine.emulator.launch.device_memory.memory import LastingMemory, Range
 from gpuemu_lsp.engine.execution import Bytes, Outcome, Request
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind

@@ -23,8 +23,8 @@ from gpuemu_lsp.engine.recordings.model import (
     Recording,
     Site,
 )
-from gpuemu_lsp.engine.recordings.reading import contents_digest
-from gpuemu_lsp.engine.recordings.writing import RecordingWriter
+from gpuemu_lsp.engine.recordings.reader import contents_digest
+from gpuemu_lsp.engine.recordings.writer import RecordingWriter
 from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind
 from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
 from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuemu.ops.judging import judge_op
+from gpuemu.ops.judgement import judge_op
 from gpuemu_lsp.engine.project import load
 from tests.unit.subjects.test_ops import ATTENTION_ENTRY, ATTENTION_SCRIPT, write
 

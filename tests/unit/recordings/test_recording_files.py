@@ -12,7 +12,7 @@ from support.recordings import MadeLaunch, record
 
 from gpuemu_lsp.engine.recordings.model import RecordingError
 from gpuemu_lsp.engine.recordings.project_files import read_recordings
-from gpuemu_lsp.engine.recordings.reading import DESCRIPTION, read_contents, read_recording
+from gpuemu_lsp.engine.recordings.reader import DESCRIPTION, read_contents, read_recording
 
 SOURCE = """__global__ void scale(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -11,7 +11,7 @@ import pytest
 from support.emulator_launch import compile_ptx
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
-from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
+from gpuemu_lsp.engine.emulator.launch.device_memory.memory import LastingMemory
 from gpuemu_lsp.engine.emulator.versions.stores import Stores
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.runtime.allocations import PendingAccess

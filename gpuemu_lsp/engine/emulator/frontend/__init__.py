@@ -7,7 +7,7 @@
 ==================  ==================================================================================================
 ``flatten``         entry point: inlines from the kernel on, lays out variables, assembles the program
 ``inline``          one function body at one call site: labels to blocks, terminators, calls
-``naming``          renaming of registers, local variables and call parameters per call site
+``inlined_names``   renaming of registers, local variables and call parameters per call site
 ``simplify``        cache hints dropped, vector atomics split into scalar ones
 ``call_parameters`` parameters of inlined calls: registers where possible, else local memory
 ``address_spaces``  placement of variables in the parameter, shared and local windows

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.frontend.builder import InsertionPoint, ProgramBuilder
-from gpuemu_lsp.engine.emulator.frontend.naming import InlinedNames
+from gpuemu_lsp.engine.emulator.frontend.inlined_names import InlinedNames
 from gpuemu_lsp.engine.emulator.frontend.simplify import simplified, with_state_space
 from gpuemu_lsp.engine.emulator.ir.opcodes import (
     BARRIER_RESULT,

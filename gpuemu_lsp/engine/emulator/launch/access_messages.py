@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.ir.opcodes import VECTOR_LENGTHS, type_bytes
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 _SCALAR = re.compile(r"[busf](8|16|32|64|128)")

@@ -13,15 +13,15 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import ARENA_BYTES, REDZONE, SHADOW_OFFSET, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
-from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
+from gpuemu_lsp.engine.emulator.launch.device_memory.address_space import (
     Bytes,
     bytes_at,
     make_accessible,
     release,
     reserve_two,
 )
-from gpuemu_lsp.engine.emulator.launch.lasting.memory import LastingMemory
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.memory import LastingMemory
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 
 _MARGIN = 1 << 16
 """Bytes at both ends of the mapping that are never allocated."""

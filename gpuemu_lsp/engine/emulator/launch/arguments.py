@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Buffer, Request, parameter_bytes
 from gpuemu_lsp.engine.texture import is_texture

@@ -14,8 +14,8 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import BulkOperat
 from gpuemu_lsp.engine.emulator.codegen.instructions.device_runtime import FUNCTIONS, ROWS
 from gpuemu_lsp.engine.emulator.codegen.instructions.textures import TextureFault
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.lasting.memory import HeapBlocks
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.memory import HeapBlocks
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 
 _SPECIFICATION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|t|j|L)?([diouxXeEfFgGaAcsp%])")
 

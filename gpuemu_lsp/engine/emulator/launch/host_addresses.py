@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.execution import Request
 
 _Words = npt.NDArray[np.uint64]

@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.emulator.abi.race_records import MEMBER_ENTRIES, Epoch, M
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError
-from gpuemu_lsp.engine.emulator.launch.lasting.address_space import MAP_NORESERVE
+from gpuemu_lsp.engine.emulator.launch.device_memory.address_space import MAP_NORESERVE
 
 _MARGIN = 1 << 20
 """Bytes at both ends of each plane: inactive lanes of a row may lie before the arena or after it."""

@@ -29,9 +29,9 @@ from gpuemu_lsp.engine.emulator.launch.arguments import (
     place_variables,
     readable_buffers,
 )
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES, Heap
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_arena
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Dim3, Request

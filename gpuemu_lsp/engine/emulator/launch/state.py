@@ -15,8 +15,8 @@ from gpuemu_lsp.engine.emulator.abi.records import Record, RecordView
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.emulator.launch.device_runtime import Heap
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
 from gpuemu_lsp.engine.execution import Access, Dim3, Request
 

@@ -9,8 +9,8 @@ from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Wa
 from gpuemu_lsp.engine.emulator.abi.texture_forms import Geometry
 from gpuemu_lsp.engine.emulator.codegen.instructions.textures import FORM_SHIFT, TextureFault
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
 from gpuemu_lsp.engine.execution import Access
 from gpuemu_lsp.engine.texture import RECORD, Texture, decode
 

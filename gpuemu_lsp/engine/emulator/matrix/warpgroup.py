@@ -4,7 +4,7 @@ The rows of the result are distributed over the four warps of the group, sixteen
 warp. A ``wgmma.mma_async`` is therefore what each of its warps can execute alone: loads of the operands' elements, and
 one ``mma.m16n8`` for every eight columns, whose fragments are those of ``wgmma`` (figures of 9.7.15.5.1.1). A function
 executes it (``codegen.instructions.products.groups``) when it is issued, the earliest moment that the manual allows;
-what orders it is checked apart (``launch.async_proxy``).
+what orders it is checked apart (``launch.async_order``).
 
 Addresses follow the matrix descriptor (9.7.15.5.1.2.2) and the canonical layouts (9.7.15.5.1.2.1.3). With T the element
 and W the bytes of a row of the swizzle pattern (16, 32, 64 or 128), element (i, k) of an operand lies at:

@@ -20,8 +20,8 @@ module          content
 ``types``       PTX types, the LLVM types that hold them, reading and writing registers of another width
 ``ieee``        flushing, saturation, NaNs, rounding between formats, rounding to odd
 ``rounding``    arithmetic in the directed rounding modes
-families        ``integer division bits logic simd`` (integers), ``floating approx`` (floats), ``compare``, ``convert
-                pack`` (``cvt``), ``move``
+families        ``integer division bits logic simd`` (integers), ``floating_point approx`` (floats), ``compare``,
+                ``convert pack`` (``cvt``), ``move``
 ==============  =====================================================================================================
 
 Each family has a table ``RESOLVERS``: opcode -> function that takes an ``OpcodeForm`` apart and returns an

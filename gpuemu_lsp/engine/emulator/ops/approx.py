@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from gpuemu_lsp.engine.emulator.ops import ieee
-from gpuemu_lsp.engine.emulator.ops.floating import unpacked
+from gpuemu_lsp.engine.emulator.ops.floating_point import unpacked
 from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver, operation
 from gpuemu_lsp.engine.emulator.ops.lanes import LaneBuilder, Value, element
 from gpuemu_lsp.engine.emulator.ops.types import DOUBLE, FLOAT, I32, I64, PACKED

@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator.ops import (
     compare,
     convert,
     division,
-    floating,
+    floating_point,
     integer,
     logic,
     move,
@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.emulator.ops.form import OpcodeForm, Operation, Resolver
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Operand, Pair, Vector
 
 _RESOLVERS: dict[str, tuple[Resolver, ...]] = {}
-for _family in (approx, bits, compare, convert, division, floating, integer, logic, move, pack, simd):
+for _family in (approx, bits, compare, convert, division, floating_point, integer, logic, move, pack, simd):
     for _opcode, _resolver in _family.RESOLVERS.items():
         _RESOLVERS[_opcode] = (*_RESOLVERS.get(_opcode, ()), _resolver)
 

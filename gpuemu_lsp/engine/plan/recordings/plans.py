@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, e
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.recordings.cases import RecordedCase, RecordedLaunches, RecordedMemory
 from gpuemu_lsp.engine.recordings.model import RecordedAllocation, RecordedLaunch, Site
-from gpuemu_lsp.engine.recordings.reading import contents_digest
+from gpuemu_lsp.engine.recordings.reader import contents_digest
 
 _LARGER = 2
 """Largest size that is tried, as a multiple of the largest recorded one."""

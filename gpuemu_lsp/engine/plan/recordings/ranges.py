@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpuemu_lsp.engine.element_types import INTEGERS
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.recordings.model import RecordedAllocation, RecordingError
-from gpuemu_lsp.engine.recordings.reading import read_contents
+from gpuemu_lsp.engine.recordings.reader import read_contents
 
 
 def value_range(

@@ -6,7 +6,7 @@ import pytest
 
 from gpuemu_lsp.engine.emulator.launch import access_messages
 from gpuemu_lsp.engine.emulator.launch.access_messages import accessed_bytes
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 LOAD = Instruction("ld", ("global", "f32"), ())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import decoded, operand_chunks
+from gpuemu_lsp.engine.emulator.launch.async_order.operands import decoded, operand_chunks
 
 pycute = pytest.importorskip("pycute.swizzle", reason="pycute (of the wheel nvidia-cutlass) is not installed")
 

@@ -1,6 +1,6 @@
 """``cp.async.bulk``, ``cp.reduce.async.bulk`` and ``st.async`` (PTX ISA section 9.7.9.25.4-5): operands, a callback.
 
-The copies are executed by :mod:`~gpuemu_lsp.engine.emulator.launch.bulk`, in Python: one instruction moves
+The copies are executed by :mod:`~gpuemu_lsp.engine.emulator.launch.tma`, in Python: one instruction moves
 kilobytes.
 """
 

@@ -27,9 +27,9 @@ from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Indices
 from gpuemu_lsp.engine.emulator.launch.clocks.records import Clock
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.tma.places import Indices
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Indices, Pattern, Places, made_pattern
+from gpuemu_lsp.engine.emulator.launch.tma.places import Indices, Pattern, Places, made_pattern
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import EventCaller
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import EventCaller
 from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
 from gpuemu_lsp.engine.ptx.model import Immediate
 

@@ -25,20 +25,20 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import (
     BulkOperation,
 )
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.boxes import nan_bytes, tile_addresses
-from gpuemu_lsp.engine.emulator.launch.bulk.maps import UNSUPPORTED, TensorMaps
-from gpuemu_lsp.engine.emulator.launch.bulk.pending import PendingCopies, PendingCopy
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Bytes, Pattern, Places, fill, gathered, line, scatter
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, AsyncRaces, Runs, made_runs, runs
-from gpuemu_lsp.engine.emulator.launch.bulk.reductions import known_after, reduce_into, reducible
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import (
+from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.tma.boxes import nan_bytes, tile_addresses
+from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED, TensorMaps
+from gpuemu_lsp.engine.emulator.launch.tma.pending_copies import PendingCopies, PendingCopy
+from gpuemu_lsp.engine.emulator.launch.tma.places import Bytes, Pattern, Places, fill, gathered, line, scatter
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncKind, AsyncRaces, Runs, made_runs, runs
+from gpuemu_lsp.engine.emulator.launch.tma.reductions import known_after, reduce_into, reducible
+from gpuemu_lsp.engine.emulator.launch.tma.targets import (
     CopyIssuer,
     multicast_targets,
     offset_of,
     row_values,
     target_of,
 )
-from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
 _TILE_ALIGNMENT = 128

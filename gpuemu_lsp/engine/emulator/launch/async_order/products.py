@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
+from gpuemu_lsp.engine.emulator.launch.async_order.operands import (
     CHUNK,
     Indices,
     OperandChunks,
     operand_bytes,
     operand_chunks,
 )
-from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import BoxPlaces, SharedTiles, Tile, box_places
+from gpuemu_lsp.engine.emulator.launch.async_order.tiles import BoxPlaces, SharedTiles, Tile, box_places
 from gpuemu_lsp.engine.ptx.model import Instruction
 
 

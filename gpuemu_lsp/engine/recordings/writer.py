@@ -13,7 +13,7 @@ from typing import Self
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.recordings.model import RecordedAllocation, RecordedLaunch, Recording, RecordingError, Site
-from gpuemu_lsp.engine.recordings.reading import DESCRIPTION, FORMAT, VERSION, base_of, contents_digest
+from gpuemu_lsp.engine.recordings.reader import DESCRIPTION, FORMAT, VERSION, base_of, contents_digest
 
 _IGNORE = ".gitignore"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import OPERATIONS, is_over
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject, operation_fault, shortfall
-from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
+from gpuemu_lsp.engine.emulator.launch.async_order.arrivals import BarrierObject, operation_fault, shortfall
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import (
     MISUSE,
     UNINITIALISED,
     EventCaller,

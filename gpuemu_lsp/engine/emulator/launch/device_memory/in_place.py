@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
-from gpuemu_lsp.engine.emulator.launch.lasting.address_space import Bytes
+from gpuemu_lsp.engine.emulator.launch.device_memory.address_space import Bytes
 
 CHUNK = 1 << 20
 

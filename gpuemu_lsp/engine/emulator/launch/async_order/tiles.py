@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, OperandChunks
+from gpuemu_lsp.engine.emulator.launch.async_order.operands import CHUNK, Indices, OperandChunks
 from gpuemu_lsp.engine.tensor_map import TensorMap
 
 

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Pattern
-from gpuemu_lsp.engine.emulator.launch.bulk.races import Runs, runs
+from gpuemu_lsp.engine.emulator.launch.tma.places import Pattern
+from gpuemu_lsp.engine.emulator.launch.tma.races import Runs, runs
 
 CHUNK: Final = 16
 """Bytes that stay together in every layout."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import ROWS
 from gpuemu_lsp.engine.emulator.devicelib.cluster import OFFSET_BITS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.bulk.races import Order
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.tma.races import Order
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, Shadow
 from gpuemu_lsp.engine.emulator.frontend.group_registers import RegisterFault
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
+from gpuemu_lsp.engine.emulator.launch.async_order.operands import (
     CHUNK,
     Indices,
     OperandChunks,
@@ -18,15 +18,15 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import (
     operand_bytes,
     warp_runs,
 )
-from gpuemu_lsp.engine.emulator.launch.async_proxy.products import (
+from gpuemu_lsp.engine.emulator.launch.async_order.products import (
     Product,
     WarpGroup,
     made_product,
     product_steps,
     step_fault,
 )
-from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
-from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
+from gpuemu_lsp.engine.emulator.launch.async_order.tiles import SharedTiles
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import (
     LAYOUT,
     ORDER,
     UNINITIALISED,
@@ -34,8 +34,8 @@ from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
     EventCaller,
     SharedTraffic,
 )
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind
 from gpuemu_lsp.engine.emulator.launch.state import Incident
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncKind
 from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
 
 _REGISTER_FAULTS: Final = {

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, Shadow
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT, REDUCTION_SHIFT
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer
 from gpuemu_lsp.engine.tensor_map import MAP_BYTES, MAP_FIELDS, TensorMap, raw_map, replaced, tensor_map_problem
 
 UNSUPPORTED: Final = "engine/unsupported-instruction"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Indices
+from gpuemu_lsp.engine.emulator.launch.tma.places import Indices
 
 _TYPES: Final = {
     "u8": np.dtype("u1"),

@@ -12,13 +12,13 @@ from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.access_messages import demangled
-from gpuemu_lsp.engine.emulator.launch.async_proxy.arrivals import BarrierObject, GroupName
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices
-from gpuemu_lsp.engine.emulator.launch.async_proxy.products import WarpGroup
-from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import SharedTiles
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer, row_values, uniform_value
+from gpuemu_lsp.engine.emulator.launch.async_order.arrivals import BarrierObject, GroupName
+from gpuemu_lsp.engine.emulator.launch.async_order.operands import CHUNK, Indices
+from gpuemu_lsp.engine.emulator.launch.async_order.products import WarpGroup
+from gpuemu_lsp.engine.emulator.launch.async_order.tiles import SharedTiles
 from gpuemu_lsp.engine.emulator.launch.state import Incident, PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncRaces
+from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer, row_values, uniform_value
 
 ORDER: Final = "sync/async-order"
 MISUSE: Final = "sync/mbarrier"

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import RANK_SHIFT, BulkOperation
-from gpuemu_lsp.engine.emulator.launch.async_proxy.barrier_checks import BarrierChecks
-from gpuemu_lsp.engine.emulator.launch.async_proxy.copy_checks import CopyChecks
-from gpuemu_lsp.engine.emulator.launch.async_proxy.group_checks import GroupChecks
-from gpuemu_lsp.engine.emulator.launch.async_proxy.register_pool import RegisterPool
-from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import ORDER, EventCaller, SharedTraffic
-from gpuemu_lsp.engine.emulator.launch.bulk.copies import BulkCopies
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Pattern
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncRaces
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.async_order.barrier_checks import BarrierChecks
+from gpuemu_lsp.engine.emulator.launch.async_order.copy_checks import CopyChecks
+from gpuemu_lsp.engine.emulator.launch.async_order.group_checks import GroupChecks
+from gpuemu_lsp.engine.emulator.launch.async_order.register_pool import RegisterPool
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import ORDER, EventCaller, SharedTraffic
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.tma.copies import BulkCopies
+from gpuemu_lsp.engine.emulator.launch.tma.places import Pattern
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncRaces
+from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.tensor_map import TensorMap
 

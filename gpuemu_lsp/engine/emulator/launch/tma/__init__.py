@@ -9,7 +9,7 @@ module                 content
 ``targets``            the blocks of a cluster whose shared memory a copy writes
 ``races``              copies, products and stores of the asynchronous proxy in the race detector
 ``reductions``         ``cp.reduce.async.bulk`` and ``red.async`` on bytes of memory
-``pending``            copies that have not arrived, and their arrival
+``pending_copies``     copies that have not arrived, and their arrival
 ``copies``             executes the copies of one launch
 =====================  ================================================================================================
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import after_transactions, is_over, outstanding
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Places, scatter
-from gpuemu_lsp.engine.emulator.launch.bulk.reductions import reduce_into
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
+from gpuemu_lsp.engine.emulator.launch.tma.places import Places, scatter
+from gpuemu_lsp.engine.emulator.launch.tma.reductions import reduce_into
+from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer
 
 
 @dataclass(frozen=True, slots=True)

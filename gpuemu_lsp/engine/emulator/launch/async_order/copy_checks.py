@@ -6,20 +6,20 @@ import numpy as np
 
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.launch.async_proxy.operands import CHUNK, Indices, chunk_numbers
-from gpuemu_lsp.engine.emulator.launch.async_proxy.products import Product, WarpGroup
-from gpuemu_lsp.engine.emulator.launch.async_proxy.tiles import Tile
-from gpuemu_lsp.engine.emulator.launch.async_proxy.traffic import (
+from gpuemu_lsp.engine.emulator.launch.async_order.operands import CHUNK, Indices, chunk_numbers
+from gpuemu_lsp.engine.emulator.launch.async_order.products import Product, WarpGroup
+from gpuemu_lsp.engine.emulator.launch.async_order.tiles import Tile
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import (
     ORDER,
     BlockTraffic,
     EventCaller,
     PendingStore,
     SharedTraffic,
 )
-from gpuemu_lsp.engine.emulator.launch.bulk.places import Pattern
-from gpuemu_lsp.engine.emulator.launch.bulk.races import AsyncKind, runs
-from gpuemu_lsp.engine.emulator.launch.bulk.targets import CopyIssuer
 from gpuemu_lsp.engine.emulator.launch.state import Incident
+from gpuemu_lsp.engine.emulator.launch.tma.places import Pattern
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncKind, runs
+from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer
 from gpuemu_lsp.engine.ptx.model import Immediate
 from gpuemu_lsp.engine.tensor_map import TensorMap
 

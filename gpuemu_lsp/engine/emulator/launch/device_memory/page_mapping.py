@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from gpuemu_lsp.engine.emulator.launch.lasting.address_space import map_pages
+from gpuemu_lsp.engine.emulator.launch.device_memory.address_space import map_pages
 
 _PART = 4 << 20
 """Bytes that are mapped at a time, of one array after the other: kernels access all of them from the beginning on."""

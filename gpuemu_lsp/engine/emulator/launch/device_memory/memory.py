@@ -7,9 +7,9 @@ and a launch that has to start again, in other code, finds memory as it was. :me
 copies in the page table.
 
 A copy of each page costs more than the launch where a kernel rewrites a large array. Such an array can be *direct*
-(:mod:`~gpuemu_lsp.engine.emulator.launch.lasting.direct`): kernels write the file itself, and its bytes from before the
-launch, if there are any, are kept in a copy of the whole. A large array to which a launch does not store is *shared*:
-it sees the files.
+(:mod:`~gpuemu_lsp.engine.emulator.launch.device_memory.in_place`): kernels write the file itself, and its bytes from
+before the launch, if there are any, are kept in a copy of the whole. A large array to which a launch does not store is
+*shared*: it sees the files.
 
 If all of such an array is initialised, its shadow bytes are those of one small file, which is shown as often as the
 array needs: that takes no memory, and stays in the processor's caches. Those of a shared array say that it is
@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.emulator.abi.memory import ARENA_BYTES, READABLE, SHADOW_OFFSET, Shadow
-from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
+from gpuemu_lsp.engine.emulator.launch.device_memory.address_space import (
     Bytes,
     bytes_at,
     drop_copies,
@@ -40,10 +40,10 @@ from gpuemu_lsp.engine.emulator.launch.lasting.address_space import (
     reserve,
     show_file,
 )
-from gpuemu_lsp.engine.emulator.launch.lasting.direct import CHUNK, Copies, DirectChange, DirectPages
-from gpuemu_lsp.engine.emulator.launch.lasting.page_mapping import PageMapping
-from gpuemu_lsp.engine.emulator.launch.lasting.page_table import PageTable, merged
-from gpuemu_lsp.engine.emulator.launch.lasting.region import Region
+from gpuemu_lsp.engine.emulator.launch.device_memory.in_place import CHUNK, Copies, DirectChange, DirectPages
+from gpuemu_lsp.engine.emulator.launch.device_memory.page_mapping import PageMapping
+from gpuemu_lsp.engine.emulator.launch.device_memory.page_table import PageTable, merged
+from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
 
 _PAGE = mmap.PAGESIZE
