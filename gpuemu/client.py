@@ -200,11 +200,11 @@ class Client:
         return next((one for one in reversed(self._results) if one.seed == seed), None)
 
     def list_results(self, limit: int = 100) -> list[ValidationResult]:
-        """Return the results of this client, latest first."""
+        """Return at most ``limit`` entries of this client's results, latest first."""
         return self._results[: -limit - 1 : -1]
 
     def list_failures(self, limit: int = 20) -> list[StoredFailure]:
-        """Return the failures that the project has stored, latest first."""
+        """Return at most ``limit`` entries of the failures that the project has stored, latest first."""
         with Store(self._root()) as store:
             return store.failures(limit)
 

@@ -63,7 +63,7 @@ def compared_gradient(
     name : str
         The input that it belongs to.
     grad : ndarray or None
-        The gradient; None is zero.
+        The gradient, of the shape of the input; None is zero.
     tolerance : tuple
         ``atol`` and ``rtol``.
     roundoff : float

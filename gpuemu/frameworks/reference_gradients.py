@@ -32,7 +32,7 @@ def compared_gradients(
     grads : Mapping
         Vector-Jacobian products by input; None is zero.
     cotangent : ndarray
-        That of the first output.
+        That of the first output, of its shape.
     tolerance : tuple
         ``atol`` and ``rtol``, in addition to the error of the differences; 1e-5 and 1e-3 where they are None.
     kwargs : Mapping

@@ -62,7 +62,7 @@ class DeviceMemory:
         return self._add(Allocation(data.ctypes.data, data, None if host_writes else np.zeros(size, np.bool_)))
 
     def register(self, address: int, size: int) -> Allocation:
-        """Make host memory of the program accessible to the device."""
+        """Make ``size`` bytes of the program's host memory accessible to the device."""
         data = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
         return self._add(Allocation(address, data, None))
 

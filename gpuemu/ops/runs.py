@@ -90,7 +90,7 @@ class OpRunner:
     ) -> dict[str, str | None]:
         """Compare gradients with finite differences of the reference; return a message by input, None if it is right.
 
-        ``cotangent`` is that of the op's first output.
+        ``cotangent`` is that of the op's first output, of its shape.
         """
         payload: dict[str, Json] = {"spec": to_json(self.spec), "kwargs": keywords(kwargs)}
         payload |= {"atol": tolerance[0], "rtol": tolerance[1]}

@@ -119,7 +119,7 @@ class CudaGenerator(torch._C.Generator):  # type: ignore[misc]  # PyTorch has no
         return self._offset
 
     def set_offset(self, offset: int) -> None:
-        """Set the offset into the sequence."""
+        """Set the offset into the sequence, in elements."""
         self._offset = offset
 
     def get_state(self) -> torch.Tensor:

@@ -51,7 +51,7 @@ def memory_of(tensor: Any) -> TensorMemory:
 
 
 class NumpyTensor:
-    """A NumPy array with the attributes by which Triton recognises a tensor."""
+    """A NumPy array of any shape with the attributes by which Triton recognises a tensor."""
 
     _DTYPES = {  # noqa: RUF012 - a table
         "float16": "fp16",

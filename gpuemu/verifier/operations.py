@@ -73,7 +73,8 @@ class Operation:
 class PendingCheck:
     """One call: snapshots of its arguments and result. ``sampled``: it is checked whatever its inputs are.
 
-    ``ready`` is an event of the device after which the snapshots can be read, None if they can be read at once.
+    ``size`` is that of the snapshots in bytes. ``ready`` is an event of the device after which they can be read,
+    None if they can be read at once.
     """
 
     operation: Operation

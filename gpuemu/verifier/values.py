@@ -157,7 +157,7 @@ def as_array(value: Any) -> Array:
 
 
 def laid_out(array: Array, strides: tuple[int, ...]) -> Array:
-    """Return the values of an array in new memory with these strides, in bytes; steps of 0 share an element."""
+    """Return an array of the same shape in new memory with these strides, in bytes; steps of 0 share an element."""
     if not array.size:
         return array.copy()
     size = array.itemsize

@@ -27,7 +27,7 @@ class Buffer:
     """A pointer argument and its contents.
 
     ``data`` is a 1-D uint8 array, which is copied before the launch. ``initialized`` False marks every byte as
-    unwritten: reading it is an uninitialised read; ``initialized_bytes``, a bool per byte, then excepts some of them.
+    unwritten: reading it is an uninitialised read; ``initialized_bytes``, of the shape of ``data``, then excepts some.
     ``element_size``, in bytes, and ``name`` appear in messages only. ``offset`` bytes are added to the base, which is
     aligned to 256 bytes, to test other alignments. ``alias_of`` names an earlier buffer whose memory this one shares.
     The kernel gets the address of the byte ``pointer_offset`` of ``data``: a view need not begin where its allocation
@@ -289,7 +289,10 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Coverage goals of a kernel, the same in every launch, and the mask of those that one launch reached."""
+    """Coverage goals of a kernel, the same in every launch, and the mask of those that one launch reached.
+
+    ``hit`` has the shape (goals,).
+    """
 
     goals: tuple[Goal, ...]
     hit: npt.NDArray[np.bool_]

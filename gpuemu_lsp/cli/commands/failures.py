@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.store.database import FILE, FOLDER
 
 
 def list_failures(limit: int, form: str) -> int:
-    """Print at most ``limit`` failures; return 0 if the store could be read, whether or not there are any."""
+    """Print at most ``limit`` entries; return 0 if the store could be read, whether or not there are any."""
     roots = project_roots()
     if not roots:
         return EXIT_USAGE

@@ -15,7 +15,10 @@ from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 @dataclass(slots=True)
 class CoverageTotals:
-    """Coverage goals of a kernel and the mask of those that any case of one plan has reached."""
+    """Coverage goals of a kernel and the mask, by goal, of those that a case of one plan has reached.
+
+    ``hit`` has the shape (goals,).
+    """
 
     goals: tuple[Goal, ...] = ()
     hit: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))

@@ -57,7 +57,7 @@ def bounded_integers(name: str, rng: Rng, dtype: str, count: int, bounds: Bounds
 
 
 def plant(rng: Rng, values: Array, constants: Collection[int]) -> None:
-    """Replace half of the values, in place, by integers next to ``constants`` that the values do not reach."""
+    """Replace half of the elements, in place, by integers next to ``constants`` that the values do not reach."""
     if values.dtype.kind not in "iu":
         return
     info = np.iinfo(values.dtype)

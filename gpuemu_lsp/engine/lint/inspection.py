@@ -10,7 +10,10 @@ from gpuemu_lsp.engine.lint.pattern_search import PatternMatch
 
 @dataclass(frozen=True, slots=True)
 class LimitCheck:
-    """A resource with its measured value and limit (None if not configured); ``parts`` are its summands."""
+    """A resource with its measured value and limit (None if not configured), in ``unit`` (bytes, registers, ...).
+
+    ``parts`` are its summands.
+    """
 
     rule: str
     key: str

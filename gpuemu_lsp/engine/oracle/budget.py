@@ -173,7 +173,7 @@ def error_budgets(evaluation: ReferenceEvaluation, tolerances: Mapping[str, Tole
 
 
 def configured_budget(expected: Array, arg: TensorArg, tolerances: Mapping[str, Tolerance]) -> ErrorBudget | None:
-    """Return ``atol + rtol * |expected|``, None where gpuemu.toml has no tolerance for the output's dtype.
+    """Return ``atol + rtol * |expected|`` per element, None where gpuemu.toml has no tolerance for the output's dtype.
 
     It is at least half an ulp: the correctly rounded result passes any tolerance.
     """

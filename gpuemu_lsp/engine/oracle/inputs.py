@@ -85,7 +85,7 @@ def compared_tensors(plan: Plan) -> tuple[TensorArg, ...]:
 
 
 def widened(values: Array, dtype: str) -> Array:
-    """Return a copy of ``values`` in the dtype that the reference computes in.
+    """Return a copy of ``values``, of any shape, in the dtype that the reference computes in.
 
     Floats become fp64, exactly. Integers below 32 bits become int64, because C promotes them to ``int`` before it
     computes and NumPy would wrap; wider integers and bools keep their dtype.

@@ -172,6 +172,6 @@ def number(value: object) -> str:
 
 
 def largest_at(values: npt.NDArray[np.generic]) -> tuple[int, ...]:
-    """Return the index of the largest value, the first of equal ones."""
+    """Return the index of the largest value, one number per dimension; of equal ones the first."""
     # Plain ints: NumPy integers have no JSON form.
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(values)), values.shape))

@@ -98,7 +98,7 @@ class MonteCarloArithmetic:
         return np.resize(pool, size + start)[start:].reshape(shape)
 
     def perturb(self, values: Array, scale: Any) -> None:
-        """Add errors of absolute size ``scale`` in place, then apply the format's range.
+        """Add errors of absolute size ``scale`` to each element in place, then apply the format's range.
 
         Real and imaginary parts of complex numbers are perturbed separately.
 
@@ -125,7 +125,7 @@ class MonteCarloArithmetic:
         self.clip(values)
 
     def clip(self, values: Array) -> None:
-        """Apply overflow to infinity and underflow to zero in place."""
+        """Apply overflow to infinity and underflow to zero to each element in place."""
         magnitude = np.abs(values)
         values[magnitude > self.form.largest] *= np.inf
         values[magnitude < self.form.smallest] = 0.0
@@ -135,9 +135,9 @@ class MonteCarloArithmetic:
 class UfuncCall:
     """One call of a NumPy ufunc: its name, method (``__call__``, ``reduce``, ...), plain operands and options.
 
-    ``magnitude`` is the size of the values that cancelled to give the first operand, None if unknown; see
-    :func:`~gpuemu_lsp.engine.oracle.trace.magnitude_of`. ``products`` are the operands that are products; see
-    :func:`~gpuemu_lsp.engine.oracle.trace.is_product`.
+    ``magnitude``, of the shape of the first operand, is the size of the values that cancelled to give it, None if
+    unknown; see :func:`~gpuemu_lsp.engine.oracle.trace.magnitude_of`. ``products`` are the operands that are products;
+    see :func:`~gpuemu_lsp.engine.oracle.trace.is_product`.
     """
 
     name: str
@@ -149,7 +149,7 @@ class UfuncCall:
 
 
 def rounded(arithmetic: MonteCarloArithmetic, call: UfuncCall, result: Array) -> Array:
-    """Return the result of a ufunc call with rounding errors; ``result`` is modified if it owns its data."""
+    """Return the elements of a ufunc call's result with rounding errors; ``result`` is modified if it owns its data."""
     name = call.name
     if result.dtype == object:
         return _rounded_objects(arithmetic, result)

@@ -35,11 +35,11 @@ class TracedArray(np.ndarray[Any, Any]):
 
     arithmetic: MonteCarloArithmetic | None
     magnitude: Array | None
-    """Sum of the magnitudes that were subtracted to give this array, None if unknown; see :func:`magnitude_of`."""
+    """Sum of the magnitudes that were subtracted to give each element, None if unknown; see :func:`magnitude_of`."""
     product: bool
     """True for products, and for elements of them; see :func:`is_product`."""
     noise: Array | None
-    """Absolute difference of two computations of this array, None for none; see :func:`noise_of`."""
+    """Absolute difference of two computations of each element, None for none; see :func:`noise_of`."""
     counted: bool
     """True if conversion to a Python number counts as a leak. Scalar arguments are exact until they are used."""
 

@@ -28,7 +28,7 @@ _RULE = "numeric/tolerance-exceeded"
 
 @dataclass(frozen=True, slots=True)
 class UnorderedOutput:
-    """One output and the sorted values that the reference returned; ``written`` marks what the kernel wrote."""
+    """One output and the sorted values that the reference returned, flat; ``written`` marks what the kernel wrote."""
 
     arg: TensorArg
     case: Case

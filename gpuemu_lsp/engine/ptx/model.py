@@ -35,7 +35,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A memory operand ``[base+offset]`` (section 6.4.1)."""
+    """A memory operand ``[base+offset]``, ``offset`` in bytes (section 6.4.1)."""
 
     base: Register | Symbol | Immediate
     offset: int = 0

@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.ptx.model import Address, Immediate, Negated, Operand, Pa
 
 @dataclass(frozen=True, slots=True)
 class RegisterSum:
-    """``%r1+4`` outside of brackets: a register plus a constant, which the builder computes in a new register."""
+    """``%r1+4`` outside of brackets: a register plus a constant (units of the register), computed in a new register."""
 
     register: Register
     offset: int

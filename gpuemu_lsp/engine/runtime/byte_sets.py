@@ -15,7 +15,7 @@ Span: TypeAlias = "slice | npt.NDArray[np.int64]"
 
 @dataclass(frozen=True, slots=True)
 class ByteSet:
-    """The bytes ``low + i`` for which ``mask[i]``."""
+    """The bytes ``low + i`` for which ``mask[i]``; ``mask`` is one-dimensional."""
 
     low: int
     mask: npt.NDArray[np.bool_]

@@ -63,7 +63,7 @@ def by_size(case: Case) -> list[str]:
 
 
 def fit(values: Floats, like: Array, domain: ValueDomain) -> Array:
-    """Return ``values`` in the dtype of ``like``, clipped to the domain. Integers must be exact in float64."""
+    """Return the elements in the dtype of ``like``, clipped to the domain. Integers must be exact in float64."""
     lowest, highest = _span(like)
     low = lowest if domain.low is None else max(lowest, domain.low)
     high = highest if domain.high is None else min(highest, domain.high)
@@ -83,7 +83,7 @@ def _span(like: Array) -> tuple[float, float]:
 
 
 def clip(tensor: Array, domain: ValueDomain) -> Array:
-    """Return a copy with every value outside the domain set to its nearer end; other values keep their bits."""
+    """Return a copy with every element outside the domain set to its nearer end; others keep their bits."""
     clipped = np.array(tensor)
     # Not np.clip: it would change the bits of NaN and of integers beyond 2**53.
     values = clipped.astype(np.float64)
@@ -95,7 +95,7 @@ def clip(tensor: Array, domain: ValueDomain) -> Array:
 
 
 def simplest_value(like: Array, domain: ValueDomain) -> Array:
-    """Return the simplest legal value, as an array of one element."""
+    """Return the simplest legal value in the dtype of ``like``, as an array of shape (1,)."""
     options = fit(np.array(SIMPLE_VALUES), like, domain)
     return options[[int(np.argmin(complexity(options)))]]
 

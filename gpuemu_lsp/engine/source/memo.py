@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class Memo(Generic[_T]):
-    """Results of a function by its arguments; at most ``limit``, the least recently used are forgotten.
+    """Results of a function by its arguments; at most ``limit`` entries, the least recently used are forgotten.
 
     The results are shared and must not be modified. Concurrent calls may compute a result twice.
     """

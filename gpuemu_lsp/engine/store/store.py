@@ -106,7 +106,7 @@ class Store:
         return self._failures("WHERE kernel = ?", (kernel,))
 
     def failures(self, limit: int = 20) -> list[StoredFailure]:
-        """Return the failures that are not fixed, latest first."""
+        """Return at most ``limit`` entries of failures that are not fixed, latest first."""
         return self._failures("WHERE NOT fixed ORDER BY last_seen DESC, id DESC LIMIT ?", (limit,))
 
     def find(self, case: str) -> list[StoredFailure]:
@@ -178,7 +178,7 @@ class Store:
             connection.execute("DELETE FROM verdicts WHERE id <= (SELECT max(id) FROM verdicts) - ?", (MAX_VERDICTS,))
 
     def verdicts(self, kernel: str, dtype: str | None = None, limit: int = 20) -> list[CheckVerdict]:
-        """Return the verdicts of a kernel, latest first."""
+        """Return at most ``limit`` entries of a kernel's verdicts, latest first."""
         if not self._database.exists():
             return []
         with self._database.transaction() as connection:

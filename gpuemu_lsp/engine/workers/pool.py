@@ -104,7 +104,7 @@ class Pool:
         return handle
 
     def resize(self, size: int) -> None:
-        """Allow up to ``size`` workers from now on; surplus workers are not killed, but not replaced when they end."""
+        """Allow up to ``size`` processes from now on; surplus ones are not killed, but not replaced when they end."""
         if size < 1:
             raise ValueError(f"a pool needs at least one worker, not {size}")
         self._supervisor.resize(size)

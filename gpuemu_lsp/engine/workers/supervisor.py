@@ -40,7 +40,7 @@ _CLOSE_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """The parameters of a pool."""
+    """The parameters of a pool: ``size`` processes at most, ``spare`` more that wait for a job."""
 
     functions: dict[str, str]
     size: int
@@ -75,7 +75,7 @@ class Supervisor:
     # ---- from any thread ---------------------------------------------------------------------------------------------
 
     def resize(self, size: int) -> None:
-        """Allow up to ``size`` workers from now on."""
+        """Allow up to ``size`` processes from now on."""
         self._settings = replace(self._settings, size=size)
 
     def warm_up(self) -> None:

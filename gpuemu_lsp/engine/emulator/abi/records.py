@@ -22,7 +22,10 @@ class FieldGroup:
 
 
 class RecordView:
-    """A record at ``start`` bytes into a piece of memory; fields are read and written with their declared types."""
+    """A record at ``start`` bytes into a piece of memory; fields are read and written with their declared types.
+
+    ``i32`` and ``i64`` are one-dimensional views of the whole piece.
+    """
 
     __slots__ = ("_i32", "_i64", "_start")
 
@@ -63,7 +66,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 class Record(RecordView):
-    """A zeroed piece of memory, aligned for vectors: one record, or a table of them."""
+    """A zeroed piece of memory of ``size`` bytes, aligned for vectors: one record, or a table of them."""
 
     __slots__ = ("address", "bytes")
 

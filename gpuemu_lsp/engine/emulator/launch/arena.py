@@ -147,11 +147,11 @@ class Arena:
         self.shadow(region.address, region.size)[:] = bits
 
     def contains(self, address: int, size: int = 1) -> bool:
-        """Whether an address range lies inside the arena."""
+        """Return whether ``size`` bytes from ``address`` on lie inside the arena."""
         return self.address <= address and address + size <= self.address + self._used
 
     def string(self, address: int, limit: int = 4096) -> bytes:
-        """Return the NUL-terminated string at an address, as far as it is addressable."""
+        """Return the NUL-terminated string at an address, as far as it is addressable, at most ``limit`` bytes."""
         if not self.contains(address):
             return b""
         limit = min(limit, self.address + self._used - address)

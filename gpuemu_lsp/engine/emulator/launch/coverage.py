@@ -22,7 +22,7 @@ _ACTING = frozenset({"st", "sust", "atom", "red", "call", "cp", "mbarrier"})
 
 
 def coverage_of(program: Program, reached: npt.NDArray[np.uint8]) -> Coverage:
-    """Return a launch's coverage; ``reached`` has the :class:`CoverageBits` of every site."""
+    """Return a launch's coverage; ``reached`` has the :class:`CoverageBits`, one element per site."""
     goals, sites, bits = _goals(_ProgramKey(program))
     return Coverage(goals, (reached[sites] & bits) != 0)
 

@@ -27,7 +27,8 @@ class ResidentBlock:
 
     ``ended`` is that of a block of a cluster, whose place is kept. ``arrivals`` counts, by barrier, the threads that
     arrived without waiting; ``yields`` how often the block has used up its time. ``moves`` counts turns
-    after which its warps were not as after the turn before, ``last_contexts``: it does not only wait for another block.
+    after which its warps were not as after the turn before: it does not only wait for another block.
+    ``last_contexts`` has the words of its warps' records then, flat.
     """
 
     record: Record

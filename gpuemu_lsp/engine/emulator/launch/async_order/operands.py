@@ -16,6 +16,7 @@ CHUNK: Final = 16
 """Bytes that stay together in every layout."""
 
 Indices = npt.NDArray[np.int64]
+"""Addresses, or numbers of chunks: one-dimensional."""
 
 _MODES = (0, 3, 2, 1)
 """Address bits that each code of a swizzle in a descriptor changes."""

@@ -32,7 +32,7 @@ class Product:
     """Whether no store to its operands was without a fence when it was issued: one after that shows in the shadow."""
 
     def reads(self, chunks: np.ndarray) -> bool:
-        """Return whether an operand has bytes in one of the chunks of shared memory, which are numbers."""
+        """Return whether an operand has bytes in one of the chunks of shared memory: numbers, one-dimensional."""
         return any(one is not None and bool(np.isin(one.addresses // CHUNK, chunks).any()) for one in self.operands)
 
 

@@ -45,7 +45,7 @@ class PendingStore:
 
 @dataclass(slots=True)
 class BlockTraffic:
-    """What is known of one block."""
+    """What is known of one block; ``fenced`` has the shape (chunks of shared memory,)."""
 
     tiles: SharedTiles
     fenced: npt.NDArray[np.bool_]

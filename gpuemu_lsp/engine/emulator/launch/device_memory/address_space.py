@@ -40,7 +40,7 @@ def _mapped(address: int, size: int, protection: int, flags: int, descriptor: in
 
 
 def reserve(size: int, address: int = 0) -> int:
-    """Reserve addresses, at ``address`` unless it is 0, that nothing may access yet; return the first.
+    """Reserve ``size`` bytes at ``address``, or anywhere if it is 0, that nothing may access yet; return the first.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def map_pages(address: int, size: int) -> None:
 
 
 def release(address: int, size: int) -> None:
-    """Give addresses back."""
+    """Give ``size`` bytes of addresses back."""
     _libc.munmap(address, size)
 
 

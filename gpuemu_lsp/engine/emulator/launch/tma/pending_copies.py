@@ -18,7 +18,10 @@ from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer
 
 @dataclass(frozen=True, slots=True)
 class PendingCopy:
-    """A copy that has not arrived: values and shadow bytes by shared address; a reduction by name and element type."""
+    """A copy that has not arrived: values and shadow by shared address; a reduction by name and element type.
+
+    ``values`` and ``shadow`` have the shape (bytes,).
+    """
 
     places: Places
     values: npt.NDArray[np.uint8]

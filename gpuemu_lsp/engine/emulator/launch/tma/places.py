@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 Indices: TypeAlias = npt.NDArray[np.int64]
+"""Offsets or addresses of bytes: one-dimensional."""
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""Values of bytes: one-dimensional."""
 
 Memory: TypeAlias = Callable[[int, int], Bytes]
 """Returns a view of some bytes from an address on."""
@@ -60,7 +62,10 @@ def line(start: int, count: int) -> Pattern:
 
 
 class Places(NamedTuple):
-    """The bytes of a pattern from an address on; ``inside`` says which of them are in the tensor, None if all are."""
+    """The bytes of a pattern from an address on; ``inside`` says which of them are in the tensor.
+
+    It has the shape (bytes,), and is None if all are.
+    """
 
     base: int
     pattern: Pattern

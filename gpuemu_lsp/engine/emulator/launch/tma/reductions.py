@@ -82,5 +82,5 @@ def reduce_into(arena: Arena, places: Indices, values: npt.NDArray[np.uint8], op
 
 
 def known_after(shadow: npt.NDArray[np.uint8], values: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Return the bits ``INITIALISED`` of the results, from the shadow bytes of memory and of the values."""
+    """Return the bits ``INITIALISED`` of the results, from shadow bytes of memory and of the values, of one shape."""
     return shadow & values & np.uint8(Shadow.INITIALISED)
