@@ -20,11 +20,11 @@ from pathlib import Path
 import distributed
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.pool import Pool
 
 CONFIGURATIONS = (("pool", 1), ("dask", 1), ("pool", 2), ("dask", 2))

@@ -81,8 +81,8 @@ async def measure(editor: Editor, spec: KernelSpec) -> dict[str, float] | None:
 
 def compile_seconds(spec: KernelSpec, text: str) -> float | None:
     """Return NVRTC's compile time of a kernel without caches: the median of three warm runs."""
-    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
     from gpuemu_lsp.engine.check.prepare import prepare
+    from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
     times = []
     for number in range(4):

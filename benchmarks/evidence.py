@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.page import put
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
@@ -39,6 +39,7 @@ from gpuemu_lsp.engine.fuzz.model import Case, CaseKey
 from gpuemu_lsp.engine.fuzz.pack import unpack
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import Expectations, read_expectations
 

@@ -22,12 +22,13 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import read_expectations
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.workers.pool import Pool
 
 _CASES = 8

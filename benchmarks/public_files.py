@@ -19,13 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.page import put
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, TargetError, collect
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.source import read, usual_include_dirs
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.pool import Pool
 
 HERE = Path(__file__).parent / "public"

@@ -119,10 +119,11 @@ def _by_check(
     folder: Path, name: str, data: Path, dtypes: Sequence[str], seed: int, count: int
 ) -> tuple[int, int, str]:
     """Return how many cases ran and how many are wrong by the check of ``gpuemu fuzz``, and why it did not run."""
-    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+    from gpuemu_lsp.engine.check.model import KernelReport
     from gpuemu_lsp.engine.check.pipeline import check_kernel
     from gpuemu_lsp.engine.findings import Finding
     from gpuemu_lsp.engine.project import load
+    from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
     project = load(folder / "gpuemu.toml")
     limits = {"case_seconds": _PATIENCE, "translate_seconds": _PATIENCE, "max_failures": 2 * count}

@@ -18,13 +18,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckOptions, Replay
+from gpuemu_lsp.engine.check.model import Replay
 from gpuemu_lsp.engine.jobs.requests.targets import collect, projects_below
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.report.model import relative
 from gpuemu_lsp.engine.store import Store, StoredFailure
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json

@@ -23,7 +23,6 @@ from pathlib import Path
 import tomli
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
@@ -38,6 +37,7 @@ from gpuemu_lsp.engine.shrink import ShrinkBudget, ShrinkResult, space_of
 from gpuemu_lsp.engine.shrink.dims import floor_of
 from gpuemu_lsp.engine.shrink.order import size_key
 from gpuemu_lsp.engine.shrink.redraw import DRAWS
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import Expectations, read_expectations
 

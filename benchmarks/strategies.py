@@ -22,7 +22,6 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
@@ -31,6 +30,7 @@ from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF, STRATEGIES
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import Expectations, read_expectations
 

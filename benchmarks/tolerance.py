@@ -24,7 +24,6 @@ from pathlib import Path
 from benchmarks.page import put
 from benchmarks.strategies import share
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.prepare import prepare
@@ -37,6 +36,7 @@ from gpuemu_lsp.engine.jobs.calibration import MARGIN, PERCENTILE, PROFILES, bou
 from gpuemu_lsp.engine.oracle import ComparisonResult, JudgingPolicy, ReferenceEvaluation, ReferenceOutput, judge
 from gpuemu_lsp.engine.oracle.inputs import compared_tensors
 from gpuemu_lsp.engine.project.model import KernelSpec, Tolerance
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from tests.support.corpus import CORPUS, corpus_kernels
 from tests.support.expectations import read_expectations
 

@@ -167,10 +167,10 @@ def _compile_texts(folder: Path) -> None:
     import triton
     from triton.backends.nvidia.compiler import CUDABackend
 
-    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
     from gpuemu_lsp.engine.check.prepare import prepare
     from gpuemu_lsp.engine.compile.triton_backend import restore_backend, use_ptx_backend
     from gpuemu_lsp.engine.project.load import load
+    from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
     compile_ = triton.compiler.compile
     seconds: list[tuple[float, float]] = []

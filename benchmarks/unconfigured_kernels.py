@@ -27,11 +27,11 @@ from typing import Any
 
 from benchmarks.page import put
 from benchmarks.public_files import requests_of
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.not_executed import reason_groups
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.pool import Pool
 
 Row = dict[str, Any]

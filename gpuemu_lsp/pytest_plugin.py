@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
     from gpuemu_lsp.engine.findings import Finding
     from gpuemu_lsp.engine.report.model import Run
+    from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 CONFIG_NAME = "gpuemu.toml"
 _CHECKS = pytest.StashKey["_Checks"]()
@@ -189,7 +189,7 @@ class _Checks:
 
 
 def _options(config: pytest.Config) -> CheckOptions:
-    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
+    from gpuemu_lsp.engine.subjects.request import DEFAULT_SEED, CheckOptions
 
     seed = config.getoption("--gpuemu-seed")
     return CheckOptions(

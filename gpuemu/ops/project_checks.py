@@ -9,7 +9,6 @@ from pathlib import Path
 from gpuemu.ops.workers import check_pool
 from gpuemu.results import ArtifactResult, BaselineComparison
 from gpuemu_lsp.engine.baseline.model import IMPROVEMENT, REGRESSION, SAME, Comparison
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.measurement import (
     Measurement,
@@ -27,6 +26,7 @@ from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.report.comparison import render_comparison
 from gpuemu_lsp.engine.report.text import TextStyle
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json

@@ -13,8 +13,8 @@ from gpuemu.ops.judgement import Judged
 from gpuemu.ops.project_ops import KERNEL
 from gpuemu.verifier.values import Array
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.subjects.client_verdicts import ClientDtype, ClientFailure, send
-from gpuemu_lsp.engine.subjects.op_preparation import library_of
+from gpuemu_lsp.engine.subjects.ops.client_verdicts import ClientDtype, ClientFailure, send
+from gpuemu_lsp.engine.subjects.ops.preparation import library_of
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.check.model import InputPreview, Replay
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Failure
-from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module, import_name
+from gpuemu_lsp.engine.subjects.user_module import ModuleError, import_module, import_name
 
 
 def replay_call(root: str, failure: Failure, case_id: str, details: Mapping[str, Json]) -> Replay:

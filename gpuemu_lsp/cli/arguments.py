@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.check.model import CheckOptions
+    from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -56,7 +56,7 @@ def add_counters(parser: argparse.ArgumentParser) -> None:
 
 def options_of(options: argparse.Namespace, cases: int | None) -> CheckOptions:
     """Return the check options of the arguments of :func:`add_running`."""
-    from gpuemu_lsp.engine.check.model import DEFAULT_SEED, CheckOptions
+    from gpuemu_lsp.engine.subjects.request import DEFAULT_SEED, CheckOptions
 
     return CheckOptions(
         cases=cases,

@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport, StartedCase
+from gpuemu_lsp.engine.check.model import KernelReport, StartedCase
 from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.job_handle import JobHandle
 
 BatchKind: TypeAlias = Literal["config", "compile", "check"]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.report.json_format import render_json
 from gpuemu_lsp.engine.report.text import render_text
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.workers.model import Limits
 from gpuemu_lsp.engine.workers.pool import Pool
 

@@ -14,12 +14,13 @@ import pytest
 from support.corpus import CORPUS, FOLDERS, corpus_projects, triton_projects
 from support.expectations import read_expectations
 
-from gpuemu_lsp.engine.check.model import DEFAULT_CASES, CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import RULES
+from gpuemu_lsp.engine.subjects.request import DEFAULT_CASES, CheckOptions, CheckRequest
 
 PROJECTS = corpus_projects()
 KERNELS = [spec for project in PROJECTS for spec in project.kernels]

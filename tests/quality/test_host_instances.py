@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.host_programs import bug_line, findings_of
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 LAUNCHING_MACROS = """
 #include <cuda_runtime.h>

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.rules import RULES, Rule
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 pytestmark = pytest.mark.quality
 

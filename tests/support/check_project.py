@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.model import KernelReport, Stage
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.findings import collect as collect_finding
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 CU = """\
 __global__ void twice(const float* x, float* y, int n) {

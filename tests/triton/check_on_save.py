@@ -14,10 +14,11 @@ from pathlib import Path
 
 from triton.compiler import ASTSource
 
-from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.jobs.requests import targets
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 
 def main(folder: str) -> None:

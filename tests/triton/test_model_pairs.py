@@ -12,9 +12,9 @@ sys.path.append(str(Path(__file__).parents[1]))
 from support.model_pairs import BIAS, MATMUL
 
 from gpuemu_lsp.cli.main import main as gpuemu_lsp
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.registration import registration
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.workers.wire import to_json
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 HEAD = "import math\nimport torch\nimport torch.nn.functional as F\n\n\n"
 DIMS = "rows = { max = 24 }\ncols = { min = 2, max = 130 }\n"

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import cases
 from gpuemu_lsp.engine.jobs.requests import targets
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 KERNEL = """\
 import triton

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.verdicts import cache
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.jobs.requests import targets
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 HELPER = """\
 import triton

@@ -12,7 +12,6 @@ from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.engine.baseline.findings import regressions
 from gpuemu_lsp.engine.baseline.model import REGRESSION
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.jobs.measurement import (
     Measurement,
@@ -29,6 +28,7 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import count, render_finding, render_verdict
 from gpuemu_lsp.engine.store import BaselineRecord, Store, StoreError
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 
 def measure(options: CheckOptions, jobs: int | None, names: Sequence[str] = ()) -> Measurement | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.commands.check import find_targets, open_pool, print_config_errors
 from gpuemu_lsp.cli.output import print_out
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.calibration import Calibration, CalibrationOptions, ToleranceEnvelope, evidence
 from gpuemu_lsp.engine.jobs.calibration import calibrate as measure
@@ -16,6 +15,7 @@ from gpuemu_lsp.engine.project.edits import applied, kernel_index, remark, set_i
 from gpuemu_lsp.engine.project.load import load
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.text import count
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 _MARK = "# gpuemu calibrate:"
 

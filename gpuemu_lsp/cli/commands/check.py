@@ -11,7 +11,6 @@ from pathlib import Path
 from gpuemu_lsp.cli import report_context
 from gpuemu_lsp.cli.output import OutputOptions
 from gpuemu_lsp.cli.progress import ProgressBar
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster, ClusterError
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, Targets, collect
@@ -21,6 +20,7 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.expected import verify
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.model import Limits
 from gpuemu_lsp.engine.workers.pool import Pool
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from gpuemu_lsp.cli.commands.check import find_targets, open_pool, print_config_errors
 from gpuemu_lsp.cli.output import write
 from gpuemu_lsp.cli.progress import ProgressBar
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.report.coverage import files_of, percent, render_coverage
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE
 from gpuemu_lsp.engine.report.text import count
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 
 def coverage(

@@ -14,7 +14,6 @@ from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.engine.build.context import build_context
 from gpuemu_lsp.engine.build.model import BuildContext, SettingKind
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.not_executed import ReasonGroup, reason_groups
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.run import run_requests
@@ -22,6 +21,7 @@ from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.text import count
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 _CASES = 2
 _MOST_NAMES = 8

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.commands.init_ops import FRAMEWORKS, op_files
 from gpuemu_lsp.cli.output import print_out
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.report.text import count
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 _CONFIG = """\
 # The kernels to check, and their references. All keys: docs/config.md of gpuemu-lsp.

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.commands.check import open_pool
 from gpuemu_lsp.cli.output import print_out
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.jobs.requests.new_entry import reference_path, relative_path, with_free_name
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, collect
 from gpuemu_lsp.engine.jobs.run_one import run_job
@@ -18,6 +17,7 @@ from gpuemu_lsp.engine.recordings.model import RecordingError
 from gpuemu_lsp.engine.recordings.project_files import FOLDER, read_recordings, recordings_root
 from gpuemu_lsp.engine.recordings.reader import read_recording
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import to_json

@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuemu_lsp.cli.commands.check import find_targets, open_pool
 from gpuemu_lsp.cli.commands.failures import failure_table, project_roots
 from gpuemu_lsp.cli.output import OutputOptions, print_out
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, MinimisedFailure, Replay
+from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.store import RECORDED, Store, StoredFailure, StoreError
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json

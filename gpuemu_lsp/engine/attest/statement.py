@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"

@@ -8,7 +8,6 @@ from functools import cache
 
 from gpuemu_lsp.engine.check.coverage import CoverageTotals
 from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.execution import Argument, Executor, Outcome, Request, Watch
 from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz import pack_arguments
@@ -17,6 +16,7 @@ from gpuemu_lsp.engine.fuzz.recorded import reachable_buffers
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor, Subject
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.time_limit import SharedDeadline
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.coverage_guidance import FIRST
-from gpuemu_lsp.engine.check.model import CHEAP, DEFAULT_STRATEGY, FIRST_CASES, CheckOptions
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints
 from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.subjects.request import CHEAP, DEFAULT_STRATEGY, FIRST_CASES, CheckOptions
 
 _CASES_PER_SEARCH, _CASES_PER_LAUNCH, _STEPS_PER_STEP = 5, 2, 6
 """Cases that take no less time than a search for lengths, for itself and each of its launches, or steps for a step."""

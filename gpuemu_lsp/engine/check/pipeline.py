@@ -12,13 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.compilation.session import FileSession
 from gpuemu_lsp.engine.check.counters import count, larger
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.model import (
     CaseCount,
     CheckEvent,
-    CheckRequest,
     DtypeMeasurements,
     KernelCounters,
     KernelReport,
@@ -29,7 +27,6 @@ from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
 from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
-from gpuemu_lsp.engine.check.policies.unregistered import of_kernel, softened
 from gpuemu_lsp.engine.check.policies.unregistered_time import (
     after_hang,
     did_not_finish,
@@ -48,7 +45,10 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.cuda.session import FileSession
 from gpuemu_lsp.engine.subjects.model import Subject
+from gpuemu_lsp.engine.subjects.request import CheckRequest
+from gpuemu_lsp.engine.subjects.unregistered import of_kernel, softened
 from gpuemu_lsp.engine.time_limit import SharedDeadline, TimeLimit, run_delay, scheduled_clock
 
 _UNVERIFIED = frozenset({"reference/error", "reference/wrong-shape", "reference/not-deterministic", "engine/timeout"})

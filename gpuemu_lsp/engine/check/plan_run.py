@@ -1,8 +1,7 @@
 """One dtype of one kernel while its cases run.
 
-:class:`PlanRun` connects four parts, each usable by itself: a :class:`~.case_source.CaseSource` draws cases, a
-:class:`~.case_runner.CaseRunner` launches them, a :class:`~.case_judge.CaseJudge` compares the results, and a
-:class:`~.finding_placer.FindingPlacer` puts what is wrong on source lines.
+A :class:`~.case_source.CaseSource` draws cases, a :class:`~.case_runner.CaseRunner` launches them, a
+:class:`~.case_judge.CaseJudge` compares results, a :class:`~.finding_placer.FindingPlacer` places what is wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
 from gpuemu_lsp.engine.check.failing_thread.line_values import line_values
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
-from gpuemu_lsp.engine.check.model import DEFAULT_STRATEGY, CaseCount, CheckRequest, StartedCase
+from gpuemu_lsp.engine.check.model import CaseCount, StartedCase
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.float_indices import claim_on_float_index, indexed_accesses
 from gpuemu_lsp.engine.check.policies.guessed_launch import (
@@ -44,6 +43,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.subjects.model import CodeError
+from gpuemu_lsp.engine.subjects.request import DEFAULT_STRATEGY, CheckRequest
 
 _MOST_RECORDED = 8
 """Findings of a dtype whose values are recorded: each takes a translation and a launch."""

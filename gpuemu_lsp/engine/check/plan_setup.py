@@ -14,7 +14,6 @@ from gpuemu_lsp.engine.check.case_source import CaseSource
 from gpuemu_lsp.engine.check.coverage import CoverageTotals
 from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.plan_run import PlanContext, PlanRun, RunProgress
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, UnoptimizedConfirmation
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
@@ -35,6 +34,7 @@ from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.time_limit import SharedDeadline, scheduled_clock
 

@@ -9,16 +9,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gpuemu_lsp.engine.check.compilation.program import ProgramCompilation
-from gpuemu_lsp.engine.check.compilation.session import FileSession, reading
-from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.policies.missing_headers import left_out
-from gpuemu_lsp.engine.check.policies.newer_architecture import or_newer
 from gpuemu_lsp.engine.check.policies.read_launch import claim_before_run
-from gpuemu_lsp.engine.check.policies.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
-from gpuemu_lsp.engine.check.policies.unregistered import softened, without_guessed_instance
-from gpuemu_lsp.engine.check.recordings.plans import with_recorded_instances, with_recorded_plans
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
@@ -34,14 +26,22 @@ from gpuemu_lsp.engine.source import device_views
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.ahead import PlansAhead, TranslatePlan
-from gpuemu_lsp.engine.subjects.cuda import CudaKernel
+from gpuemu_lsp.engine.subjects.cuda.kernel import CudaKernel
+from gpuemu_lsp.engine.subjects.cuda.missing_headers import left_out
+from gpuemu_lsp.engine.subjects.cuda.newer_architecture import or_newer
+from gpuemu_lsp.engine.subjects.cuda.program import ProgramCompilation
+from gpuemu_lsp.engine.subjects.cuda.recorded_launches import with_recorded_instances, with_recorded_plans
+from gpuemu_lsp.engine.subjects.cuda.session import FileSession, reading
+from gpuemu_lsp.engine.subjects.cuda.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of_text
 from gpuemu_lsp.engine.subjects.model import Subject
-from gpuemu_lsp.engine.subjects.op_preparation import prepare_op
+from gpuemu_lsp.engine.subjects.ops.preparation import prepare_op
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
+from gpuemu_lsp.engine.subjects.unregistered import softened, without_guessed_instance
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.subjects.triton_preparation import PendingLint
+    from gpuemu_lsp.engine.subjects.triton.preparation import PendingLint
 
 
 class Closeable(Protocol):
@@ -175,7 +175,7 @@ def prepare(
 
 def _prepared_triton(request: CheckRequest, text: str, place: Place, ahead: TranslatePlan | None) -> PreparedKernel:
     """Prepare a Triton kernel, which is compiled for each case; ``artifact`` is that of the first one."""
-    from gpuemu_lsp.engine.subjects.triton_preparation import TritonRequest, prepare_triton
+    from gpuemu_lsp.engine.subjects.triton.preparation import TritonRequest, prepare_triton
 
     spec, options = request.spec, request.options
     arch = (options.arch,) if options.arch else spec.arch
@@ -226,7 +226,7 @@ def _prepared_triton(request: CheckRequest, text: str, place: Place, ahead: Tran
 
 def _prepared_pyptx(request: CheckRequest, text: str, place: Place) -> PreparedKernel:
     """Prepare a pyptx kernel, which is traced for each case; ``artifact`` is that of the first one."""
-    from gpuemu_lsp.engine.subjects.pyptx_preparation import PyptxRequest, prepare_pyptx
+    from gpuemu_lsp.engine.subjects.pyptx.preparation import PyptxRequest, prepare_pyptx
 
     spec, options = request.spec, request.options
     started = time.perf_counter()

@@ -7,13 +7,14 @@ import time
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, line_place
-from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE, CheckRequest
+from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE
 from gpuemu_lsp.engine.deadline import deadline
 from gpuemu_lsp.engine.findings import Finding, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
 from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
 from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import StdinScript
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _LOADING = 4
 """Times as long as a call may take to load a reference: the first import of PyTorch takes 10 s where disks are slow."""

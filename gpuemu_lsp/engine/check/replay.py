@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.model import CheckRequest, InputPreview, Replay, Stage
+from gpuemu_lsp.engine.check.model import InputPreview, Replay, Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes, unoptimized_run
 from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Failure
 from gpuemu_lsp.engine.subjects.model import CodeError
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed"})
 _PREVIEW_ELEMENTS = 24

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.check.model import FIRST_CASES, CheckRequest, Stage
+from gpuemu_lsp.engine.check.model import Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import unoptimized_run
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.request import FIRST_CASES, CheckRequest
 from gpuemu_lsp.engine.time_limit import TimeLimit
 
 _SHARE = 4

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.compile.assembler import AssemblerError, assemble, ptxas_path
 from gpuemu_lsp.engine.compile.model import Artifact, ResourceUsage
@@ -22,6 +21,7 @@ from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.report.source_lines import line_bytes
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _PTXAS_SECONDS = 60.0
 _PTXAS_LINE = re.compile(r"\bline (\d+)(?:; error|:)")

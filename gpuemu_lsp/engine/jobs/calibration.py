@@ -10,11 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.fuzz.rng import derive_seed
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
 from gpuemu_lsp.engine.project.model import Tolerance
 from gpuemu_lsp.engine.report.model import Run
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 PERCENTILE, MARGIN = 95.0, 1.5
 

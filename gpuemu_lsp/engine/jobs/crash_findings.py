@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.model import CheckRequest, StartedCase
+from gpuemu_lsp.engine.check.model import StartedCase
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.report.source_lines import line_text
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import Cancelled, Ending, Failed, TimedOut, WorkerDied
 
 _FRAME = re.compile(r'File "(?P<path>[^"]+)", line (?P<line>\d+)')

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.compile.machine_code import machine_code
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.ptx.instruction_lines import ptx_lines, sass_lines
-from gpuemu_lsp.engine.subjects.mlir_lines import mlir_lines
+from gpuemu_lsp.engine.subjects.request import CheckRequest
+from gpuemu_lsp.engine.subjects.triton.mlir_lines import mlir_lines
 from gpuemu_lsp.engine.workers.wire import from_json
 
 _SECONDS = 20.0

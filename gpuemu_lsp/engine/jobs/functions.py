@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Replay, Stage
+from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Replay, Stage
 from gpuemu_lsp.engine.extensions import extension
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ def measure(payload: Json) -> Iterator[Json]:
 def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]]:
     """Yield the events of a check, then its baseline records, which are also kept in the project's store."""
     from gpuemu_lsp.engine.baseline.records import records
-    from gpuemu_lsp.engine.check.compilation.session import session_of
     from gpuemu_lsp.engine.check.pipeline import check_kernel
     from gpuemu_lsp.engine.jobs.stored.client_results import client_result
     from gpuemu_lsp.engine.jobs.stored.history import remember
+    from gpuemu_lsp.engine.subjects.cuda.session import session_of
 
     measured: list[BaselineRecord] = []
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.baseline.compare import compare
 from gpuemu_lsp.engine.baseline.model import Comparison
-from gpuemu_lsp.engine.check.model import CheckEvent, CheckOptions
+from gpuemu_lsp.engine.check.model import CheckEvent
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.requests.targets import Targets
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
 from gpuemu_lsp.engine.project.revision import revision
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.store import BaselineRecord, Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 _UNLIMITED = 1_000_000
 """Exceeds the number of cases of any check."""

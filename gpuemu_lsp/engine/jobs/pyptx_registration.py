@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.message_text import toml
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
 def pyptx_registration(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.plan_setup import settle_shapes
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
@@ -24,6 +23,7 @@ from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.python import read_model_pair, read_python
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import from_json
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from gpuemu_lsp.engine.check.model import CheckEvent, CheckRequest, KernelReport, Stage, StartedCase
+from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Stage, StartedCase
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding, with_case
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import line_text
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Job, Progress, TimedOut
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 

@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.check.verdicts.key import engine_digest
 from gpuemu_lsp.engine.jobs.functions import check
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.wire import to_json
 
 _KERNEL = """\

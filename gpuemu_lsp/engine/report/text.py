@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.report.counters import counters_text
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import characters, line_text
 from gpuemu_lsp.engine.report.terminal_text import frame
-from gpuemu_lsp.engine.subjects.client_verdicts import age_text
+from gpuemu_lsp.engine.subjects.ops.client_verdicts import age_text
 
 _RED, _YELLOW, _BLUE, _GREEN, _BOLD, _DIM, _RESET = (f"\x1b[{code}m" for code in (31, 33, 34, 32, 1, 2, 0))
 _SEVERITY_COLOUR = {

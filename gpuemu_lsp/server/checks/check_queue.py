@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.server.checks.requests import (
     HEADER_SUFFIXES,
     CheckRunOptions,

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.report.source_lines import forget as forget_lines
-from gpuemu_lsp.engine.subjects.client_verdicts import unverified_op
+from gpuemu_lsp.engine.subjects.ops.client_verdicts import unverified_op
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource

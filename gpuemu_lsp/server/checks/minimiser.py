@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure
+from gpuemu_lsp.engine.check.model import MinimisedFailure
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import seconds_for
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import Cancelled, Job
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 from gpuemu_lsp.server.checks.requests import requests_named

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.recordings.project_files import store_folder
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile, kernel_id

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE, CheckRequest, Replay
+from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE, Replay
 from gpuemu_lsp.engine.compile.diagnostics import INCLUDED_HERE
 from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer, split_by_layer
 from gpuemu_lsp.server.diagnostics.unused_suppressions import unused_suppressions

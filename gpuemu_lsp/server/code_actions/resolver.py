@@ -11,12 +11,12 @@ from typing import Any
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.engine.jobs.requests.new_entry import reference_path, relative_path, with_free_name
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.edits import TextChange, append
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import requests_named

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.server.documents.parsed_files import function_of, kernel_id, refers_to
 
 

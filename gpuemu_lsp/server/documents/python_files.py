@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, Param, Source
 from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, may_have_pyptx, read_python
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, TritonKernel
 from gpuemu_lsp.engine.subjects.languages import is_pyptx, is_triton
-from gpuemu_lsp.engine.subjects.op_preparation import definition_of
+from gpuemu_lsp.engine.subjects.ops.preparation import definition_of
 from gpuemu_lsp.engine.subjects.pyptx.planning import choose_pyptx_kernel, unregistered_pyptx
 
 _IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)

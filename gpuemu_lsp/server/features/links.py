@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.findings import Place, Position, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.ptx.instruction_lines import source_of
-from gpuemu_lsp.engine.subjects.mlir_lines import mlir_source_of
+from gpuemu_lsp.engine.subjects.triton.mlir_lines import mlir_source_of
 from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri

@@ -14,10 +14,11 @@ import pytest
 from gpuemu_lsp.engine.attest.envelope import EnvelopeError, key_id, seal, unseal
 from gpuemu_lsp.engine.attest.keys import KeyFileError, default_key, public_path, signing_key, trusted_key
 from gpuemu_lsp.engine.attest.statement import Evidence, NotSignableError, result_of, statement
-from gpuemu_lsp.engine.check.model import CaseCount, CheckOptions, DtypeMeasurements, KernelReport
+from gpuemu_lsp.engine.check.model import CaseCount, DtypeMeasurements, KernelReport
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 GOOD = KernelReport(
     "k", "/p/k.cu", "passed", True, cases=CaseCount(8, 8), measured=(DtypeMeasurements("float32", errors=(0.5,)),)

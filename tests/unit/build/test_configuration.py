@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.build.context import build_context
 from gpuemu_lsp.engine.build.model import BuildContext
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 
 def _write(root: Path, files: dict[str, str]) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.check_project import CU, REFERENCE, TOML, request, run
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 
 def test_a_correct_kernel_passes_with_only_a_hint(tmp_path: Path) -> None:

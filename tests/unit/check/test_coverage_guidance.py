@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport, Replay
+from gpuemu_lsp.engine.check.model import KernelReport, Replay
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.replay import replay
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 KERNEL = """\
 __global__ void twice(const float* x, const int* kind, float* y, int n) {

@@ -9,10 +9,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.large_source import large_source
-from gpuemu_lsp.engine.check.compilation import session as sessions
-from gpuemu_lsp.engine.check.compilation.program import program_of
-from gpuemu_lsp.engine.check.compilation.session import FileSession
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.jobs.requests.targets import read_kernels
 from gpuemu_lsp.engine.plan.model import PlanResult
@@ -20,6 +16,10 @@ from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, Project
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.preprocessor import lexer
+from gpuemu_lsp.engine.subjects.cuda import session as sessions
+from gpuemu_lsp.engine.subjects.cuda.program import program_of
+from gpuemu_lsp.engine.subjects.cuda.session import FileSession
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.server.checks.requests import content_digest
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile
 

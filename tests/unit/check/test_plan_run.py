@@ -12,7 +12,7 @@ from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.case_source import CaseSource
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
-from gpuemu_lsp.engine.check.model import CaseCount, CheckOptions
+from gpuemu_lsp.engine.check.model import CaseCount
 from gpuemu_lsp.engine.check.plan_run import RunProgress
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
 from gpuemu_lsp.engine.oracle import JudgingPolicy, call
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 PLAN = plan([tensor("x", "in", ["n"]), tensor("y", "out", ["n"])], ["n"])

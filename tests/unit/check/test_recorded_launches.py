@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from support.recordings import MadeLaunch, record
 
-from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 GATHER = """__global__ void gather(const float* x, const int* index, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

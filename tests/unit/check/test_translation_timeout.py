@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.processes import children, workers
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, MinimisedFailure, Replay
+from gpuemu_lsp.engine.check.model import KernelReport, MinimisedFailure, Replay
 from gpuemu_lsp.engine.check.policies.unregistered_time import left_to_other_instances
 from gpuemu_lsp.engine.check.replay import replay
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.stored.minimise import minimise_case
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.store import Failure, Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.pool import Pool
 
 LIMIT = CheckOptions(cases=2, translate_seconds=0.05)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Replay
+from gpuemu_lsp.engine.check.model import KernelReport, Replay
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.replay import replay
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 # Every thread reads back its own value: the optimiser keeps it in a register, and the shared word is gone.
 ONE_WORD = """__global__ void k(const float* x, float* y, int n) {

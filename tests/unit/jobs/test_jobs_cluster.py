@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.cluster import Cluster, ClusterError
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.workers.pool import Pool
 
 distributed = pytest.importorskip("distributed", reason="the extra [dask] is not installed")

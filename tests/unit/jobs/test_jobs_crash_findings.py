@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.model import KernelReport, Stage
 from gpuemu_lsp.engine.compile.model import ResourceUsage
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.jobs.run import compile_limit, run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Limits, TimedOut, WorkerDied
 from gpuemu_lsp.engine.workers.pool import Pool
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 ONE = "__global__ void {name}(const float* x, float* y, int n) {{ if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x]; }}\n"
 ENTRY = '[[kernels]]\nname = "{name}"\nsource = "{source}"\n'

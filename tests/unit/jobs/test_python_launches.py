@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from gpuemu_lsp.cli.main import main as gpuemu_lsp
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.source import read
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 CUPY = '''import math
 import cupy as cp

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 SIZE_OF_ELEMENT = """
 #include <cuda_runtime.h>

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 KERNELS = """\
 import triton

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.candidates import candidates_for, regular_sizes
@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.plan.probe import probe
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 _I = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 _COPY = f"__global__ void k(const float* x, float* y, int n) {{ {_I} if (i < n) y[i] = x[i]; }}"

@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec
 from gpuemu_lsp.engine.source.python import read_python
-from gpuemu_lsp.engine.subjects.triton.module_slice import slice_of
+from gpuemu_lsp.engine.subjects.module_slice import slice_of
 
 HEAD = """\
 import math

@@ -10,10 +10,10 @@ import pytest
 from support.corpus import CORPUS, corpus_kernels
 from support.ptx_text import compiled
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.diff import Hunk, diff_entries
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
 def hunks(before: str, after: str, head: str = "") -> tuple[Hunk, ...]:

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 from support.scripted_pool import ScriptedPool
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport, Stage
+from gpuemu_lsp.engine.check.model import KernelReport, Stage
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import TimedOut
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.events import BatchEnded, EventBus, ServerEvent

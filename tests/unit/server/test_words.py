@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from support.server_kernels import GOOD
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, MinimisedFailure, Replay
+from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.project.model import KernelSpec, Validation
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.server.checks.minimiser import outcome_text
 from gpuemu_lsp.server.client.progress import ChecksProgress
 from gpuemu_lsp.server.diagnostics.kernel_results import number_text

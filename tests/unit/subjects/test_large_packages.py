@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from gpuemu_lsp.engine.subjects.triton.user_module import large_packages_excluded
+from gpuemu_lsp.engine.subjects.user_module import large_packages_excluded
 
 
 @pytest.mark.parametrize(("modules", "excluded"), [(1, False), (60, True)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.subjects.mlir_lines import mlir_lines, mlir_source_of
+from gpuemu_lsp.engine.subjects.triton.mlir_lines import mlir_lines, mlir_source_of
 
 PATH = '/home/me/a model/\\u\u00fc".py'
 WRITTEN = "/home/me/a model/\\\\u\\C3\\BC\\22.py"

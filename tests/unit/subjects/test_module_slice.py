@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from gpuemu_lsp.engine.subjects.triton.module_slice import slice_of
+from gpuemu_lsp.engine.subjects.module_slice import slice_of
 
 MODULE = """\
 from __future__ import annotations

@@ -10,13 +10,13 @@ import pytest
 from gpuemu import Client
 from gpuemu.launches import KernelError
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.model import Limits
 from gpuemu_lsp.engine.workers.pool import Pool
 from tests.unit.subjects.test_op_outputs import OPEN, op_files

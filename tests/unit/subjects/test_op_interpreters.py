@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.project import load
-from gpuemu_lsp.engine.subjects.op_preparation import library_of
+from gpuemu_lsp.engine.subjects.ops.preparation import library_of
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from tests.unit.subjects.test_ops import ENTRY, SOFTMAX, checked, write
 
 OPTIONS = CheckOptions(cases=4, case_seconds=20.0)

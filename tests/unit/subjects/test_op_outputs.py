@@ -8,7 +8,7 @@ import pytest
 
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.project import load
-from gpuemu_lsp.engine.subjects.op_preparation import prepare_op
+from gpuemu_lsp.engine.subjects.ops.preparation import prepare_op
 from tests.unit.subjects.test_ops import checked, write
 
 OPEN = """

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 ENTRY = """
 [[ops]]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.project.expressions import evaluate, parse
 from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.subjects.pyptx.planning import unregistered_pyptx
 from gpuemu_lsp.engine.subjects.pyptx.symbolic import SymbolicInt, expression_of, symbolic
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 EXAMPLE = Path(__file__).parents[3] / "examples/pyptx"
 TWICE = """\
@@ -147,7 +148,7 @@ def test_a_wrong_number_is_on_the_store(tmp_path):
 
 @needs_pyptx
 def test_shapes_and_grid_are_expressions_of_what_the_builder_computes(tmp_path):
-    from gpuemu_lsp.engine.subjects.pyptx_preparation import PyptxRequest, prepare_pyptx
+    from gpuemu_lsp.engine.subjects.pyptx.preparation import PyptxRequest, prepare_pyptx
 
     config = '[[kernels]]\nname = "empty"\nsource = "built.py"\nentry = "build"\n'
     config += "[kernels.dims]\nrows = [3, 5]\ncolumns = { min = 32, max = 320, multiple_of = 32 }\n"

@@ -6,10 +6,11 @@ import importlib.util
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 SOURCE = """\
 open({marker!r}, "w")

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 from gpuemu_lsp.engine.check.policies.guessed_launch import needs_multiples, not_checked
-from gpuemu_lsp.engine.check.policies.unregistered import softened
 from gpuemu_lsp.engine.check.policies.value_dependence import (
     ACCESS_RULES,
     Independent,
@@ -28,6 +27,7 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.plan.model import COMPARISONS, Plan, ReadLaunch, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, names
+from gpuemu_lsp.engine.subjects.unregistered import softened
 
 _CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 _INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})

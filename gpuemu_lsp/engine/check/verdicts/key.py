@@ -10,12 +10,12 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx.slicing import code_identity
 from gpuemu_lsp.engine.store import Store, StoreError
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import to_json
 
 KEY_VERSION = 1

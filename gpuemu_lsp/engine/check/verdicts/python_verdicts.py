@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.verdicts import cache
 from gpuemu_lsp.engine.check.verdicts.key import KEY_VERSION, engine_digest, installed, plain, scripts
@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.oracle.opened_files import file_digest, file_digests
 from gpuemu_lsp.engine.store import Store, StoreError
 from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of_text
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.check.verdicts.anchors import AnchoredFinding, Anchoring
@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.slicing import code_identity
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _UNREPEATABLE = (
     *("engine/timeout", "engine/worker-crashed", "engine/internal-error", "engine/no-gpu", "engine/not-stored"),

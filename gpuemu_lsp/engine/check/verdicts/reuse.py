@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.check.verdicts import cache
@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.check.verdicts.record import StoredVerdict, VerdictContex
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.oracle.opened_files import file_digest, file_digests, forget_files
 from gpuemu_lsp.engine.store import Store, StoreError
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.compile.compiler import compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest
@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.compile.toolchain import ToolchainError, toolchain
 from gpuemu_lsp.engine.device import available
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 _HEADERS = {
     "cuda_fp16.h": "nvidia-cuda-runtime-cu12",

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.functions import checked, encode
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 
@@ -76,8 +77,8 @@ def _requests(payload: Json) -> list[CheckRequest]:
 
 def _programs(requests: Sequence[CheckRequest]) -> list[tuple[str, ...]]:
     """Return the program of each request: the entries of all kernels that are compiled with the same options."""
-    from gpuemu_lsp.engine.check.compilation.program import program_of
-    from gpuemu_lsp.engine.check.compilation.session import session_of
+    from gpuemu_lsp.engine.subjects.cuda.program import program_of
+    from gpuemu_lsp.engine.subjects.cuda.session import session_of
 
     groups: dict[tuple[object, ...], list[CheckRequest]] = {}
     for request in requests:

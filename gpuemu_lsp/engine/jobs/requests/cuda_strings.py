@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from gpuemu_lsp.engine.check.model import (
-    CheckRequest,
     KernelCounters,
     KernelReport,
     LineCounters,
@@ -35,6 +34,7 @@ from gpuemu_lsp.engine.source.python.mapped_text import MappedText, joined
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.subjects.languages import CUDA, language_of
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 SUFFIX = ".py"
 _LAUNCH_LINE = re.compile(r"(\blaunch of line )(\d+)")

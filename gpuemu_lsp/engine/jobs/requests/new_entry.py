@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import CheckRequest
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
 def relative_path(path: str, folder: Path) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.build.context import build_context, with_context
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project import discover, load
@@ -21,6 +20,7 @@ from gpuemu_lsp.engine.recordings.project_files import store_folder
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 SUFFIXES = frozenset({".cu", ".cuh"})
 _PYTHON = ".py"

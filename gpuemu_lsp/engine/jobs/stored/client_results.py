@@ -6,11 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.check.model import CaseCount, CheckRequest, DtypeMeasurements, KernelReport
+from gpuemu_lsp.engine.check.model import CaseCount, DtypeMeasurements, KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.subjects.client_verdicts import ClientDtype, ClientVerdict, age_text, received, unverified_op
+from gpuemu_lsp.engine.subjects.ops.client_verdicts import ClientDtype, ClientVerdict, age_text, received, unverified_op
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.store import BaselineRecord

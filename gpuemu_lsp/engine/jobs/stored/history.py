@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Sequence
 
 from gpuemu_lsp.engine.baseline.saves import keep
-from gpuemu_lsp.engine.check.model import CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.store import BaselineRecord, CheckVerdict, Store, StoreError
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
 def remember(request: CheckRequest, report: KernelReport, records: Sequence[BaselineRecord]) -> None:

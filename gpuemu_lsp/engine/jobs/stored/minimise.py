@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.failure_snapshot import stored_snapshot
-from gpuemu_lsp.engine.check.model import CheckRequest, MinimisedFailure, Stage
+from gpuemu_lsp.engine.check.model import MinimisedFailure, Stage
 from gpuemu_lsp.engine.check.replay import ReopenedCase, reopen, replayed
 from gpuemu_lsp.engine.check.replay_store import plan_digest
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.shrink import Improvement, ShrinkBudget, ShrinkResult, improvements, space_of
 from gpuemu_lsp.engine.store import Failure, Store
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 MAX_SECONDS = 60.0
 _SLOWDOWN = 4.0

@@ -27,7 +27,7 @@ from gpuemu_lsp.engine.oracle.torch_reference import may_use_torch, uses_torch
 from gpuemu_lsp.engine.project.model import OpSpec
 from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError, RemoteError, RemoteFunction
 from gpuemu_lsp.engine.subjects.ops.tensors import is_list_of_arrays, to_array, to_tensor
-from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module, import_name
+from gpuemu_lsp.engine.subjects.user_module import ModuleError, import_module, import_name
 
 _DICT = "inputs"
 """Name of the first parameter of a function that takes all inputs as one mapping."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 ONE_WARP = """__global__ void running(float* x, int cols) {
   float carry = 0.f;

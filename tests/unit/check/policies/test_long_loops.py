@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 LONG = """
 #include <cuda_runtime.h>

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.check_project import TOML, request, run
 
-from gpuemu_lsp.engine.check.model import CheckOptions
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 HEAD = "__global__ void k({T}* x, {T}* y, int n) {\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 RULES = ("memory/uninitialized-read", "compile/warning")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.check.policies.unregistered import of_kernel
 from gpuemu_lsp.engine.findings import Place, Range, Severity
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.unregistered import of_kernel
 
 
 def test_a_finding_about_the_includer_of_a_header_names_the_kernel():

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from support.check_project import CU, REFERENCE, request
 
-from gpuemu_lsp.engine.check.model import CheckOptions, CheckRequest, KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, collect
 from gpuemu_lsp.engine.jobs.requests import targets
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 KERNELS = Path(__file__).parents[4] / "kernels"
 

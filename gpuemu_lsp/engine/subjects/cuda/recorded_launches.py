@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.model import CheckRequest
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import bindings_of, choose_kernel
@@ -17,6 +16,7 @@ from gpuemu_lsp.engine.plan.recordings.plans import recorded_plan
 from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _REPLACED = frozenset({"engine/not-executed", "config/ambiguous-signature", "config/launch-inferred"})
 """Findings about a launch that was not found or was guessed."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.recordings.plans import with_recorded_instances
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source import DeviceViews, device_views, read
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.cuda.recorded_launches import with_recorded_instances
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.subjects.op_preparation import library_of
+from gpuemu_lsp.engine.subjects.ops.preparation import library_of
 from gpuemu_lsp.engine.workers.wire import WireError, from_json, to_json
 
 _FOLDER = "client"
@@ -84,7 +84,7 @@ def send(
     """Store the results of an op, in place of earlier ones.
 
     ``program`` is the file of the function that was called, ``library`` the package that the op is of, as
-    :func:`~gpuemu_lsp.engine.subjects.op_preparation.library_of` returns it.
+    :func:`~gpuemu_lsp.engine.subjects.ops.preparation.library_of` returns it.
 
     Raises
     ------

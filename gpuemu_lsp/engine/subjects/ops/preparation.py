@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.subjects.environments import installed_package, python_version
+from gpuemu_lsp.engine.subjects.ops.environments import installed_package, python_version
 from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
     from gpuemu_lsp.engine.subjects.ops.planning import plan_op
     from gpuemu_lsp.engine.subjects.ops.schema import SchemaError, with_schema
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
-    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
+    from gpuemu_lsp.engine.subjects.user_module import ModuleError
 
     try:
         with deadline(max(seconds, IMPORT_SECONDS)), recorded_files():
@@ -163,7 +163,7 @@ def definition_of(spec: KernelSpec, op: OpSpec, text: str) -> Place | None:
 
 
 def _import_failure(spec: KernelSpec, error: Exception, name: Place) -> Finding:
-    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError
+    from gpuemu_lsp.engine.subjects.user_module import ModuleError
 
     assert isinstance(error, ModuleError)
     if error.missing is not None:

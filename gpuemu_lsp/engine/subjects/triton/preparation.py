@@ -299,7 +299,7 @@ def _not_importable(request: TritonRequest) -> str | None:
 def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSubject | Finding:
     """Return the kernel of the imported module, or the finding that says why it cannot be imported."""
     from gpuemu_lsp.engine.oracle.opened_files import recorded_files
-    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module, large_packages_excluded
+    from gpuemu_lsp.engine.subjects.user_module import ModuleError, import_module, large_packages_excluded
 
     with large_packages_excluded():
         from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject

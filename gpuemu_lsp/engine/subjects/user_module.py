@@ -19,7 +19,7 @@ from types import ModuleType
 
 from gpuemu_lsp.engine.compile.torch_devices import importing
 from gpuemu_lsp.engine.deadline import DeadlineError
-from gpuemu_lsp.engine.subjects.triton.module_slice import slice_of
+from gpuemu_lsp.engine.subjects.module_slice import slice_of
 
 _KEPT = frozenset({"__main__", "gpuemu", "gpuemu_lsp", "triton", "torch", "numpy"})
 _folders: set[str] = set()

@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.compilation.session import FileSession
-from gpuemu_lsp.engine.check.model import CheckRequest
-from gpuemu_lsp.engine.check.policies.missing_headers import without_cascades
 from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest, CompileResult
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
@@ -17,6 +14,9 @@ from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.cuda.missing_headers import without_cascades
+from gpuemu_lsp.engine.subjects.cuda.session import FileSession
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _MAX_INCLUDERS = 3
 """Including files that a header is compiled as a part of, at most."""

@@ -152,7 +152,7 @@ def _imported(request: PyptxRequest, kernel: PyptxKernel, name: Place) -> PyptxK
     from gpuemu_lsp.engine.subjects.pyptx.errors import trace_error
     from gpuemu_lsp.engine.subjects.pyptx.kernel import PyptxKernelSubject
     from gpuemu_lsp.engine.subjects.pyptx.tracing import use_architecture
-    from gpuemu_lsp.engine.subjects.triton.user_module import ModuleError, import_module
+    from gpuemu_lsp.engine.subjects.user_module import ModuleError, import_module
 
     spec, file = request.spec, Path(request.spec.source).name
     use_architecture(request.arch)
