@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.execution import Event, Request
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity, other_access
 from gpuemu_lsp.engine.ptx.parser import parse
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
@@ -139,7 +139,7 @@ def _without_time(event: Event, request: Request) -> Event:
 def _finding(event: Event, source_map: SourceMap, request: Request, threads: bool) -> Finding:
     place, related = source_map.place(event.location)
     if event.other is not None:
-        related = (Related(source_map.place(event.other)[0], "the other access"), *related)
+        related = (other_access(source_map.place(event.other)[0]), *related)
     data: dict[str, Json] = {"instruction": event.instruction, "count": event.count, **event.data}
     if threads and event.thread is not None:
         data["thread"] = list(event.thread)

@@ -73,8 +73,8 @@ def judge_op(
     found, wanted = leaves(output), leaves(expected)
     if list(found) != list(wanted) or any(np.shape(found[path]) != np.shape(wanted[path]) for path in found):
         difference = compare(output, expected, Tolerance())
-        message = "the output has another structure" if difference is None else difference.message
-        return _failed("ShapeMismatch", message.replace("result", "output", 1), "numeric/shape-mismatch")
+        message = "the output has another structure" if difference is None else difference.sentence("output")
+        return _failed("ShapeMismatch", message, "numeric/shape-mismatch")
     compared = sum(as_array(value).size for value in found.values())
     if not compared:
         return Judged(True)
@@ -180,7 +180,7 @@ def _broken_invariant(spec: KernelSpec, inputs: Mapping[str, Array], found: Mapp
             wide = block.astype(np.float64) if block.dtype.kind != "c" else np.abs(block)
             for is_claimed, broken, name in claimed:
                 if is_claimed and broken(wide).any():
-                    return Difference(f"output {path} breaks the invariant {name}", "numeric/invariant", path)
+                    return Difference(f"breaks the invariant {name}", "numeric/invariant", path)
     return None
 
 
@@ -195,7 +195,7 @@ def _record(difference: Difference, found: Mapping[str, Any], wanted: Mapping[st
         actual, expected = (as_array(side[path])[index].item() for side in (found, wanted))
     return {
         "kind": _KINDS.get(difference.rule, "ToleranceExceeded"),
-        "message": difference.message.replace("result", "output", 1),
+        "message": difference.sentence("output"),
         "index": index,
         "expected": expected,
         "actual": actual,

@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuemu.ops.workers import check_pool
 from gpuemu.results import ArtifactResult, BaselineComparison
 from gpuemu_lsp.engine.baseline.model import IMPROVEMENT, REGRESSION, SAME, Comparison
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.measurement import (
     Measurement,
@@ -32,7 +33,6 @@ from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 _NOT_MEASURED = ("not-executed", "error")
-_NO_ENTRY = "has no entry of"
 
 
 def store_baseline(root: Path, tag: str) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def lint(root: Path, ptx: str, kernel: str | None) -> ArtifactResult:
             path.write_text(ptx, encoding="utf-8")
         reports = [report for one in requests for report in _reports(pool, one, str(path.absolute()))]
     if kernel is None:
-        reports = [one for one in reports if not any(_NO_ENTRY in found.message for found in one.findings)]
+        reports = [one for one in reports if not any(found.cause is Cause.NO_ENTRY for found in one.findings)]
     if not reports:
         raise ValueError("the module has no entry of a kernel in gpuemu.toml; name one with kernel_name")
     lines = tuple(line for report in reports for line in (*report.lines, *(one.message for one in report.findings)))

@@ -31,9 +31,12 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a result differs from the expected one. ``output`` is the path of the worst output in the result."""
+    """How a result differs from the expected one. ``output`` is the path of the worst output in the result.
 
-    message: str
+    ``text`` is what a sentence says of the element at ``index`` of that output.
+    """
+
+    text: str
     rule: str = "numeric/tolerance-exceeded"
     output: str = ""
     index: tuple[int, ...] = ()
@@ -41,6 +44,16 @@ class Difference:
     dtype: str = ""
     max_abs: float | None = None
     max_rel: float | None = None
+
+    @property
+    def message(self) -> str:
+        """The sentence about the result of a call."""
+        return self.sentence("result")
+
+    def sentence(self, noun: str) -> str:
+        """Return the sentence in which ``noun`` is what was compared."""
+        name = f"{noun}.{self.output}" if self.output else noun
+        return f"{name}[{', '.join(map(str, self.index))}] {self.text}" if self.index else f"{name} {self.text}"
 
 
 def compare(
@@ -71,12 +84,12 @@ def _structure(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Differenc
     def named(values: Mapping[str, Any]) -> str:
         return ", ".join(path or "one value" for path in values) or "nothing"
 
-    return Difference(f"the result consists of {named(found)}, expected {named(wanted)}", "numeric/shape-mismatch")
+    return Difference(f"consists of {named(found)}, expected {named(wanted)}", "numeric/shape-mismatch")
 
 
 def _shape(path: str, left: tuple[int, ...], right: tuple[int, ...], value: Any) -> Difference:
-    message = f"{_name(path)} has shape {list(left)}, expected {list(right)}"
-    return Difference(message, "numeric/shape-mismatch", path, shape=left, dtype=dtype_name(value))
+    text = f"has shape {list(left)}, expected {list(right)}"
+    return Difference(text, "numeric/shape-mismatch", path, shape=left, dtype=dtype_name(value))
 
 
 def _leaf(
@@ -85,7 +98,7 @@ def _leaf(
     if value is None or expected is None or isinstance(value, str) or isinstance(expected, str):
         if (value is None and expected is None) or value == expected:
             return None
-        return np.inf, Difference(f"{_name(path)} is {value!r}, expected {expected!r}", output=path)
+        return np.inf, Difference(f"is {value!r}, expected {expected!r}", output=path)
     left, right = as_array(value), as_array(expected)
     if left.shape != right.shape:
         return np.inf, _shape(path, left.shape, right.shape, value)
@@ -130,14 +143,13 @@ def describe(
     largest = [
         float(np.max(values, where=np.isfinite(values), initial=0.0)) for values in (error, np.asarray(relative))
     ]
-    place = f"{_name(path)}[{', '.join(map(str, index))}]" if index else _name(path)
-    message = f"{place} = {_number(actual[index])}, expected {_number(expected[index])}"
+    text = f"= {_number(actual[index])}, expected {_number(expected[index])}"
     count = int(np.count_nonzero(wrong))
     if wrong.size > 1:
-        message += f"; {count} of {wrong.size} elements differ"
+        text += f"; {count} of {wrong.size} elements differ"
     special = np.isnan(actual.astype(np.complex128)) != np.isnan(expected.astype(np.complex128))
     rule = "numeric/nan" if (special & wrong).any() else "numeric/tolerance-exceeded"
-    return Difference(message, rule, path, index, actual.shape, dtype_name(actual), largest[0], largest[1])
+    return Difference(text, rule, path, index, actual.shape, dtype_name(actual), largest[0], largest[1])
 
 
 def differences(
@@ -181,10 +193,6 @@ def dtype_name(value: Any) -> str:
     """Return the name of a dtype as NumPy and ml_dtypes spell it."""
     dtype = getattr(value, "dtype", None)
     return type(value).__name__ if dtype is None else str(dtype).removeprefix("torch.")
-
-
-def _name(path: str) -> str:
-    return f"result.{path}" if path else "result"
 
 
 def _number(value: Any) -> str:

@@ -152,5 +152,5 @@ def _located(pending: PendingCheck, derived: DerivedVerdict) -> Difference | Non
     found = describe(path, actual, expected, worst.wrong.reshape(actual.shape), index, error)
     if worst.allowed is None or worst.error is None:
         return replace(found, rule=worst.rule)
-    message = f"{found.message}, error {worst.error:.2g}, allowed {worst.allowed:.2g}"
-    return replace(found, rule=worst.rule, message=message)
+    text = f"{found.text}, error {worst.error:.2g}, allowed {worst.allowed:.2g}"
+    return replace(found, rule=worst.rule, text=text)

@@ -26,6 +26,10 @@ class Cause(StrEnum):
     """The launch was asked to stop in a loop whose registers changed."""
     STOPPED_WAITING = "stopped-waiting"
     """The launch was asked to stop in a loop that only waits."""
+    TRANSLATION_TIME = "translation-time"
+    """The translation of the kernel to machine code took longer than it may."""
+    NO_ENTRY = "no-entry"
+    """A PTX file has no entry of the kernel."""
     NOT_IMPORTED = "not-imported"
     """The Python file of the kernel cannot be imported."""
 

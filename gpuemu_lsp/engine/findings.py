@@ -59,8 +59,13 @@ class Place:
     range: Range
 
 
-OTHER_ACCESS = "the other access"
-"""Message of the place of a race's second access."""
+class Role(StrEnum):
+    """What a related place is to its finding, where something decides on it."""
+
+    OTHER_ACCESS = "other-access"
+    INCLUDE = "include"
+    OP_ENTRY = "op-entry"
+    OP_REFERENCE = "op-reference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,12 @@ class Related:
 
     place: Place
     message: str
+    role: Role | None = None
+
+
+def other_access(place: Place) -> Related:
+    """Return the place of a race's second access."""
+    return Related(place, "the other access", Role.OTHER_ACCESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +89,7 @@ class Finding:
     ``rule`` is a name of :mod:`gpuemu_lsp.engine.rules`. ``case`` is a decimal string: JSON numbers have only 53
     bits. ``data`` has JSON values only: expected, actual, index, thread, block, max_error, count, ...
     ``cause`` has what the rule leaves open and something decides on, ``traits`` what a compile error is about; no front
-    end shows them.
+    end shows them. ``states_sizes``: the message says which ``dims`` it is about.
     ``consequences`` are errors that exist only because of this one, in the same case; they are not counted.
     """
 
@@ -97,6 +108,7 @@ class Finding:
     consequences: tuple[Finding, ...] = ()
     cause: Cause | None = None
     traits: frozenset[ErrorTrait] = frozenset()
+    states_sizes: bool = False
 
     @property
     def consequence_messages(self) -> tuple[str, ...]:

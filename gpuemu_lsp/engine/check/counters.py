@@ -120,7 +120,8 @@ def _hints(run: PlanRun, case: Case, counters: KernelCounters, full: float) -> I
             message = f"Each {traffic.kind} of a warp {words.format(units, least)}{sizes}."
             data: dict[str, Json] = {"requests": traffic.requests, "bytes": traffic.bytes}
             data |= {"sectors" if space == "global" else "passes": traffic.units, "least": traffic.least}
-            yield run.context.findings.finding(rule, message, _place(run, line), case, case.key.id, data)
+            found = run.context.findings.finding(rule, message, _place(run, line), case, case.key.id, data)
+            yield replace(found, states_sizes=True)
     for line in _worst(list(_idle(counters, full)), lambda one: one.instructions * full - one.lanes):
         share = 100 * line.instructions / counters.instructions
         message = (
@@ -128,7 +129,8 @@ def _hints(run: PlanRun, case: Case, counters: KernelCounters, full: float) -> I
             f"{share:.0f} % of the kernel's instructions{sizes}."
         )
         data = {"instructions": line.instructions, "lanes": line.lanes}
-        yield run.context.findings.finding("perf/divergence", message, _place(run, line), case, case.key.id, data)
+        found = run.context.findings.finding("perf/divergence", message, _place(run, line), case, case.key.id, data)
+        yield replace(found, states_sizes=True)
 
 
 def _wasteful(counters: KernelCounters, space: str) -> list[tuple[LineCounters, LineTraffic]]:

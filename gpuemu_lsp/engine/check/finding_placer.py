@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.error_map import sketch
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.execution import Event, Outcome, Watch
-from gpuemu_lsp.engine.findings import OTHER_ACCESS, Finding, Json, Place, Range, Related
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, other_access
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import ReferenceFailure
 from gpuemu_lsp.engine.plan.model import Plan
@@ -67,10 +68,10 @@ class FindingFactory:
             related=self.related if case_id is not None else (),
         )
 
-    def timed_out(self, reason: str) -> Finding:
+    def timed_out(self, reason: str, cause: Cause | None) -> Finding:
         """Build the finding of a kernel whose translation, or launch in an op, took too long, on its name."""
         message = f"'{self.plan.kernel}' was not judged: {reason}."
-        return self.finding("engine/timeout", message, self.plan.place)
+        return replace(self.finding("engine/timeout", message, self.plan.place), cause=cause)
 
     def config_place(self, *keys: str) -> Place:
         """Return the place of the first of ``keys`` that gpuemu.toml sets, else the kernel's entry, else the kernel."""
@@ -102,9 +103,9 @@ class FindingPlacer:
         place, related = source_map.place(event.location)
         if event.other is not None:
             other, _ = source_map.place(event.other)
-            related = (Related(other, OTHER_ACCESS), *related)
+            related = (other_access(other), *related)
         if event.rule == "engine/timeout":
-            return self.findings.timed_out(event.message)
+            return self.findings.timed_out(event.message, event.cause)
         message = event.message
         if case.dims:
             message += f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})"
@@ -120,7 +121,7 @@ class FindingPlacer:
         if event.access is not None and event.other_access is not None:
             data |= {"access": event.access.value, "other_access": event.other_access.value}
         data["grid"], data["launch_block"] = list(case.grid), list(case.block)
-        found = self.findings.finding(event.rule, message, place, case, case_id, data)
+        found = replace(self.findings.finding(event.rule, message, place, case, case_id, data), states_sizes=True)
         return replace(
             found, related=(*related, *found.related), severity=event.severity or found.severity, cause=event.cause
         )
@@ -145,7 +146,8 @@ class FindingPlacer:
                 data |= {"thread": list(writer.thread), "block": list(writer.block), "instruction": writer.instruction}
         message = mismatch.message + self._layout_note(snapshot)
         found = self.findings.finding(mismatch.rule, message, place, case, case_id, data)
-        return replace(found, related=(*related, *found.related), severity=mismatch.severity or found.severity)
+        severity = mismatch.severity or found.severity
+        return replace(found, related=(*related, *found.related), severity=severity, states_sizes=True)
 
     def _layout_note(self, snapshot: MismatchSnapshot) -> str:
         """Return that the wrong element depends on the strides of the inputs, "" if it does not."""

@@ -12,10 +12,6 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.compile.model import ResourceUsage, Specialisation
 from gpuemu_lsp.engine.findings import Finding, Severity
 
-OP_ENTRY = "the entry of the op"
-OP_REFERENCE = "the reference of the op"
-"""Messages of the places of an op that its findings are related to."""
-
 
 @dataclass(frozen=True, slots=True)
 class StartedCase:

@@ -171,7 +171,7 @@ _NOT_IN_TIME = "the lengths of its buffers were not found in time"
 
 
 class _ProbeTimeoutError(Exception):
-    """The kernel's translation exceeded its limit."""
+    """The kernel's translation exceeded its limit; the arguments are the message and the cause of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +229,11 @@ class _ProbingLaunches:
             left = self.seconds + began + outcome.translate_ms / 1e3 - scheduled_clock()
             self.ends = scheduled_clock() + min(left, math.inf if limit is None else limit.left() - needed)
         self.steps += outcome.steps
-        reason = next((event.message for event in outcome.events if event.rule == "engine/timeout"), None)
-        if reason is not None and self.number > 1 and limit is not None:
+        timeout = next((event for event in outcome.events if event.rule == "engine/timeout"), None)
+        if timeout is not None and self.number > 1 and limit is not None:
             raise PlanError(_NOT_IN_TIME)
-        if reason is not None:
-            raise _ProbeTimeoutError(reason)
+        if timeout is not None:
+            raise _ProbeTimeoutError(timeout.message, timeout.cause)
         return outcome
 
 
@@ -291,7 +291,7 @@ def _settled(
         return None, (_unsettled(request, plan, str(error)),)
     except _ProbeTimeoutError as error:
         nowhere = SourceMap({}, lambda _: None, plan.place)
-        found = FindingFactory(plan, launches.launch.artifact.arch, nowhere).timed_out(str(error))
+        found = FindingFactory(plan, launches.launch.artifact.arch, nowhere).timed_out(*error.args)
         hint = replace(found, rule="engine/not-executed", severity=Severity.HINT)
         return None, (found if request.registered else hint,)
     # For a registered kernel the shapes that its signature states hold even if the probing launches contradict them.

@@ -7,9 +7,8 @@ import time
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, line_place
-from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE
 from gpuemu_lsp.engine.deadline import deadline
-from gpuemu_lsp.engine.findings import Finding, Related
+from gpuemu_lsp.engine.findings import Finding, Related, Role
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import Reference, ReferenceFailure, ReferenceOutput, call, load
 from gpuemu_lsp.engine.oracle.reference import changing_line, same_outputs
@@ -37,7 +36,7 @@ def op_places(findings: FindingFactory, reference: Reference | None) -> tuple[Re
     plan, found = findings.plan, list[Related]()
     entry = findings.config_place("name")
     if entry != plan.place:
-        found.append(Related(entry, OP_ENTRY))
+        found.append(Related(entry, "the entry of the op", Role.OP_ENTRY))
     place = None
     if reference is not None:
         line: int | None = None
@@ -46,7 +45,7 @@ def op_places(findings: FindingFactory, reference: Reference | None) -> tuple[Re
                 line = reference.result_line
         place = line_place(reference.path, line or 1)
     if place is not None:
-        found.append(Related(place, OP_REFERENCE))
+        found.append(Related(place, "the reference of the op", Role.OP_REFERENCE))
     return tuple(found)
 
 

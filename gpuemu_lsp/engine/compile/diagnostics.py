@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, read_text
 from gpuemu_lsp.engine.compile.messages import CompilerMessage, DiagnosticNote, LogPosition
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs, toolchain_major
 from gpuemu_lsp.engine.compile.view_warnings import is_caused_by_view
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Role
 from gpuemu_lsp.engine.rules import make
 
 _TOKEN = re.compile(
@@ -30,10 +30,6 @@ _NAME_MAP = "__nv_name_map"
 _EXPRESSION = "#pragma nv_mangled_name "
 _HEX_BYTES = re.compile(r"0x[0-9a-fA-F]+(?= bytes| max)")
 _ENTRY = re.compile(r"(?:Entry function|entry function|Unresolved extern function) '(?P<name>[^']+)'")
-
-
-INCLUDED_HERE = "included here"
-"""Message of the locations that lead from a header to the compiled file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +165,7 @@ def _include_chain(path: str, sources: DiagnosticSources) -> Iterator[Related]:
         include = sources.include_of(path)
         if include is None:
             return
-        yield Related(include, INCLUDED_HERE)
+        yield Related(include, "included here", Role.INCLUDE)
         path = include.path
 
 

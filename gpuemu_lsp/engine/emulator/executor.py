@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
@@ -281,9 +282,10 @@ def _timed_out(request: Request, instructions: int, error: TranslationTimeoutErr
     limit = f"{request.translate_seconds:.3g} s"
     message = f"translating {instructions:,} PTX instructions took longer than {limit}; the time ran out in {error}"
     message += ". Less inlining and unrolling makes it shorter"
-    return replace(_failed(message, "engine/timeout"), translate_ms=(scheduled_clock() - began) * 1e3)
+    failed = _failed(message, "engine/timeout", Cause.TRANSLATION_TIME)
+    return replace(failed, translate_ms=(scheduled_clock() - began) * 1e3)
 
 
-def _failed(message: str, rule: str = "engine/not-executed") -> Outcome:
-    event = Event(rule, message, None, "")
+def _failed(message: str, rule: str = "engine/not-executed", cause: Cause | None = None) -> Outcome:
+    event = Event(rule, message, None, "", cause=cause)
     return Outcome(status="failed", executor=Emulator.name, buffers={}, events=(event,))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.compile.assembler import AssemblerError, assemble, ptxas_path
 from gpuemu_lsp.engine.compile.model import Artifact, ResourceUsage
@@ -88,7 +89,8 @@ def _of_file(request: CheckRequest, path: str) -> Iterator[ArtifactReport]:
     if len(wanted) != 1:
         why = f"more than one entry of '{request.spec.name}'" if wanted else f"no entry of '{request.spec.name}'"
         entries = ", ".join(map(_shown, wanted or names)) or "none"
-        yield _unusable(request, place, f"has {why}; {'they are' if wanted else 'its entries are'}: {entries}")
+        why = f"has {why}; {'they are' if wanted else 'its entries are'}: {entries}"
+        yield _unusable(request, place, why, None if wanted else Cause.NO_ENTRY)
         return
     arch = request.options.arch or module.target.split(",")[0].strip()
     log, trouble = _assemble(text, arch)
@@ -160,7 +162,7 @@ def _assemble(text: str, arch: str) -> tuple[str, str | None]:
     return result.log, None
 
 
-def _unusable(request: CheckRequest, place: Place, why: str) -> ArtifactReport:
+def _unusable(request: CheckRequest, place: Place, why: str, cause: Cause | None = None) -> ArtifactReport:
     message = f"{Path(place.path).name} {why}."
-    finding: Finding = make("engine/not-executed", message, place, kernel=request.spec.name)
+    finding: Finding = make("engine/not-executed", message, place, kernel=request.spec.name, cause=cause)
     return ArtifactReport(request.spec.name, request.options.arch or "", "INCOMPLETE", findings=(finding,))

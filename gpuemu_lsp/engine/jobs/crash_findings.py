@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.model import StartedCase
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Role, Severity
 from gpuemu_lsp.engine.report.source_lines import line_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.request import CheckRequest
@@ -109,7 +109,7 @@ def _op(request: CheckRequest, ending: WorkerDied) -> Finding:
         return _reference(request, f"The reference ended its worker process: {ending.reason}", ending.output)
     what = "The op, or its reference," if either else "The op"
     message = f"{what} ended the process that runs it: {ending.reason}"
-    entry = Related(_kernel_place(request), "the entry of the op")
+    entry = Related(_kernel_place(request), "the entry of the op", Role.OP_ENTRY)
     return _on_last_line(request, "op/error", message, ending.output, spec.source, entry)
 
 

@@ -111,16 +111,11 @@ def describe(
     listed = [tuple(int(i) for i in place) for place in np.argwhere(wrong)[:_LISTED]]
     # "y[3] was never written", but "y[3] = 4.5, expected 3".
     joint = " " if text.startswith(("was ", "breaks")) else " = "
-    message = f"{_element(arg.param, index)}{joint}{text}"
-    # The worst element is the most convincing one, the first the one to look for in a debugger.
-    if count > 1:
-        message += f"; {count} of {total} elements"
-        if listed[0] != index:
-            message += f", first at {_element(arg.param, listed[0])}"
+    message = f"{_element(arg.param, index)}{joint}{text}{_extent(arg.param, index, listed[0], (count, total))}"
     return Mismatch(
         rule=rule,
         param=arg.param,
-        message=with_dims(message, case),
+        message=with_dims(message, case.dims),
         count=count,
         total=total,
         index=index,
@@ -139,19 +134,26 @@ def describe(
     )
 
 
-def undefined_message(mismatch: Mismatch) -> str:
+def _extent(param: str, index: tuple[int, ...], first: tuple[int, ...], number_of: tuple[int, int]) -> str:
+    """Return how many elements of all are wrong, if there are several, and the first of them."""
+    count, total = number_of
+    if count <= 1:
+        return ""
+    # The worst element is the most convincing one, the first the one to look for in a debugger.
+    return f"; {count} of {total} elements" + (f", first at {_element(param, first)}" if first != index else "")
+
+
+def undefined_message(mismatch: Mismatch, dims: Mapping[str, int]) -> str:
     """Return the message of a mismatch whose worst element depends on uninitialised memory, without its value."""
     name = _element(mismatch.param, mismatch.index)
     expected = "" if mismatch.expected is None else f", expected {number(mismatch.expected)}"
-    _, separator, rest = mismatch.message.partition(";")
-    return f"{name} depends on uninitialized memory{expected}{separator}{rest}"
+    extent = _extent(mismatch.param, mismatch.index, mismatch.first, (mismatch.count, mismatch.total))
+    return with_dims(f"{name} depends on uninitialized memory{expected}{extent}", dims)
 
 
-def with_dims(message: str, case: Case) -> str:
-    """Return the message followed by the sizes of the case."""
-    if not case.dims:
-        return message
-    return f"{message}; {', '.join(f'{name} = {size}' for name, size in case.dims.items())}"
+def with_dims(message: str, dims: Mapping[str, int]) -> str:
+    """Return the message followed by the sizes of its case."""
+    return f"{message}; {', '.join(f'{name} = {size}' for name, size in dims.items())}" if dims else message
 
 
 def _element(name: str, index: tuple[int, ...]) -> str:

@@ -45,6 +45,8 @@ from gpuemu_lsp.engine.oracle.trace import traced, traced_globals, traced_scalar
 from gpuemu_lsp.engine.plan.model import Plan
 
 _MODULE = "gpuemu_reference"
+_READ_ONLY = "read-only"
+"""In NumPy's text of the ValueError about an array that may not be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,8 @@ def changing_line(reference: Reference, plan: Plan, case: Case) -> int | None:
         call_with(reference, plan, case, tensors)
     except ReferenceFailure as failure:
         # Any other failure has its own cause, and its line need not be where an input is changed.
-        if "read-only" in failure.message and failure.line is not None:
+        cause = failure.__cause__
+        if isinstance(cause, ValueError) and _READ_ONLY in str(cause) and failure.line is not None:
             return failure.line
     code = getattr(inspect.unwrap(reference.function), "__code__", None)
     return code.co_firstlineno if code is not None and code.co_filename == reference.path else None

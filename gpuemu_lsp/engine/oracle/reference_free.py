@@ -65,7 +65,7 @@ def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
         wrong = changed.reshape(now.shape)
         if not wrong.any():
             message = f"the padding between rows of {arg.param} was written, but {arg.param} is an input"
-            found.append(Mismatch("numeric/input-modified", arg.param, with_dims(message, case), 1, now.size))
+            found.append(Mismatch("numeric/input-modified", arg.param, with_dims(message, case.dims), 1, now.size))
             continue
         index = largest_at(wrong)
         text = f"was changed from {number(stored[index])} to {number(now[index])}, but {arg.param} is an input"
@@ -94,7 +94,7 @@ def broken_invariants(
     first = next((a for a in plan.args if isinstance(a, TensorArg) and a.direction != "out"), None)
     if invariants.shape_preserved and first is not None and actual.shape != shape_of(case, first.param):
         shapes = f"{arg.param} has shape {list(actual.shape)}, {first.param} has {list(shape_of(case, first.param))}"
-        message = with_dims(f"{shapes}: the invariant shape_preserved is broken", case)
+        message = with_dims(f"{shapes}: the invariant shape_preserved is broken", case.dims)
         found.append(Mismatch("numeric/invariant", arg.param, message, 1, 1))
     return found
 
@@ -102,5 +102,5 @@ def broken_invariants(
 def short_buffer(arg: TensorArg, case: Case, size: int) -> Mismatch:
     """Build the mismatch of a buffer that the executor returned with too few bytes for its shape."""
     shape = shape_of(case, arg.param)
-    message = with_dims(f"{arg.param} was returned with {size} bytes, too few for shape {list(shape)}", case)
+    message = with_dims(f"{arg.param} was returned with {size} bytes, too few for shape {list(shape)}", case.dims)
     return Mismatch("numeric/shape-mismatch", arg.param, message, 1, 1)

@@ -162,5 +162,5 @@ def _mismatches(output: UnorderedOutput, extra: list[int], missing: list[int | f
         return [describe(_RULE, elements, text, deviation)]
     if not missing:
         return []
-    message = with_dims(f"{arg.param} lacks {len(missing)} of {size} expected values: {lacks}", case)
+    message = with_dims(f"{arg.param} lacks {len(missing)} of {size} expected values: {lacks}", case.dims)
     return [Mismatch(_RULE, arg.param, message, len(missing), size, expected=missing[0])]

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.project.check import flat_arguments
 from gpuemu_lsp.engine.project.expressions import Attribute, Expression, Name, constant, walk
-from gpuemu_lsp.engine.project.message_text import shorten, suggest
+from gpuemu_lsp.engine.project.message_text import closest, did_you_mean, shorten
 from gpuemu_lsp.engine.project.model import PointerSpec, ScalarSpec
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import Path
@@ -68,12 +68,12 @@ def check_names(
     for node in walk(expression):
         if isinstance(node, Name) and dims is not None and node.name not in dims:
             known = f"Known: {join([f'`{dim}`' for dim in dims], 'and')}" if dims else "There are no dims"
-            hint = suggest(node.name, dims) or f" {known}; add it to `[{path[0]}.dims]`."
+            close = closest(node.name, dims)
+            hint = did_you_mean(close) or f" {known}; add it to `[{path[0]}.dims]`."
             if path[0] == "ops" and text == node.name and not isinstance(path[-1], int):
                 hint += " A text argument goes in `[ops.kwargs]`."
-            reporter.bad_part(
-                path, text, node.column, len(node.name), f"Unknown dimension `{shorten(node.name)}`.{hint}"
-            )
+            message = f"Unknown dimension `{shorten(node.name)}`.{hint}"
+            reporter.bad_part(path, text, (node.column, len(node.name)), message, close)
         elif isinstance(node, Attribute) and tensors is not None:
             _check_attribute(path, text, node, tensors, reporter)
 
@@ -82,14 +82,15 @@ def _check_attribute(
     path: Path, text: str, node: Attribute, tensors: Mapping[str, PointerSpec | None], reporter: Reporter
 ) -> None:
     if node.tensor not in tensors:
-        hint = suggest(node.tensor, tensors) or f" Add it to `[{path[0]}.args]` with its shape."
+        close = closest(node.tensor, tensors)
+        hint = did_you_mean(close) or f" Add it to `[{path[0]}.args]` with its shape."
         message = f"`{shorten(node.tensor)}` is not a pointer argument.{hint}"
-        reporter.bad_part(path, text, node.column, len(node.tensor), message)
+        reporter.bad_part(path, text, (node.column, len(node.tensor)), message, close)
         return
     spec = tensors[node.tensor]
     if spec is not None and node.index is not None and node.index >= len(spec.shape):
         message = f"`{node.key}` is out of range: `{node.tensor}` has {len(spec.shape)} dimensions, numbered from 0."
-        reporter.bad_part(path, text, node.column, len(node.key), message)
+        reporter.bad_part(path, text, (node.column, len(node.key)), message)
 
 
 def _located(items: tuple[Expression | float, ...], path: Path) -> Iterator[tuple[Path, Expression]]:
@@ -168,8 +169,9 @@ def _check_alias(
     other = spec.may_alias
     if other is None or (other != name and (other in pointers or isinstance(raw.get(other), dict))):
         return
-    hint = suggest(other, [pointer for pointer in pointers if pointer != name]) if other != name else ""
-    reporter.bad_value(path, f"`may_alias` must name another pointer argument, not `{shorten(other)}`.{hint}")
+    close = closest(other, [pointer for pointer in pointers if pointer != name]) if other != name else None
+    message = f"`may_alias` must name another pointer argument, not `{shorten(other)}`.{did_you_mean(close)}"
+    reporter.bad_value(path, message, suggestion=close)
 
 
 def _check_cycles(pointers: Mapping[str, PointerSpec], places: Mapping[str, Path], reporter: Reporter) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.project import values
 from gpuemu_lsp.engine.project.keys import ARGUMENT, ROOT
-from gpuemu_lsp.engine.project.message_text import shorten, suggest
+from gpuemu_lsp.engine.project.message_text import closest, did_you_mean, shorten
 from gpuemu_lsp.engine.project.tree import Path
 from gpuemu_lsp.engine.project.value_kinds import (
     DTYPES,
@@ -122,11 +122,12 @@ def _free_key(table: Table, name: str, path: Path, context: ConfigContext) -> Co
     reporter = context.reporter
     if table.free is None:
         known = [key.name for key in table.keys]
-        hint = suggest(name, known) or _elsewhere(name) or f" Known here: {join([f'`{key}`' for key in known], 'and')}."
-        reporter.unknown_key(path, f"Unknown key `{shorten(name)}`.{hint}")
+        close, here = closest(name, known), f" Known here: {join([f'`{key}`' for key in known], 'and')}."
+        hint = did_you_mean(close) or _elsewhere(name) or here
+        reporter.unknown_key(path, f"Unknown key `{shorten(name)}`.{hint}", close)
         return None
     if table.names == "dtype" and name not in DTYPES:
-        reporter.unknown_key(path, values.not_a_dtype(name))
+        reporter.unknown_key(path, *values.not_a_dtype(name))
         return None
     if table.names == "identifier" and not _IDENTIFIER.fullmatch(name):
         reporter.bad_key(path, f"`{shorten(name)}` is not a C identifier; use letters, digits and underscores.")

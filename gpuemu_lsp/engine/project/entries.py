@@ -50,7 +50,8 @@ def read_kernels(
         before = context.reporter.count
         checked = _check_entry(KERNEL, entry, path, first, context)
         if index in completed.problems and "like" in (checked or {}):
-            context.reporter.bad_value((*path, "like"), completed.problems[index])
+            message, suggestion = completed.problems[index]
+            context.reporter.bad_value((*path, "like"), message, suggestion=suggestion)
         spec = None if checked is None else _kernel(checked, entry, path, validation, context)
         context.reporter.kernel = None
         if spec is not None and context.reporter.count == before and index not in completed.incomplete:
@@ -119,7 +120,7 @@ def _kernel(
         message = (
             f"Only `{{T}}` is replaced in `entry`, not `{shorten(brace.group())}`; write the type or value itself."
         )
-        reporter.bad_part((*path, "entry"), entry, brace.start(), len(brace.group()), message)
+        reporter.bad_part((*path, "entry"), entry, (brace.start(), len(brace.group())), message)
     arch = tuple(dict.fromkeys(checked.get("arch", _DEFAULT_ARCH)))
     dims = build_dims(checked["dims"], (*path, "dims"), reporter) if "dims" in checked else None
     args_path, launch_path = (*path, "args"), (*path, "launch")
@@ -132,7 +133,8 @@ def _kernel(
     source: FileRef = checked["source"]
     if source.function is not None and not source.path.endswith(".py"):
         written = f":{source.function}"
-        reporter.bad_part((*path, "source"), raw["source"], len(raw["source"]) - len(written), len(written), _NO_NAME)
+        part = len(raw["source"]) - len(written), len(written)
+        reporter.bad_part((*path, "source"), raw["source"], part, _NO_NAME)
     reference: FileRef | None = checked.get("reference")
     dtypes = checked.get("dtypes") or (validation.dtypes if entry and "{T}" in entry else ())
     return KernelSpec(

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuemu_lsp.engine.project.keys import KERNEL
-from gpuemu_lsp.engine.project.message_text import shorten, suggest
+from gpuemu_lsp.engine.project.message_text import closest, did_you_mean, shorten
 from gpuemu_lsp.engine.project.tree import Path, TomlTree
 from gpuemu_lsp.engine.project.value_kinds import DTYPES, Table
 
@@ -36,12 +36,12 @@ _MAX_SHOWN = 3
 class CompletedEntries:
     """The ``[[kernels]]`` entries with what they inherit.
 
-    ``problems`` holds a message for each index whose ``like`` cannot be followed. ``incomplete`` are those indices and
-    the entries derived from them; they cannot be used.
+    ``problems`` holds, for each index whose ``like`` cannot be followed, a message and the name that it may stand for.
+    ``incomplete`` are those indices and the entries derived from them; they cannot be used.
     """
 
     entries: list[Any]
-    problems: Mapping[int, str]
+    problems: Mapping[int, tuple[str, str | None]]
     incomplete: frozenset[int]
 
 
@@ -57,7 +57,7 @@ class _Completion:
         self._entries = list(entries)
         self._tree = tree
         self._by_name: dict[str, int] = {}
-        self._problems: dict[int, str] = {}
+        self._problems: dict[int, tuple[str, str | None]] = {}
         self._incomplete: set[int] = set()
         self._done: set[int] = set()
         self._inherited = 0
@@ -98,21 +98,22 @@ class _Completion:
         if base is None:
             # A value that is not a string is reported by the check of the key itself.
             others = [name for name, other in self._by_name.items() if other != index]
-            hint = suggest(like, others) if isinstance(like, str) else ""
-            self._problems[index] = f"There is no kernel `{shorten(str(like))}` in this file.{hint}"
+            close = closest(like, others) if isinstance(like, str) else None
+            message = f"There is no kernel `{shorten(str(like))}` in this file.{did_you_mean(close)}"
+            self._problems[index] = message, close
         return base
 
     def _report_cycle(self, cycle: list[int]) -> None:
         names = [self._entries[index]["name"] for index in cycle]
         for position, index in enumerate(cycle):
             if len(cycle) == 1:
-                self._problems[index] = "`like` names its own entry; name another one."
+                self._problems[index] = "`like` names its own entry; name another one.", None
                 continue
             # Of a long cycle only the next names: all of them would be as long as the file, in every message.
             following = [names[(position + step) % len(names)] for step in range(min(len(names), _MAX_SHOWN) + 1)]
             route = " -> ".join(f"`{shorten(name)}`" for name in following)
             end = " -> ..." if len(names) > _MAX_SHOWN else "."
-            self._problems[index] = f"`like` leads back to this entry: {route}{end}"
+            self._problems[index] = f"`like` leads back to this entry: {route}{end}", None
 
     def _inherit(self, index: int, base: int) -> None:
         """Replace the entry by a copy with the base's keys, and add the positions of the values taken over."""
@@ -121,7 +122,7 @@ class _Completion:
         taken = [(path + found[2:], found) for found in self._tree.below(base_path) if _is_inherited(own, found[2:])]
         self._inherited += len(taken)
         if self._inherited > _MAX_INHERITED:
-            self._problems[index] = f"The entries of this file inherit more than {_MAX_INHERITED} values."
+            self._problems[index] = f"The entries of this file inherit more than {_MAX_INHERITED} values.", None
             return
         self._entries[index] = _merged(own, other)
         for new, written in taken:

@@ -49,8 +49,13 @@ def toml(value: Any) -> str:
             return str(value)
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``" Did you mean `x`?"`` for the closest known name, or nothing."""
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is closest to a mistyped one, None if none is close."""
     by_lower = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f" Did you mean `{by_lower[close[0]]}`?" if close else ""
+    return by_lower[close[0]] if close else None
+
+
+def did_you_mean(suggestion: str | None) -> str:
+    """Return ``" Did you mean `x`?"``, or nothing."""
+    return "" if suggestion is None else f" Did you mean `{suggestion}`?"

@@ -46,29 +46,33 @@ class Reporter:
         """Return the place of the value at a path."""
         return Place(self._config, self.tree.value(path))
 
-    def unknown_key(self, path: Path, message: str) -> None:
-        """Report an unknown key, on the key."""
-        self._add("config/unknown-key", message, path, self.tree.key(path))
+    def unknown_key(self, path: Path, message: str, suggestion: str | None = None) -> None:
+        """Report an unknown key, on the key; ``suggestion`` is the known one that it may stand for."""
+        self._add("config/unknown-key", message, path, self.tree.key(path), suggestion=suggestion)
 
     def missing_key(self, table: Path, message: str) -> None:
         """Report a missing key, on the header of the table."""
         self._add("config/missing-key", message, table, self.tree.value(table))
 
-    def missing_file(self, path: Path, message: str) -> None:
+    def missing_file(self, path: Path, message: str, suggestion: str | None = None) -> None:
         """Report a file that does not exist or cannot be used, on the value."""
-        self._add("config/missing-file", message, path, self.tree.value(path))
+        self._add("config/missing-file", message, path, self.tree.value(path), suggestion=suggestion)
 
     def bad_key(self, path: Path, message: str) -> None:
         """Report a known key that is invalid in combination with others, on the key."""
         self._add("config/bad-value", message, path, self.tree.key(path))
 
-    def bad_value(self, path: Path, message: str, related: tuple[Related, ...] = ()) -> None:
+    def bad_value(
+        self, path: Path, message: str, related: tuple[Related, ...] = (), suggestion: str | None = None
+    ) -> None:
         """Report an invalid value, on the value."""
-        self._add("config/bad-value", message, path, self.tree.value(path), related)
+        self._add("config/bad-value", message, path, self.tree.value(path), related, suggestion)
 
-    def bad_part(self, path: Path, text: str, column: int, length: int, message: str) -> None:
-        """Report ``text[column:column + length]`` of a string value."""
-        self._add("config/bad-value", message, path, self.tree.inside(path, text, column, length))
+    def bad_part(
+        self, path: Path, text: str, part: tuple[int, int], message: str, suggestion: str | None = None
+    ) -> None:
+        """Report a part of a string value, which is its column and its length in characters."""
+        self._add("config/bad-value", message, path, self.tree.inside(path, text, *part), suggestion=suggestion)
 
     def bad_expression(self, path: Path, text: str, error: ExpressionError) -> None:
         """Report an error of an expression's parser or evaluator, on the token."""
@@ -77,15 +81,24 @@ class Reporter:
         if token is None:  # the text is an integer, or ends too early
             self.bad_value(path, f"{reason}.")
         else:
-            self.bad_part(path, text, error.column, len(token.group()), f"{reason} (in `{shorten(text)}`).")
+            self.bad_part(path, text, (error.column, len(token.group())), f"{reason} (in `{shorten(text)}`).")
 
-    def _add(self, rule: str, message: str, path: Path, where: Range, related: tuple[Related, ...] = ()) -> None:
+    def _add(
+        self,
+        rule: str,
+        message: str,
+        path: Path,
+        where: Range,
+        related: tuple[Related, ...] = (),
+        suggestion: str | None = None,
+    ) -> None:
         self.count += 1
         inherited = self.tree.is_inherited(path)
         if inherited:
             like = self.place((*path[:2], "like"))
             related = (*related, Related(like, f"inherited by `{shorten(self.kernel or '')}`"))
-        finding = make(rule, message, Place(self._config, where), kernel=self.kernel, related=related)
+        data = {} if suggestion is None else {"suggestion": suggestion}
+        finding = make(rule, message, Place(self._config, where), kernel=self.kernel, related=related, data=data)
         (self._inherited if inherited else self._own).append(finding)
 
 

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.project.expressions import (
     names,
     parse,
 )
-from gpuemu_lsp.engine.project.message_text import shorten, show, suggest, toml
+from gpuemu_lsp.engine.project.message_text import closest, did_you_mean, shorten, show, toml
 from gpuemu_lsp.engine.project.model import KeywordValue, PythonValue
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import Path
@@ -80,8 +80,9 @@ def text(kind: String, value: str, path: Path, context: ConfigContext, key: Conf
     if kind.choices:
         if value in kind.choices:
             return value
-        hint = suggest(value, kind.choices)
-        context.reporter.bad_value(path, f"{_label(path)} is {show(value)}; it must be {describe(kind)}.{hint}")
+        close = closest(value, kind.choices)
+        message = f"{_label(path)} is {show(value)}; it must be {describe(kind)}.{did_you_mean(close)}"
+        context.reporter.bad_value(path, message, suggestion=close)
         return INVALID
     if not value.strip() or any(ord(character) < 32 for character in value):
         why = "has a control character or a line break" if value.strip() else "is empty"
@@ -112,14 +113,15 @@ def dtype(value: str, path: Path, context: ConfigContext) -> str | Invalid:
     """Accept a dtype in any of its spellings; return NumPy's name."""
     if value in DTYPES:
         return DTYPES[value]
-    context.reporter.bad_value(path, not_a_dtype(value))
+    message, close = not_a_dtype(value)
+    context.reporter.bad_value(path, message, suggestion=close)
     return INVALID
 
 
-def not_a_dtype(name: str) -> str:
-    """Return the message for an unknown dtype."""
-    known = f" Known are {', '.join(sorted(set(DTYPES.values())))}."
-    return f"`{shorten(name)}` is not a dtype.{suggest(name, DTYPES) or known}"
+def not_a_dtype(name: str) -> tuple[str, str | None]:
+    """Return the message for an unknown dtype, and the one that it may stand for."""
+    known, close = f" Known are {', '.join(sorted(set(DTYPES.values())))}.", closest(name, DTYPES)
+    return f"`{shorten(name)}` is not a dtype.{did_you_mean(close) or known}", close
 
 
 def arch(value: str, path: Path, context: ConfigContext) -> str | Invalid:
@@ -145,7 +147,7 @@ def path_to(kind: PathTo, value: str, path: Path, context: ConfigContext, key: C
         return FileRef(full, function)
     close = files.similar(context.folder, name) if why == files.MISSING else None
     hint = f"Did you mean `{close}`?" if close else "Paths are relative to the folder of gpuemu.toml."
-    context.reporter.missing_file(path, f"`{shorten(name)}` {why}. {hint}")
+    context.reporter.missing_file(path, f"`{shorten(name)}` {why}. {hint}", close)
     return INVALID
 
 

@@ -233,8 +233,8 @@ def _frame(place: Place, style: TextStyle, colour: str) -> list[str]:
 
 def _context(finding: Finding) -> str:
     parts = [part for part in (finding.kernel, finding.dtype) if part]
-    sizes = [f"{name} = {size}" for name, size in finding.dims.items()]
-    parts += [size for size in sizes if size not in finding.message]
+    if not finding.states_sizes:
+        parts += [f"{name} = {size}" for name, size in finding.dims.items()]
     if finding.case:
         parts.append(f"case {finding.case}")
     return ", ".join(parts)

@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.launch.access_messages import WILD
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Access, Event, Outcome
-from gpuemu_lsp.engine.findings import OTHER_ACCESS, Finding, Place, Position, Range, Related, Severity
+from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity, other_access
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
@@ -69,7 +69,7 @@ class RunFindings:
         related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
         other = self._location(event.other, launch) if event.other is not None else place
         if other.range.start.line != place.range.start.line or other.path != place.path:
-            related.insert(0, Related(other, OTHER_ACCESS))
+            related.insert(0, other_access(other))
         name = event.buffer or ""
         accessed = self._memory.named(name)
         rule, message = event.rule, event.message

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.model import OP_ENTRY, OP_REFERENCE, Replay
-from gpuemu_lsp.engine.compile.diagnostics import INCLUDED_HERE
-from gpuemu_lsp.engine.findings import Finding, Place, Related, Severity
+from gpuemu_lsp.engine.check.model import Replay
+from gpuemu_lsp.engine.findings import Finding, Place, Related, Role, Severity
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResult
@@ -157,7 +156,7 @@ class ResultFiler:
                 continue
             if document is not None and revision is not None and item.place.path == batch.key.path:
                 item = replace(item, place=replace(item.place, range=document.migrate(item.place.range, revision)))
-            message = item.message if item.message.endswith(_NOT_COMPARED) else item.message + _NOT_COMPARED
+            message = item.message if item.data.get("stale") else item.message + _NOT_COMPARED
             kept.append(replace(item, message=message, data={**item.data, "stale": True}))
         return kept
 
@@ -212,7 +211,7 @@ def on_places_of_op(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the errors of an op at its entry in gpuemu.toml and at its reference, where its author may be."""
     for item in findings:
         for other in item.related:
-            if item.severity is Severity.ERROR and other.message in (OP_ENTRY, OP_REFERENCE):
+            if item.severity is Severity.ERROR and other.role in (Role.OP_ENTRY, Role.OP_REFERENCE):
                 yield replace(item, place=other.place, related=(Related(item.place, "the op"),))
 
 
@@ -235,7 +234,7 @@ def _on_includes(source: str, findings: Iterable[Finding]) -> Iterator[Finding]:
         if item.rule != "compile/error" or item.place.path == source:
             continue
         include = next(
-            (other for other in item.related if other.place.path == source and other.message == INCLUDED_HERE), None
+            (other for other in item.related if other.place.path == source and other.role is Role.INCLUDE), None
         )
         if include is not None and include.place not in seen:
             seen.add(include.place)

@@ -10,7 +10,6 @@ from gpuemu_lsp.engine.project import place_of
 from gpuemu_lsp.engine.project.edits import TextChange
 from gpuemu_lsp.engine.project.schema import known_keys
 from gpuemu_lsp.server.code_actions.code_lines import EditableLine, code_line
-from gpuemu_lsp.server.code_actions.fixes import suggestion_in
 
 UNKNOWN_KEY = "config/unknown-key"
 UNUSED_SUPPRESSION = "config/unused-suppression"
@@ -26,7 +25,8 @@ def certain_changes(text: str, findings: Iterable[Finding]) -> list[TextChange]:
     for finding in findings:
         span = finding.place.range
         if finding.rule == UNKNOWN_KEY:
-            change = spelling(text, span, finding.message)
+            suggestion = finding.data.get("suggestion")
+            change = spelling(text, span, suggestion) if isinstance(suggestion, str) else None
             changes += [change] if change is not None else []
         elif finding.rule == UNUSED_SUPPRESSION:
             unused.setdefault(span.start.line, (finding, set()))[1].add(text_at(text, span))
@@ -37,12 +37,12 @@ def certain_changes(text: str, findings: Iterable[Finding]) -> list[TextChange]:
     return [*changes, *(change for change in removals if change is not None)]
 
 
-def spelling(text: str, span: Range, message: str) -> TextChange | None:
-    """Return the change of a misspelt key to the one its message suggests, if no other key is as close."""
-    written, suggested = text_at(text, span), suggestion_in(message)
+def spelling(text: str, span: Range, suggested: str) -> TextChange | None:
+    """Return the change of a misspelt key to the suggested one, if no other key is as close."""
+    written = text_at(text, span)
     name = written.strip("'\"")
     location = place_of(text, span.start.line, span.start.column)
-    if suggested is None or location is None or not name:
+    if location is None or not name:
         return None
     most = 2 if len(name) >= _LONG else 1
     close = [key.name for key in known_keys(location.path[:-1]) if distance(name, key.name) <= most]

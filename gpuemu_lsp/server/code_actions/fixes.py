@@ -16,8 +16,6 @@ LIMITS = {
     "artifact/spills": "max_spills",
     "artifact/local-memory": "max_local_memory",
 }
-_SUGGESTION = re.compile(r"Did you mean `([^`]+)`\?")
-"""As the messages of the rules ``config/*`` end."""
 _MARGIN = 1.5
 _MAX_TOLERANCE = 0.02
 """A larger error is not a rounding error: the kernel is wrong, and no fix may hide that."""
@@ -38,12 +36,6 @@ def ignore(line: EditableLine, rule: str) -> TextChange | None:
         return None
     end = len(content.rstrip())
     return line.changed(end, end, f"  {line.comment} gpuemu: ignore[{rule}]")
-
-
-def suggestion_in(message: str) -> str | None:
-    """Return the name that the message of a finding suggests in place of an unknown one."""
-    match = _SUGGESTION.search(message)
-    return match[1] if match is not None else None
 
 
 def measured_tolerance(errors: Iterable[tuple[float, float]]) -> float | None:

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.source.ignore_comments import ignorable
 from gpuemu_lsp.server.client.params import plain
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.code_actions.fix_all import UNUSED_SUPPRESSION
-from gpuemu_lsp.server.code_actions.fixes import LIMITS, suggestion_in
+from gpuemu_lsp.server.code_actions.fixes import LIMITS
 from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver, DeferredEdit
 from gpuemu_lsp.server.diagnostics.publisher import SOURCE
 from gpuemu_lsp.server.documents.locations import path_from_uri
@@ -92,8 +92,8 @@ async def _actions(
     def edit(title: str, deferred: DeferredEdit) -> types.CodeAction:
         return types.CodeAction(title=title, kind=_FIX, diagnostics=[diagnostic], data=deferred.to_json())
 
-    suggested = suggestion_in(diagnostic.message) if rule.startswith("config/") else None
-    if suggested is not None and (change := resolver.replacement(path, diagnostic.range, suggested)) is not None:
+    suggested = data.get("suggestion")
+    if isinstance(suggested, str) and (change := resolver.replacement(path, diagnostic.range, suggested)) is not None:
         title = f"Change to '{suggested}'"
         yield types.CodeAction(title, _FIX, diagnostics=[diagnostic], is_preferred=True, edit=change)
     if rule == UNUSED_SUPPRESSION and (removal := resolver.unused(path, diagnostic.range)) is not None:

@@ -12,11 +12,11 @@ from gpuemu_lsp.server.code_actions.fix_all import certain_changes, distance
 PATH = "/project/file"
 
 
-def _found(rule: str, text: str, word: str, message: str = "") -> Finding:
+def _found(rule: str, text: str, word: str, suggestion: str = "") -> Finding:
     line = next(number for number, content in enumerate(text.split("\n")) if word in content)
     column = text.split("\n")[line].index(word)
     place = Place(PATH, Range.of(line, column, line, column + len(word)))
-    return Finding(rule, message, place, Severity.ERROR)
+    return Finding(rule, "", place, Severity.ERROR, data={"suggestion": suggestion} if suggestion else {})
 
 
 def _fixed(text: str, *findings: Finding) -> str:
@@ -30,7 +30,7 @@ def _fixed(text: str, *findings: Finding) -> str:
 
 def _typo(written: str, suggested: str) -> tuple[str, Finding]:
     text = f'[[kernels]]\nname = "scale"\n{written} = "scale.cu"\n'
-    return text, _found("config/unknown-key", text, written, f"Unknown key. Did you mean `{suggested}`?")
+    return text, _found("config/unknown-key", text, written, suggested)
 
 
 @pytest.mark.parametrize("written", ["sourc", "suorce", "soource", "Source", '"sourse"'])

@@ -246,7 +246,7 @@ def test_another_structure_is_a_failure():
     EquivalenceChecker.start(execution_sample_probability=1.0)
     fast(np.ones(4))
     report = EquivalenceChecker.stop()
-    assert report.failures[0].message == "the result consists of one value, expected 0, 1"
+    assert report.failures[0].message == "result consists of one value, expected 0, 1"
 
 
 def test_integers_are_exact():

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.check.causes.consequences import RACE, CauseAnalysis, is_race
 from gpuemu_lsp.engine.check.causes.discarded_reads import as_discarded, discarded_reads
 from gpuemu_lsp.engine.execution import Event
-from gpuemu_lsp.engine.findings import OTHER_ACCESS, Finding, Json, Severity
+from gpuemu_lsp.engine.findings import Finding, Json, Role, Severity
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.oracle.mismatch import undefined_message
 
@@ -59,7 +59,7 @@ def _undefined(finding: Finding, mismatch: Mismatch) -> Finding:
     data: dict[str, Json] = {**finding.data, "actual": None, "max_error": None, "ulps": None}
     if isinstance(elements, list):
         data["elements"] = [{**one, "actual": None} if isinstance(one, dict) else one for one in elements]
-    return replace(finding, message=undefined_message(mismatch), data=data)
+    return replace(finding, message=undefined_message(mismatch, finding.dims), data=data)
 
 
 def _racing_store(analysis: CauseAnalysis, mismatch: Finding, found: Sequence[tuple[Event, Finding]]) -> int | None:
@@ -68,7 +68,7 @@ def _racing_store(analysis: CauseAnalysis, mismatch: Finding, found: Sequence[tu
     if not analysis.races or mismatch.severity is not Severity.ERROR or output not in analysis.right_outputs():
         return None
     for number, (event, finding) in enumerate(found):
-        places = (finding.place, *(one.place for one in finding.related if one.message == OTHER_ACCESS))
+        places = (finding.place, *(one.place for one in finding.related if one.role is Role.OTHER_ACCESS))
         if event in analysis.causes and is_race(event) and event.buffer == output and mismatch.place in places:
             return number
     return None

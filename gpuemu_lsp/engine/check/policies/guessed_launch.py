@@ -48,6 +48,7 @@ def not_checked(finding: Finding) -> Finding:
         kernel=finding.kernel,
         dtype=finding.dtype,
         dims=finding.dims,
+        states_sizes=finding.states_sizes,
         data={"refused": True} if finding.rule == "sync/trap" or finding.cause is Cause.TIME_LIMIT else {},
         severity=Severity.HINT,
     )

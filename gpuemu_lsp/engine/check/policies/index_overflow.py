@@ -142,4 +142,4 @@ def _finding(
         "instruction": overflow.origin.name,
     }
     found = findings.finding("memory/index-overflow", message, place, data=data)
-    return replace(found, dims=dict(dims), related=related)
+    return replace(found, dims=dict(dims), related=related, states_sizes=True)

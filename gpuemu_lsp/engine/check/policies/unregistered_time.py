@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
@@ -56,7 +57,7 @@ def did_not_finish(plan: Plan, deadline: SharedDeadline, *, ran: bool) -> Findin
 
 def left_to_other_instances(finding: Finding) -> Finding:
     """Return a finding, as one about a part if the translation of an instance took too long and another one has run."""
-    if finding.rule == "engine/not-executed" and "was not judged: translating" in finding.message:
+    if finding.rule == "engine/not-executed" and finding.cause is Cause.TRANSLATION_TIME:
         return replace(finding, rule="config/launch-inferred", severity=Severity.HINT)
     return finding
 

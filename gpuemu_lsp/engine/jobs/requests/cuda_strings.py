@@ -285,7 +285,8 @@ def _of_variable(source: PythonSource, spec: KernelSpec, name: str) -> EmbeddedC
     known_names = f"There are: {', '.join(variables)}." if variables else "It has no variable with CUDA code."
     hint = f"Did you mean `{close[0]}`?" if close else known_names
     message = f"{_short(spec)} assigns `{name}` no CUDA code, or more than once. {hint}"
-    return _problem(spec, "config/bad-value", message)
+    found_problem = _problem(spec, "config/bad-value", message)
+    return replace(found_problem, data={"suggestion": close[0]}) if close else found_problem
 
 
 def _kernel_names(source: PythonSource, cuda: EmbeddedCuda) -> set[str]:
