@@ -54,4 +54,9 @@ test explorer and the stored failures follow by events (:mod:`events`), after th
 
 Start reading at :func:`app.create_server`; :func:`services.build_services` constructs the services in dependency order,
 and ``features`` has one module for each LSP method.
+
+The rest, from the start on: ``start`` starts the pool and then the server, ``app`` builds it; ``session``,
+``settings`` and ``configuration`` are its state; ``client`` is the connection, ``documents`` and ``workspace`` are
+what the client has open; ``work`` and ``jobs`` are units of work in the pool; ``kernel_info``, ``code_actions`` and
+``test_explorer`` show results.
 """

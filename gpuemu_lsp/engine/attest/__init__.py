@@ -2,7 +2,7 @@
 
 A statement binds, by SHA-256, a report to the files it was made from, and records versions, commit, seed and
 results. The package cryptography is the optional extra ``sign``; callers check :func:`require_signing` before they
-import the modules that use it, ``envelope`` and ``keys``.
+import the modules that use it, ``envelope`` and ``keys``. ``statement`` has the content that is signed.
 """
 
 from __future__ import annotations

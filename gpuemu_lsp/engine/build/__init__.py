@@ -13,4 +13,9 @@ nvcc gets include directories, macros and options from a build system. Their evi
 
 Macros and options are those of the first of 2 to 5 that says how this file is compiled. Include directories are taken
 from all of them. An option that NVRTC does not know is listed as ignored.
+
+Modules: ``context`` puts the settings together, ``model`` has their records; ``compile_commands``, ``setup_script``
+(with ``constant_values``), ``cmake`` and ``makefile`` read one kind of file each, which ``files`` finds;
+``command_line`` reads the options of nvcc and clang; ``missing_headers`` and ``python_packages`` search folders. None
+of them runs anything of the project.
 """

@@ -41,4 +41,10 @@ include directories, preamble and stub headers, architecture, options, name expr
 and of every header in the closure. Failures are not cached, since a missing header may appear, nor are sources with a
 computed include (``#include MACRO``), whose headers are not in the key. Diagnostics are derived from the cached log at
 each request.
+
+Modules other than those named: ``compiler`` (one request from options to artifact), ``program`` (one NVRTC program),
+``toolchain`` (the installed NVRTC and CUDA's headers), ``cache`` (outputs on disk), ``assembler`` (ptxas of CUDA's
+wheels), ``error_traits`` and ``fallback_causes`` (what NVRTC's errors are about: the only places that know their
+wording), ``triton_backend`` (Triton's compiler, stopped at PTX), ``torch_devices`` (PyTorch's ``cuda`` as the CPU
+while a module is imported), and the records in ``model``.
 """

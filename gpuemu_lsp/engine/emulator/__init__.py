@@ -11,6 +11,7 @@ run-time system, in the order in which a kernel passes through them:
 ``devicelib``  functions that generated code calls: checked accesses, race detector, block scheduler
 ``launch``     memory, arguments, scheduling, vector clocks, and the events that are reported
 ``abi``        records that generated code and Python share
+``executor``   the class ``Emulator``: a request in, an outcome out
 """
 
 from gpuemu_lsp.engine.emulator.executor import Emulator

@@ -21,6 +21,11 @@ once, into their dtype. The key contains the seed, the recipe and the dims drawn
 (which changes the size classes) does not change stored cases. The stream and the ``uniform`` distribution are those of
 the original ``gpuemu``; ``tests/unit/fuzz/test_rng.py`` has its vectors. A change of an existing distribution or label
 breaks every stored failure: add a new one instead.
+
+Other modules: :mod:`.cases` (the cases of a plan, and one from its key), :mod:`.model` (its records),
+:mod:`.recorded` (cases of recorded launches), :mod:`.variants` (cases of a Triton kernel that share code),
+:mod:`.integers` (values of integers and booleans), :mod:`.dtypes`, and :mod:`.rng` with :mod:`.jump_ahead` (the
+generator, and long parts of its stream in parallel).
 """
 
 from gpuemu_lsp.engine.fuzz.cases import cases, rebuild

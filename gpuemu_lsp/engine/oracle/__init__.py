@@ -2,6 +2,12 @@
 
 :func:`load` and :func:`call` run the reference. :func:`judge` compares a completed launch with it. The derivation of
 tolerances is explained in :mod:`~gpuemu_lsp.engine.oracle.budget`.
+
+Modules: ``reference`` and ``torch_reference`` call the user's function in fp64, ``scripts`` runs those that are
+programs, ``opened_files`` notes what they read, ``inputs`` prepares what they get. ``judge`` compares outputs
+(``outputs``, ``compare``, ``unordered``, ``copies_only``) within the ``budget``, which ``perturb``, ``rounding``,
+``arithmetic`` and ``trace`` measure; ``mismatch`` is the result. ``reference_free`` has the checks without a
+reference.
 """
 
 from gpuemu_lsp.engine.oracle.arithmetic import Numerics

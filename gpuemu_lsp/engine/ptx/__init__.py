@@ -23,6 +23,13 @@ begins no statement or does not end; unmatched braces and brackets; code outside
 spaces; malformed ``.reg``, ``.loc``, ``.file``, ``.alias`` and calls; initial values that do not fit their variable.
 Limits protect against damaged or hostile input: 2**20 registers per function, 256 MiB of initialised data per variable,
 four levels of brackets in an operand. Chains of inlining end after 64 levels.
+
+Modules other than those named: ``parser`` (the pass), ``variables``, ``literals`` and ``expressions`` (declarations
+and constants), ``model`` (the records), ``errors``, ``traversal`` (instructions, operands and call graph of a
+module), ``slicing`` (what some kernels need of a module, and its digest), ``normal_form`` and ``diff`` (equal code,
+and what two versions do differently), ``instruction_lines`` (source lines in PTX and SASS), ``arithmetic`` (the
+formats in which a kernel rounds), ``demangle``, and ``triton_stores`` (order of loads and stores within a Triton
+program).
 """
 
 from gpuemu_lsp.engine.ptx.arithmetic import arithmetic_precisions, linear_only

@@ -12,6 +12,10 @@
     Kernel launches with their configuration, and the constants and locals it is made of.
 ``python``
     ``.py`` files: Triton kernels, and CUDA code in strings with the place of each character.
+``ignore_comments``
+    Comments that suppress findings.
+``reader``, ``model``
+    One file as a record, and the records.
 ``memo``
     Results by content, which make reading again after an edit cost what has changed.
 

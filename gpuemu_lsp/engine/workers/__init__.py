@@ -84,4 +84,7 @@ A child must not share with its parent or siblings:
   them then. A forked child drops the mapping it inherited (``os.register_at_fork``) and makes its own.
 - Folders named after a process, such as NVRTC's scratch folder. They are keyed by pid, and a child creates its own.
   Precompiled headers in the parent's folder stay usable: they are bound to addresses, which a fork preserves.
+
+Modules other than those named: ``pool`` (its public interface), ``model`` (jobs, limits, events), ``processes`` (the
+pool's end of its children), ``system`` (Linux system calls), ``selftest`` (jobs for tests).
 """

@@ -31,4 +31,8 @@ Uninitialised read and race
 Elements that are wrong in every launch with the same value are not affected by the cause. They remain a finding of
 their own, as does every mismatch of a case in which the cause does not occur, and every error whose cause a comment
 suppresses: when in doubt both are shown.
+
+Modules: :mod:`.consequences` applies these definitions to the errors of one launch, :mod:`.counterfactual` makes the
+further launches, :mod:`.discarded_reads` finds uninitialised reads whose values the kernel discards, and
+:mod:`.attribution` returns the findings of a launch, each with its consequences.
 """

@@ -28,4 +28,7 @@ What is not stored
     A run that a time limit cut short, or whose worker was killed; a run in which the reference failed, or gave two
     results; a run on a GPU; the deep check (:func:`~gpuemu_lsp.engine.check.verdicts.record.is_repeatable`). Commands
     that request a check always run it, and so does ``--check``, whose purpose is evidence.
+
+Modules other than those named: ``cache`` keeps verdicts on disk, ``record`` says what of a check is stored, ``reuse``
+looks up before the launches and stores after them, ``python_tokens`` are the tokens of a ``.py``.
 """

@@ -4,15 +4,18 @@
 
     ptx.model.Function  --flatten-->  basic blocks, calls inlined  --call_parameters-->  Program
 
-==================  ==================================================================================================
-``flatten``         entry point: inlines from the kernel on, lays out variables, assembles the program
-``inline``          one function body at one call site: labels to blocks, terminators, calls
-``inlined_names``   renaming of registers, local variables and call parameters per call site
-``simplify``        cache hints dropped, vector atomics split into scalar ones
-``call_parameters`` parameters of inlined calls: registers where possible, else local memory
-``address_spaces``  placement of variables in the parameter, shared and local windows
-``builder``         the program under construction, and the insertion point
-==================  ==================================================================================================
+=====================  =============================================================================================
+``flatten``            entry point: inlines from the kernel on, lays out variables, assembles the program
+``inline``             one function body at one call site: labels to blocks, terminators, calls
+``inlined_names``      renaming of registers, local variables and call parameters per call site
+``simplify``           cache hints dropped, vector atomics split into scalar ones
+``sub_word_atomics``   atomics on 16 bits that LLVM expands to a compare-and-swap of the word
+``cluster_addresses``  accesses in ``.shared::cluster`` as generic ones
+``group_registers``    registers of ``wgmma`` products in flight: accesses to them, by data flow
+``call_parameters``    parameters of inlined calls: registers where possible, else local memory
+``address_spaces``     placement of variables in the parameter, shared and local windows
+``builder``            the program under construction, and the insertion point
+=====================  =============================================================================================
 
 Why inline everything: PTX calls pass parameters through ``.param`` variables, whose bytes the callee may read with
 other types than the caller wrote. Inlined, they become registers; control flow becomes one graph, so that divergence,

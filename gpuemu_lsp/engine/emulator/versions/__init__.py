@@ -84,4 +84,9 @@ suspended warps are in states that the speculation may exclude.
 
 Machine code is found by content, not by version: :mod:`.cache_key` describes a translation unit as text, equal for
 units that translate to equal code, and the disk cache stores objects under a digest of it.
+
+Modules: ``compiled_kernel`` (a kernel, analysed once and compiled per version), ``tiering`` (which code a launch runs),
+``kernel_cache`` and ``code_cache`` (parsed modules and machine code; ``cache_key`` identifies the latter),
+``convergence_profile`` (branches that first launches show to be uniform), ``restarts`` (proof that a launch does not
+start again), ``stores`` (pointers through which a kernel writes), ``race_facts`` (how a race is reported).
 """

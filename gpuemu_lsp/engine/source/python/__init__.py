@@ -23,6 +23,8 @@
     Functions with ``@triton.jit`` and their launches.
 ``pyptx_kernels``
     Functions with ``@pyptx.kernel``, and the functions that build them.
+
+``reader`` puts them together for one file.
 """
 
 from gpuemu_lsp.engine.source.python.pyptx_kernels import may_have_pyptx
