@@ -164,7 +164,7 @@ void run(int n) {{
 """)
     )
     assert {name: str(arg.shape[0]) for name, arg in tensors(plan).items()} == {"x": "n", "index": "n", "y": "2 * n"}
-    assert ([str(one) for one in plan.grid], [str(one) for one in plan.block]) == (["((n + 255) // (256))"], ["256"])
+    assert ([str(one) for one in plan.grid], [str(one) for one in plan.block]) == (["ceil_div(n, 256)"], ["256"])
 
 
 @pytest.mark.parametrize(

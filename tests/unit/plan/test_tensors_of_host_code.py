@@ -112,8 +112,8 @@ int main(int argc, char** argv) {
 }
 """)
     )
-    assert found == {"x": "n", "sums": "((n + 255) // (256))"}
-    assert [str(one) for one in plan.grid] == ["((n + 255) // (256))"]
+    assert found == {"x": "n", "sums": "ceil_div(n, 256)"}
+    assert [str(one) for one in plan.grid] == ["ceil_div(n, 256)"]
 
 
 ELEMENTS = """

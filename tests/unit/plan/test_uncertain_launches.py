@@ -156,4 +156,4 @@ void f(float* x, int n, int m) { k<<<n / (m - 1024), 32>>>(x, n); }
 """
     )
     (plan,) = result.plans
-    assert [str(one) for one in plan.grid] == ["((n) // (m - 1024))"]
+    assert [str(one) for one in plan.grid] == ["n // (m - 1024)"]

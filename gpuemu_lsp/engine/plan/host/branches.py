@@ -141,7 +141,7 @@ def _rounding(condition: Truth) -> tuple[Size, Size, bool] | None:
     if left is None or right is None or right.constant != 0 or len(left.terms) != 1:
         return None
     factors, coefficient = left.terms[0]
-    operation = factors[0] if coefficient == 1 and len(factors) == 1 else None
+    operation = factors[0] if coefficient > 0 and len(factors) == 1 else None
     if not isinstance(operation, SizeOperation) or operation.operator != "%":
         return None
     if condition.operator in ("==", "!=", ">"):

@@ -98,9 +98,9 @@ class Constraints:
         """Return the product of the sizes that the program reads and of a symbol for all others."""
         pattern = re.compile(rf"{re.escape(tensor)}_size_m?\d+")
         read = sorted(name for name in self._found.run.symbols if pattern.fullmatch(name))
-        product = symbol(self._new(f"{tensor}_rest"))
+        product = symbol(self._new(f"{tensor}_rest"), 1)
         for name in read:
-            product = multiply(product, symbol(name))
+            product = multiply(product, symbol(name, 1))
         return product if read else None
 
     def _new(self, name: str) -> str:
@@ -115,8 +115,8 @@ class Constraints:
         for axis in range(rank):
             name, last = f"{tensor}_size_{axis}", f"{tensor}_size_m{rank - axis}"
             if name in known and last in known:
-                self.equal.setdefault(last, symbol(name))
-            product = multiply(product, symbol(last if last in known and name not in known else self._new(name)))
+                self.equal.setdefault(last, symbol(name, 1))
+            product = multiply(product, symbol(last if last in known and name not in known else self._new(name), 1))
         return product if rank else None
 
     def _add(self, condition: Truth) -> None:

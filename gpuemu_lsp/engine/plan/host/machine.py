@@ -277,7 +277,7 @@ class Machine:
             count += 1
             name = f"{base}_{count}"
         self.known[name] = HostSymbol(name, origin, values)
-        return symbol(name)
+        return symbol(name, min((1, *values)))
 
     def constant(self, name: str) -> Value | None:
         """Return the value of a constant of the files, or of a variable at namespace scope."""
@@ -305,7 +305,7 @@ class Machine:
             return value
         for known in self.known.values():
             if known.origin == "constant" and size in known.values:
-                return symbol(known.name)
+                return symbol(known.name, 1)
         return self.unknown(name, "constant", frozenset({size}))
 
     def integer(self, value: Value, hint: str = "") -> Size | None:

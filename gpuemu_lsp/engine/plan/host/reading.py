@@ -175,7 +175,7 @@ def with_open_grid(found: ReadHostLaunch) -> ReadHostLaunch:
         name = f"blocks_{axis}"
         if extent is None:
             found.run.symbols.setdefault(name, HostSymbol(name, "computed"))
-        grid.append(symbol(name) if extent is None else extent)
+        grid.append(symbol(name, 1) if extent is None else extent)
     return replace(found, launch=replace(found.launch, grid=tuple(grid)))
 
 

@@ -40,7 +40,7 @@ def tensor_size(machine: Machine, tensor: Tensor, axis: int | None) -> Size:
     key = f"{tensor.name}_size_{axis}".replace("-", "m")
     if key not in machine.known:
         machine.unknown(key, "parameter")
-    return symbol(key)
+    return symbol(key, 1)
 
 
 def tensor_stride(machine: Machine, tensor: Tensor, axis: int | None) -> Size | None:
@@ -190,7 +190,7 @@ def _dim(machine: Machine, tensor: Tensor) -> Size:
     key = f"{tensor.name}_dim"
     if key not in machine.known:
         machine.unknown(key, "parameter")
-    return symbol(key)
+    return symbol(key, 1)
 
 
 def _method_dim(

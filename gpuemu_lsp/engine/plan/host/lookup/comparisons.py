@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from gpuemu_lsp.engine.symbolic.size import (
-    ONE,
     Size,
     SizeOperation,
     SizeSymbol,
@@ -83,16 +82,11 @@ def rounds_up(extent: Size, name: str) -> bool:
     for atom in atoms(extent):
         if not isinstance(atom, SizeOperation) or name not in symbols(atom.left):
             continue
-        direct = any(SizeSymbol(name) in factors for factors, _ in atom.left.terms)
-        if atom.operator == "ceil_div" and direct:
-            return True
-        if atom.operator == "//" and direct:
-            rest = add(atom.left, add(atom.right, ONE, -1), -1)
-            constant = next((coefficient for factors, coefficient in rest.terms if not factors), 0)
+        if atom.operator in ("//", "ceil_div") and any(SizeSymbol(name) in factors for factors, _ in atom.left.terms):
             # `(n - 1 + 255) // 256` rounds up the number of rows `n - 1` of `n` row pointers.
-            least = -_MAX_FEWER if (atom.right.constant or 0) >= _LEAST_BLOCK else 0
-            if constant >= least and atom.left != symbol(name):
+            fewer = _MAX_FEWER if (atom.right.constant or 0) >= _LEAST_BLOCK else 0
+            if extent.offset > 0 if atom.operator == "//" else atom.left.offset >= -fewer:
                 return True
-        if atom.operator in ("min", "max") and (rounds_up(atom.left, name) or rounds_up(atom.right, name)):
+        if atom.operator in ("min", "max") and any(rounds_up(operand, name) for operand in atom.operands):
             return True
     return False
