@@ -26,7 +26,9 @@ SHARE_OF_THE_CLASS = 0.8
 BRANCHES_PER_FUNCTION = 25
 FIELDS_PER_RECORD = 18
 
-LONG_FILES: dict[str, str] = {}
+LONG_FILES = {
+    "gpuemu_lsp/engine/symbolic/size.py": "the rules of one normal form, each of which may apply the others",
+}
 """Files of another kind that may be long, with the reason."""
 
 # What exceeds a limit today. These lists may only shrink: a change that fixes an entry removes it.

@@ -1,11 +1,13 @@
-"""Least and largest values of integers, and what operations make of them."""
+"""Operations on integers, and on the least and largest values of integers."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-_Limit = int | float
+_Limit: TypeAlias = int | float
 """An integer, or an infinity."""
 
 
@@ -62,7 +64,7 @@ class Bounds:
         ends = [_quotient(one, two) for one in (self.low, self.high) for two in (other.low, other.high)]
         return Bounds(min(ends), max(ends))
 
-    def modulo(self, other: Bounds, truncates: bool) -> Bounds:
+    def remainder(self, other: Bounds, truncates: bool) -> Bounds:
         """Return the bounds of the remainder, which has the sign of the dividend if it ``truncates``."""
         if truncates:
             most = _sum(max(abs(other.low), abs(other.high)), -1)
@@ -88,6 +90,44 @@ def limits(minimum: int | None, maximum: int | None) -> Bounds:
 def hull(one: Bounds, other: Bounds) -> Bounds:
     """Return the bounds of an integer that is in one of two."""
     return Bounds(min(one.low, other.low), max(one.high, other.high))
+
+
+def integer_operation(operator: str, values: Sequence[int], truncates: bool = False) -> int:
+    """Return the value of an operation of :class:`.size.SizeOperation` on integers.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For a division by zero.
+    """
+    if operator in ("min", "max"):
+        return min(values) if operator == "min" else max(values)
+    if operator == "next_pow2":
+        return 1 << max(values[0] - 1, 0).bit_length()
+    left, right = values
+    if operator == "ceil_div":
+        return -(-left // right)
+    quotient = left // right
+    if truncates and quotient < 0:
+        quotient = -(-left // right)
+    return quotient if operator == "//" else left - quotient * right
+
+
+def bounds_of_operation(operator: str, operands: Sequence[Bounds], truncates: bool) -> Bounds:
+    """Return the bounds of an operation of :class:`.size.SizeOperation` from those of its operands."""
+    if operator in ("min", "max"):
+        choose = min if operator == "min" else max
+        return Bounds(choose(one.low for one in operands), choose(one.high for one in operands))
+    if operator == "next_pow2":
+        return operands[0].next_power_of_two()
+    left, right = operands
+    if operator == "%":
+        return left.remainder(right, truncates)
+    down, up = left // right, -(-left // right)
+    if operator == "ceil_div":
+        return up
+    # Rounding towards zero is rounding down or up.
+    return hull(down, up) if truncates else down
 
 
 def _sum(one: _Limit, other: _Limit) -> _Limit:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final, TypeAlias
 
-from gpuemu_lsp.engine.symbolic.bounds import ANY, Bounds, hull, limits
+from gpuemu_lsp.engine.symbolic.bounds import ANY, Bounds, bounds_of_operation, integer_operation, limits
 
 _MAX_TERMS: Final = 24
 
@@ -126,9 +126,10 @@ class Size:
     def __str__(self) -> str:
         """Return the size in the grammar of gpuemu.toml's expressions; one that truncates as if it rounded down."""
         # A term that is added comes first: `n - 1`, `n - k`.
-        first = next((one for one in self.terms if one[0] and one[1] > 0), None)
-        terms = self.terms if first is None else (first, *(one for one in self.terms if one is not first))
-        return " + ".join(_term_text(*one) for one in terms).replace("+ -", "- ") or "0"
+        terms = [_as_written(*term) for term in self.terms]
+        first = next((term for term in terms if term[0] and term[1] > 0), None)
+        terms.sort(key=lambda term: term is not first)
+        return " + ".join(_term_text(*term) for term in terms).replace("+ -", "- ") or "0"
 
 
 ZERO, ONE = Size(()), Size((((), 1),))
@@ -176,12 +177,6 @@ def product(factors: Iterable[Size]) -> Size:
 
 def _normal(terms: dict[Factors, int]) -> Size:
     """Return the sum of some terms."""
-    _join_remainders(terms)
-    for factors, coefficient in terms.items():
-        turned = _turned(factors) if coefficient < 0 else None
-        if turned is not None:
-            rest = {others: times for others, times in terms.items() if others != factors}
-            return add(_normal(rest), multiply(number(-coefficient), turned))
     kept = [(factors, coefficient) for factors, coefficient in terms.items() if coefficient]
     if len(kept) > _MAX_TERMS:
         raise TooComplexError
@@ -190,51 +185,14 @@ def _normal(terms: dict[Factors, int]) -> Size:
     return Size(tuple(kept))
 
 
-def _join_remainders(terms: dict[Factors, int]) -> None:
-    """Replace ``a // b + (a % b != 0)`` by ``ceil_div(a, b)``, also times a factor."""
-    for factors, coefficient in list(terms.items()):
-        for atom in factors:
-            rounded = _rounded_remainder(atom)
-            if rounded is None:
-                continue
-            down, up = (SizeOperation(operator, rounded.operands) for operator in ("//", "ceil_div"))
-            others = tuple(one for one in factors if one is not atom)
-            exact = tuple(sorted((*others, down), key=_atom_text))
-            if coefficient and terms.get(exact, 0) == coefficient:
-                bounded = SizeOperation(up.operator, up.operands, bounds=_bounds_of(up))
-                joined = tuple(sorted((*others, bounded), key=_atom_text))
-                terms[factors] = terms[exact] = 0
-                terms[joined] = terms.get(joined, 0) + coefficient
-            break
+def _is_negative(value: Size) -> bool:
+    """Return whether the first term is subtracted: of a size and its negative it is so for one."""
+    return bool(value.terms) and value.terms[0][1] < 0
 
 
-def _rounded_remainder(atom: Atom) -> SizeOperation | None:
-    """Return ``a % b`` for an atom that is 1 where there is a remainder and else 0: ``min(a % b, 1)``, or ``a % 2``."""
-    if isinstance(atom, SizeOperation) and atom.operator == "min" and atom.operands[1:] == (ONE,):
-        rest = atom.left.atom
-        return rest if isinstance(rest, SizeOperation) and rest.operator == "%" and not rest.truncates else None
-    two = isinstance(atom, SizeOperation) and atom.operator == "%" and atom.right.constant == 2
-    return atom if isinstance(atom, SizeOperation) and two and not atom.truncates else None
-
-
-def _turned(factors: Factors) -> Size | None:
-    """Return the negative of a product with a quotient of a difference; None for any other product.
-
-    Of ``-((a - b) // c)`` and ``ceil_div(b - a, c)``, which are equal, the second is normal.
-    """
-    for atom in factors:
-        quotient = isinstance(atom, SizeOperation) and atom.operator in ("//", "ceil_div") and not atom.truncates
-        if isinstance(atom, SizeOperation) and quotient and _sign(atom.left) == 0 and atom.left.constant is None:
-            operator = "ceil_div" if atom.operator == "//" else "//"
-            others = [_of_atom(one) for one in factors if one is not atom]
-            return product((*others, _applied(operator, -atom.left, atom.right)))
-    return None
-
-
-def _sign(value: Size) -> int:
-    """Return the sign that all coefficients have but that of the constant, 0 if there are both."""
-    signs = {1 if coefficient > 0 else -1 for factors, coefficient in value.terms if factors}
-    return signs.pop() if len(signs) == 1 else 0
+def _is_subtracted(value: Size) -> bool:
+    """Return whether all terms are subtracted, but for the constant."""
+    return _is_negative(value) and all(coefficient < 0 for factors, coefficient in value.terms if factors)
 
 
 def _product_bounds(factors: Factors) -> Bounds:
@@ -283,28 +241,18 @@ def next_power_of_two(value: Size) -> Size:
     return _applied("next_pow2", value)
 
 
-def least(left: Size, right: Size) -> Size:
-    """Return the smaller of two integers."""
-    return _applied("min", left, right)
-
-
-def most(left: Size, right: Size) -> Size:
-    """Return the larger of two integers."""
-    return _applied("max", left, right)
-
-
 def indicator(operator: str, left: Size, right: Size) -> Size:
     """Return 1 where a comparison of two integers holds, 0 elsewhere."""
     difference = left - right
     if operator in ("==", "!="):
         bounds = difference.bounds
         distance = difference if bounds.low >= 0 else -difference if bounds.high <= 0 else difference * difference
-        differs = least(distance, ONE)
+        differs = extreme("min", distance, ONE)
         return differs if operator == "!=" else ONE - differs
     if operator in ("<", "<="):
         difference = -difference
     above = difference if operator in ("<", ">") else difference + ONE
-    return least(most(above, ZERO), ONE)
+    return extreme("min", extreme("max", above, ZERO), ONE)
 
 
 def _truncates(left: Size, right: Size) -> bool:
@@ -326,8 +274,8 @@ def _applied(operator: str, *operands: Size, truncates: bool = False) -> Size:
 
 
 def _operation(operator: str, operands: tuple[Size, ...], truncates: bool = False) -> SizeOperation:
-    plain = SizeOperation(operator, operands, truncates)
-    return SizeOperation(operator, operands, truncates, _bounds_of(plain))
+    bounds = bounds_of_operation(operator, [operand.bounds for operand in operands], truncates)
+    return SizeOperation(operator, operands, truncates, bounds)
 
 
 def _constants(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
@@ -337,13 +285,13 @@ def _constants(operator: str, operands: tuple[Size, ...], truncates: bool) -> Si
         raise TooComplexError
     if None in values:
         return None
-    return number(evaluate_operation(operator, [value for value in values if value is not None], truncates))
+    return number(integer_operation(operator, [value for value in values if value is not None], truncates))
 
 
 def _sign_of_divisor(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
     """Turn the signs where the divisor is negative: ``x // -b`` is ``-x // b``."""
     left, right = operands
-    if _sign(right) >= 0 and (right.constant or 0) >= 0:
+    if not _is_subtracted(right):
         return None
     if operator != "%":
         return _applied(operator, -left, -right, truncates=truncates)
@@ -363,12 +311,13 @@ def _exact(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size |
 def _sign_of_dividend(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
     """Turn the signs where the dividend is negative: ``-x // b`` is ``-ceil_div(x, b)``."""
     left, right = operands
-    if _sign(left) >= 0:
+    if not _is_negative(left):
         return None
     if truncates:
         return -_applied(operator, -left, right, truncates=_truncates(-left, right))
     if operator == "%":
-        return right * _applied("ceil_div", -left, right) + left if right.bounds.low > 0 else None
+        whole = _is_subtracted(left) and right.bounds.low > 0
+        return right * _applied("ceil_div", -left, right) + left if whole else None
     return -_applied("//" if operator == "ceil_div" else "ceil_div", -left, right)
 
 
@@ -473,6 +422,14 @@ def _nested_remainder(operator: str, operands: tuple[Size, ...], truncates: bool
     return None
 
 
+def _has_remainder(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
+    """Write ``min(a % b, 1)``, which is 1 where there is a remainder, as ``ceil_div(a, b) - a // b``."""
+    rest = operands[0].atom
+    if operands[1:] != (ONE,) or not isinstance(rest, SizeOperation) or rest.operator != "%" or rest.truncates:
+        return None
+    return _applied("ceil_div", *rest.operands) - _applied("//", *rest.operands) if rest.bounds.low >= 0 else None
+
+
 def _among(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
     """Leave out values that others make superfluous; write those left in a fixed order, a constant last."""
     flat: list[Size] = []
@@ -510,51 +467,11 @@ _RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "//": (*_OF_QUOTIENTS, _nested, _rounding),
     "ceil_div": (*_OF_QUOTIENTS, _nested, _rounding),
     "%": (_constants, _nested_remainder, *_OF_QUOTIENTS),
-    "min": (_constants, _among),
+    "min": (_constants, _has_remainder, _among),
     "max": (_constants, _among),
     "next_pow2": (_constants,),
 }
 """The rules of each operation; the first that applies gives an equal form, which is not changed by it again."""
-
-
-def evaluate_operation(operator: str, values: list[int], truncates: bool = False) -> int:
-    """Return the value of an operation on integers.
-
-    Raises
-    ------
-    TooComplexError
-        For a division by zero.
-    """
-    if operator in ("min", "max"):
-        return min(values) if operator == "min" else max(values)
-    if operator == "next_pow2":
-        return 1 << max(values[0] - 1, 0).bit_length()
-    left, right = values
-    if right == 0:
-        raise TooComplexError
-    if truncates:
-        quotient = abs(left) // abs(right) * (1 if (left >= 0) == (right >= 0) else -1)
-        return quotient if operator == "//" else left - quotient * right
-    if operator == "ceil_div":
-        return -(-left // right)
-    return left // right if operator == "//" else left % right
-
-
-def _bounds_of(operation: SizeOperation) -> Bounds:
-    """Return the bounds of an operation from those of its operands."""
-    bounds = [operand.bounds for operand in operation.operands]
-    if operation.operator in ("min", "max"):
-        choose = min if operation.operator == "min" else max
-        return Bounds(choose(one.low for one in bounds), choose(one.high for one in bounds))
-    if operation.operator == "next_pow2":
-        return bounds[0].next_power_of_two()
-    left, right = bounds
-    if operation.operator == "%":
-        return left.modulo(right, operation.truncates)
-    if operation.operator == "ceil_div":
-        return -((-left) // right)
-    # Rounding towards zero is rounding down or up.
-    return hull(left // right, -((-left) // right)) if operation.truncates else left // right
 
 
 def _by_term(left: Size, right: Size) -> Size | None:
@@ -584,9 +501,9 @@ def symbols(value: Size) -> frozenset[str]:
 
 
 def atoms(value: Size) -> Iterator[Atom]:
-    """Yield the symbols and operations in a size, operands included."""
-    for factors, _ in value.terms:
-        for atom in factors:
+    """Yield the symbols and operations in a size as its text has them, operands included."""
+    for term in value.terms:
+        for atom in _as_written(*term)[0]:
             yield atom
             if isinstance(atom, SizeOperation):
                 for operand in atom.operands:
@@ -618,7 +535,7 @@ def evaluate(value: Size, values: Mapping[str, int]) -> int:
     ------
     KeyError
         For a symbol without a value.
-    TooComplexError
+    ZeroDivisionError
         For a division by zero.
     """
     total = 0
@@ -631,7 +548,7 @@ def _value(atom: Atom, values: Mapping[str, int]) -> int:
     if isinstance(atom, SizeSymbol):
         return values[atom.name]
     operands = [evaluate(operand, values) for operand in atom.operands]
-    return evaluate_operation(atom.operator, operands, atom.truncates)
+    return integer_operation(atom.operator, operands, atom.truncates)
 
 
 def _of_atom(atom: Atom) -> Size:
@@ -658,6 +575,20 @@ def _operand_text(value: Size) -> str:
 def _factor_text(atom: Atom) -> str:
     quotient = isinstance(atom, SizeOperation) and atom.operator in ("//", "%")
     return f"({_atom_text(atom)})" if quotient else _atom_text(atom)
+
+
+def _as_written(factors: Factors, coefficient: int) -> tuple[Factors, int]:
+    """Return a term that is not subtracted where a quotient in it can be turned: ``ceil_div(n - k, b)``.
+
+    The normal form is ``-((k - n) // b)``, which is equal.
+    """
+    for atom in factors if coefficient < 0 else ():
+        quotient = isinstance(atom, SizeOperation) and atom.operator in ("//", "ceil_div")
+        if isinstance(atom, SizeOperation) and quotient and any(times < 0 for some, times in atom.left.terms if some):
+            up = atom.operator == "//" and not atom.truncates
+            turned = SizeOperation("ceil_div" if up else "//", (-atom.left, atom.right), atom.truncates)
+            return tuple(turned if one is atom else one for one in factors), -coefficient
+    return factors, coefficient
 
 
 def _term_text(factors: Factors, coefficient: int) -> str:

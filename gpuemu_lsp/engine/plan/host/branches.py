@@ -26,8 +26,6 @@ from gpuemu_lsp.engine.symbolic.size import (
     ceil_div,
     divide,
     extreme,
-    least,
-    most,
     symbol,
     symbols,
 )
@@ -159,7 +157,7 @@ def _joined(one: Allocation, other: Allocation) -> Allocation:
         contents = Contents("any")
     else:
         assert mine.low is not None and theirs.low is not None and mine.high is not None and theirs.high is not None
-        contents = Contents("any", least(mine.low, theirs.low), most(mine.high, theirs.high))
+        contents = Contents("any", extreme("min", mine.low, theirs.low), extreme("max", mine.high, theirs.high))
     size = one.size if one.size == other.size else None
     return replace(
         one, size=size, contents=contents, kernels=max(one.kernels, other.kernels), shared=one.shared or other.shared

@@ -31,8 +31,7 @@ from gpuemu_lsp.engine.symbolic.size import (
     ZERO,
     Size,
     divide,
-    least,
-    most,
+    extreme,
     multiply,
     number,
     substitute,
@@ -359,7 +358,7 @@ class Machine:
             after = Contents("any")
         else:
             drawn = before.drawn and isinstance(value, Ranged)
-            after = Contents("any", least(before.low, low), most(before.high, high), drawn)
+            after = Contents("any", extreme("min", before.low, low), extreme("max", before.high, high), drawn)
         self.set_contents(pointer, after)
 
     # ---- variables
