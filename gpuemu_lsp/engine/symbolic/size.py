@@ -149,9 +149,6 @@ def symbol(name: str, minimum: int | None = None, maximum: int | None = None) ->
     return _of_atom(SizeSymbol(name, limits(minimum, maximum)))
 
 
-# ---- sums and products
-
-
 def add(left: Size, right: Size, sign: int = 1) -> Size:
     """Return the sum, or the difference for the sign -1."""
     terms = dict(left.terms)
@@ -201,9 +198,6 @@ def _product_bounds(factors: Factors) -> Bounds:
     for atom in dict.fromkeys(factors):
         result = result * atom.bounds.power(factors.count(atom))
     return result
-
-
-# ---- other operations
 
 
 def floor_divide(left: Size, right: Size) -> Size:
@@ -367,23 +361,26 @@ def _whole_terms(operator: str, operands: tuple[Size, ...], truncates: bool) -> 
 def _rounding(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
     """Choose between rounding up and down: ``(n + 255) // 256`` is ``ceil_div(n, 256)``.
 
-    ``x // b`` is ``ceil_div(x - b + 1, b)`` for all integers. The form with the smaller constant is normal.
+    ``x // b`` is ``ceil_div(x - b + 1, b)`` for all integers. The form with the smaller constant is normal, and of
+    constants that are divided by a size the one with an even constant: sizes are mostly even.
     """
     left, right = operands
-    if truncates or left.offset == 0 or left.constant is not None:
+    if truncates or left.offset == 0 or right.bounds.low <= 0:
         return None
-    if right.bounds.low <= 0:
-        return None
+    if left.constant is not None:
+        if left.constant % 2 == 0:
+            return None
+        up = operator == "//"
+        return _applied("ceil_div", left + ONE, right) - ONE if up else _applied("//", left - ONE, right) + ONE
     if operator == "ceil_div":
         down = _applied("//", left + right - ONE, right)
         return None if down == _of_atom(_operation("ceil_div", operands)) else down
-    divisor = right.constant
-    if divisor is None:
+    if right.constant is None:
         return _applied("ceil_div", left + ONE, right) - ONE if left.offset == -1 else None
-    up = left - right + ONE, right
-    if -up[0].offset >= left.offset:
+    turned = left - right + ONE, right
+    if -turned[0].offset >= left.offset:
         return None
-    return _nested("ceil_div", up, truncates) or _of_atom(_operation("ceil_div", up))
+    return _nested("ceil_div", turned, truncates) or _of_atom(_operation("ceil_div", turned))
 
 
 def _nested(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
@@ -402,10 +399,11 @@ def _nested(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size 
 def _below_divisor(operator: str, operands: tuple[Size, ...], truncates: bool) -> Size | None:
     """Return the quotient of a dividend that is less than its divisor: ``n % 8 // 8`` is 0."""
     left, right = operands
-    if left.bounds.low < 0 or (right - left).bounds.low <= 0:
-        return None
+    gap = (right - left).bounds.low
     if operator == "ceil_div":
-        return ONE if left.bounds.low > 0 else None
+        return ONE if left.bounds.low > 0 and gap >= 0 else None
+    if left.bounds.low < 0 or gap <= 0:
+        return None
     return left if operator == "%" else ZERO
 
 
@@ -492,9 +490,6 @@ def _by_term(left: Size, right: Size) -> Size | None:
     return _normal(quotient)
 
 
-# ---- values with symbols replaced
-
-
 def symbols(value: Size) -> frozenset[str]:
     """Return the names of the symbols in a size."""
     return frozenset(atom.name for atom in atoms(value) if isinstance(atom, SizeSymbol))
@@ -553,9 +548,6 @@ def _value(atom: Atom, values: Mapping[str, int]) -> int:
 
 def _of_atom(atom: Atom) -> Size:
     return Size((((atom,), 1),))
-
-
-# ---- text
 
 
 def _atom_text(atom: Atom) -> str:

@@ -80,13 +80,13 @@ def rounds_up(extent: Size, name: str) -> bool:
     if any(SizeSymbol(name) in factors for factors, _ in extent.terms):
         return True
     for atom in atoms(extent):
-        if not isinstance(atom, SizeOperation) or name not in symbols(atom.left):
+        if not isinstance(atom, SizeOperation):
             continue
-        if atom.operator in ("//", "ceil_div") and any(SizeSymbol(name) in factors for factors, _ in atom.left.terms):
-            # `(n - 1 + 255) // 256` rounds up the number of rows `n - 1` of `n` row pointers.
-            fewer = _MAX_FEWER if (atom.right.constant or 0) >= _LEAST_BLOCK else 0
-            if extent.offset > 0 if atom.operator == "//" else atom.left.offset >= -fewer:
-                return True
         if atom.operator in ("min", "max") and any(rounds_up(operand, name) for operand in atom.operands):
             return True
+        if atom.operator == "ceil_div" and any(SizeSymbol(name) in factors for factors, _ in atom.left.terms):
+            # `(n - 1 + 255) // 256` rounds up the number of rows `n - 1` of `n` row pointers.
+            fewer = _MAX_FEWER if (atom.right.constant or 0) >= _LEAST_BLOCK else 0
+            if atom.left.offset >= -fewer:
+                return True
     return False
