@@ -14,6 +14,7 @@ from functools import partial
 from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.counters import count, larger
 from gpuemu_lsp.engine.check.coverage import merged
+from gpuemu_lsp.engine.check.fitted_extents import settle_shapes
 from gpuemu_lsp.engine.check.model import (
     CaseCount,
     CheckEvent,
@@ -24,8 +25,7 @@ from gpuemu_lsp.engine.check.model import (
     Stage,
 )
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes
-from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
+from gpuemu_lsp.engine.check.plan_setup import open_plan
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.policies.unregistered_time import (
     after_hang,
@@ -37,6 +37,7 @@ from gpuemu_lsp.engine.check.policies.unregistered_time import (
     limited,
 )
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.check.tried_values import with_tried_values
 from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict, store_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor
@@ -247,7 +248,7 @@ def _check_plan(
             return
         plan = settled.plan
     if prepared.artifact is not None and request.spec.reference is None:
-        plan = with_assumed_values(plan, prepared.artifact)
+        plan = with_tried_values(plan, prepared.artifact)
     yield Stage(plan.kernel, "reference")
     if prepared.ahead is not None:
         prepared.ahead.wait_translated(plan)

@@ -7,30 +7,21 @@ A :class:`~.case_source.CaseSource` draws cases, a :class:`~.case_runner.CaseRun
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.case_source import CaseSource
 from gpuemu_lsp.engine.check.causes.attribution import attributed
 from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
+from gpuemu_lsp.engine.check.claims import claim, in_part, is_judged, is_refusal
+from gpuemu_lsp.engine.check.dependences import Dependences
 from gpuemu_lsp.engine.check.failing_thread.line_values import line_values
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import CaseCount, StartedCase
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
-from gpuemu_lsp.engine.check.policies.float_indices import claim_on_float_index, indexed_accesses
-from gpuemu_lsp.engine.check.policies.guessed_launch import (
-    checked_in_part,
-    claim_on_guessed_launch,
-    is_refusal,
-    not_checked,
-)
-from gpuemu_lsp.engine.check.policies.read_launch import claim_on_read_launch, is_judged
-from gpuemu_lsp.engine.check.policies.recorded_launch import claim_on_recorded_launch, is_judged_in_recording
-from gpuemu_lsp.engine.check.policies.value_dependence import Known, independent_of_values
 from gpuemu_lsp.engine.check.recordings.outputs import changed_outputs
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
@@ -40,7 +31,6 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints, PlanError
 from gpuemu_lsp.engine.oracle import Mismatch, ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
-from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.subjects.model import CodeError
 from gpuemu_lsp.engine.subjects.request import DEFAULT_STRATEGY, CheckRequest
@@ -118,8 +108,7 @@ class PlanRun:
     _refused: dict[tuple[str, int], Finding] = field(default_factory=dict)
     """Hints about sizes that the kernel refuses, by place; what they say depends on the other cases."""
     _recorded: int = 0
-    _independent: dict[tuple[frozenset[str], bool], Known] = field(default_factory=dict)
-    _indexed: Collection[Location] | None = None
+    _dependences: Dependences | None = None
 
     @property
     def plan(self) -> Plan:
@@ -259,7 +248,7 @@ class PlanRun:
         """
         self.snapshots = {}
         guessed = self.plan.inferred and self.judge.reference is None
-        found = list(self._events(case, case_id, outcome, guessed))
+        found = list(self._events(case, case_id, outcome))
         if not self.store.optimized:
             yield from claims_of_unoptimized(finding for _, finding in found)
             return
@@ -275,24 +264,20 @@ class PlanRun:
         yield from (finding for _, finding in found)
         if outcome.status != "completed":
             if not outcome.events:
-                finding = self._claimed(self.placer.status(outcome, case, case_id), case)
-                yield not_checked(finding) if guessed and outcome.status in ("hung", "trapped") else finding
+                yield from self._claimed(self.placer.status(outcome, case, case_id), case)
             return
         # Which tensors are outputs, and how large they are, was guessed too.
         if guessed:
             return
         for mismatch in self._mismatches(case, case_id, outcome, expected):
-            yield self._placed(case, case_id, outcome, expected, mismatch)
+            yield from self._placed(case, case_id, outcome, expected, mismatch)
 
     def _mismatches(
         self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None
     ) -> tuple[Mismatch, ...]:
         stored_id = case_id if self.store.replayed(case_id) else None
         found = self.judge.compare(case, outcome, expected, stored_id).mismatches
-        launch = self.plan.read_launch
-        if self.plan.recorded is not None:
-            return tuple(filter(is_judged_in_recording, found))
-        return found if launch is None else tuple(one for one in found if is_judged(one, launch))
+        return tuple(one for one in found if is_judged(one, self.plan.facts))
 
     def _right_outputs(self) -> set[str]:
         """Return the outputs that are right in some case, of which the first drawn ones are tried if none is known.
@@ -316,46 +301,28 @@ class PlanRun:
 
     def _placed(
         self, case: Case, case_id: str, outcome: Outcome, expected: ReferenceOutput | None, mismatch: Mismatch
-    ) -> Finding:
+    ) -> Iterator[Finding]:
         snapshot = MismatchSnapshot.of(self.plan, case, outcome, expected, mismatch)
         self.snapshots.setdefault(mismatch.rule, snapshot)
         return self._claimed(self.placer.mismatch(snapshot, case_id), case)
 
-    def _claimed(self, finding: Finding, case: Case) -> Finding:
-        """Return a finding that is not about one access with the severity that its sizes allow."""
-        if self.plan.recorded is not None:
-            return claim_on_recorded_launch(finding, None, self.plan, self.plan.recorded, case)
-        if self.plan.read_launch is None:
-            return finding
-        return claim_on_read_launch(finding, None, self.plan, case) or finding
+    def _claimed(self, finding: Finding, case: Case) -> Iterator[Finding]:
+        """Yield a finding that is not about one access, as far as it may be claimed."""
+        claimed = claim(finding, None, case, self._dependences_of(case))
+        if claimed is not None:
+            yield claimed
 
-    def _events(self, case: Case, case_id: str, outcome: Outcome, guessed: bool) -> Iterator[tuple[Event, Finding]]:
+    def _events(self, case: Case, case_id: str, outcome: Outcome) -> Iterator[tuple[Event, Finding]]:
         for event in self.judge.events(case, outcome):
-            finding = self.placer.event(event, case, case_id)
-            independent = partial(self._independent_accesses, case)
-            if self.plan.recorded is not None:
-                yield event, claim_on_recorded_launch(finding, event, self.plan, self.plan.recorded, case)
-            elif self.plan.read_launch is not None:
-                claimed = claim_on_read_launch(finding, event, self.plan, case, independent)
-                if claimed is not None:
-                    yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
-            elif guessed:
-                claimed = claim_on_guessed_launch(finding, event, self.plan, case, independent)
-                yield event, claim_on_float_index(claimed, event, lambda: self._indexed_accesses(case))
-            else:
-                yield event, finding
+            claimed = claim(self.placer.event(event, case, case_id), event, case, self._dependences_of(case))
+            if claimed is not None:
+                yield event, claimed
 
-    def _independent_accesses(self, case: Case, sizes: frozenset[str], compared: bool) -> Known:
-        key = sizes, compared
-        # A program whose host code launches a kernel has one code for all cases.
-        if key not in self._independent:
-            self._independent[key] = independent_of_values(self.runner.launch_of(case), self.plan, *key)
-        return self._independent[key]
-
-    def _indexed_accesses(self, case: Case) -> Collection[Location]:
-        if self._indexed is None:
-            self._indexed = indexed_accesses(self.runner.launch_of(case))
-        return self._indexed
+    def _dependences_of(self, case: Case) -> Dependences:
+        if self._dependences is None:
+            # A program whose host code launches a kernel has one code for all cases.
+            self._dependences = Dependences(self.plan, self.runner.launch_of(case))
+        return self._dependences
 
     def _record(self, case: Case, case_id: str, found: list[Finding]) -> None:
         finding = next(filter(_is_error, found))
@@ -368,7 +335,7 @@ class PlanRun:
         yield from self.problems()
         cases = self.progress.count.run
         for finding in self._refused.values():
-            yield checked_in_part(finding, cases - self.progress.refused, cases)
+            yield in_part(finding, cases - self.progress.refused, cases)
         if self.reference.changes is not None:
             # References that compute in place on their copies are right: then a changed input makes no difference.
             severity = Severity.WARNING if self.progress.failing else Severity.HINT

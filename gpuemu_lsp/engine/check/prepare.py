@@ -9,7 +9,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gpuemu_lsp.engine.check.policies.read_launch import claim_before_run
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
@@ -38,7 +37,7 @@ from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.subjects.ops.preparation import prepare_op
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
-from gpuemu_lsp.engine.subjects.unregistered import softened, without_guessed_instance
+from gpuemu_lsp.engine.subjects.unregistered import claim_before_run, softened, without_guessed_instance
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.subjects.triton.preparation import PendingLint

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
+from gpuemu_lsp.engine.check.fitted_extents import settle_shapes
 from gpuemu_lsp.engine.check.model import InputPreview, Replay, Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.check.plan_setup import open_plan, settle_shapes, unoptimized_run
-from gpuemu_lsp.engine.check.policies.assumed_values import with_assumed_values
+from gpuemu_lsp.engine.check.plan_setup import open_plan, unoptimized_run
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare, without_optimization
 from gpuemu_lsp.engine.check.replay_store import is_of_plan, restored_case
+from gpuemu_lsp.engine.check.tried_values import with_tried_values
 from gpuemu_lsp.engine.execution import Buffer
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments
@@ -127,7 +128,7 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
     if settled is None:
         return ReopenedCase((*problems, *hints))
     if request.spec.reference is None:
-        settled = with_assumed_values(settled, prepared.artifact)
+        settled = with_tried_values(settled, prepared.artifact)
     run = open_plan(request, prepared, settled, executor)
     # The reference could not be loaded.
     if run.finished:

@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.fuzz.size_classes import DimSizes
 from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
 from gpuemu_lsp.engine.fuzz.values import draw
 from gpuemu_lsp.engine.fuzz.variants import MEDIUM, SMALL, Variants, variants_of
+from gpuemu_lsp.engine.plan.facts import PlanOrigin, Tried
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 
@@ -113,7 +114,7 @@ def bounds_of(plan: Plan, dims: Mapping[str, int]) -> Mapping[str, tuple[float, 
     try:
         env = evaluate_plan(plan, dims, None).env
         given = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction != "out"]
-        return {arg.param: None if arg.assumed else _bounds(arg, plan, env) for arg in given}
+        return {arg.param: None if _tried(plan, arg) is Tried.ANY else _bounds(arg, plan, env) for arg in given}
     except ImpossibleError as error:
         raise PlanError(f"the case cannot be launched: {error}") from error
 
@@ -216,9 +217,8 @@ def _shrunk_to_fit(
 
 def _evaluate(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> CaseGeometry:
     """Evaluate the plan with its scalars and ranges, which may have no value for some sizes."""
-    launch = plan.read_launch
     # Sizes of host code may stand for larger constants, for which a condition holds.
-    if launch is not None and not launch.host and not launch.is_reached(chosen):
+    if plan.facts.origin is PlanOrigin.PYTHON and not plan.facts.path.allows(chosen):
         raise ImpossibleError("the program does not launch it with these sizes")
     geometry = evaluate_plan(plan, chosen, Rng(seed).derive("layout"), how.varied, how.tight)
     for arg in plan.args:
@@ -258,11 +258,11 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             stream = data.derive(f"input_{len(tensors)}")
             bounds = _bounds(arg, plan, geometry.env)
             # The other half of the cases, and those that search for lengths, have values that are valid as indices.
-            if key.seed % 2 and (arg.assumed or arg.may_index):
-                bounds = _SMALL_INTEGERS if arg.assumed else _ZERO
+            if key.seed % 2 and (tried := _tried(plan, arg)) in (Tried.ANY, Tried.INDICES):
+                bounds = _SMALL_INTEGERS if tried is Tried.ANY else _ZERO
             tensors[arg.param] = draw(how.values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
-            if bounds is _SMALL_INTEGERS and arg.compared_with:
-                plant(stream.derive("constants"), tensors[arg.param], arg.compared_with)
+            if bounds is _SMALL_INTEGERS and plan.facts.values[arg.param].constants:
+                plant(stream.derive("constants"), tensors[arg.param], plan.facts.values[arg.param].constants)
     for name in tensors:
         # Aliases have one buffer, so their values are the same.
         tensors[name] = tensors.get(geometry.layout.get(f"alias:{name}", name), tensors[name])
@@ -281,6 +281,12 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
         finite=all(_finite(value) for value in tensors.values()),
         extra=geometry.layout,
     )
+
+
+def _tried(plan: Plan, arg: TensorArg) -> Tried:
+    """Return which integers are tried in a buffer."""
+    fact = plan.facts.values.get(arg.param)
+    return Tried.RANGE if fact is None else fact.tried
 
 
 def _bounds(arg: TensorArg, plan: Plan, env: Mapping[str, int]) -> tuple[float, float] | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
-from gpuemu_lsp.engine.check.plan_setup import settle_shapes
+from gpuemu_lsp.engine.check.fitted_extents import settle_shapes
 from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.model_reference import model_plan, script
@@ -195,10 +195,9 @@ def _guessed(request: CheckRequest, prepared: PreparedKernel) -> Plan | None:
 def _open(plan: Plan) -> frozenset[str]:
     """Return the buffers whose extents neither the program nor a probing launch shows."""
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
-    read = plan.read_launch.uncertain if plan.read_launch is not None else frozenset()
     fixed = [arg.param for arg in tensors if plan.recorded is not None and not any(map(names, arg.shape))]
     return frozenset(
-        arg.param for arg in tensors if not arg.shape or arg.param in read | plan.uncertain_lengths | {*fixed}
+        arg.param for arg in tensors if not arg.shape or arg.param in plan.facts.assumed_extents | {*fixed}
     )
 
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
-from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
+from gpuemu_lsp.engine.plan.facts import CONFIGURED, Facts, PlanOrigin
+from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec, KeywordValue
 from gpuemu_lsp.engine.recordings.cases import RecordedLaunches
-
-COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +66,6 @@ class TensorArg:
     """Bytes from the begin that the program has written before the launch, where it has written no others."""
     texture: TextureSpec | None = None
     """The parameter is a texture or surface object for this memory, whose last axis has the channels of a texel."""
-    assumed: bool = False
-    """The program does not show its integers, and any may be tried: see ``check/policies/assumed_values``."""
-    compared_with: tuple[int, ...] = ()
-    """Of an ``assumed`` one: constants of the kernel next to which values are worth a try."""
-    may_index: bool = False
-    """As ``assumed``, but they may be indices: zeros are tried besides numbers below every size."""
 
     @property
     def ordered(self) -> bool:
@@ -161,78 +146,6 @@ class TritonOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class BranchValues:
-    """Constants that the two sides of a branch of the program give to dims: those of one side belong together.
-
-    ``holds`` are those where the condition is true. ``operator`` is empty where the condition is not known.
-    """
-
-    holds: Mapping[str, int]
-    fails: Mapping[str, int]
-    operator: str = ""
-    left: Expression | None = None
-    right: Expression | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLaunch:
-    """What a plan that follows from a launch in the program leaves open.
-
-    ``uncertain`` are parameters whose extents are assumed. ``ragged`` are the dims for which the launch allows any
-    value: it rounds them up, or has a program for each. ``values`` are those that calls in the program give to a dim.
-    ``free`` are numbers that may depend on the extents in a way that is not known.
-    ``tile`` is the largest compile-time size: the kernel may be written for multiples of it.
-    """
-
-    uncertain: frozenset[str] = frozenset()
-    ragged: frozenset[str] = frozenset()
-    values: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    tile: int = 128
-    free: frozenset[str] = frozenset()
-    unjudged: frozenset[str] = frozenset()
-    """Outputs of which the program need not read every element."""
-    unseen: frozenset[str] = frozenset()
-    """Integer arguments whose values the program does not show."""
-    assumed: frozenset[str] = frozenset()
-    """Those of them that point to integers, which are zeros for that reason alone."""
-    begins: frozenset[str] = frozenset()
-    """Pointers to the begin of the memory that the host code has, also where its length is not known."""
-    hidden: frozenset[str] = frozenset()
-    """Sizes of buffers that callers give and the kernel is not passed: callers may relate them to those that it is."""
-    ranks: Mapping[str, Expression] = field(default_factory=dict)
-    """Lengths of tensors that may have no dimensions but those whose sizes the program reads."""
-    host: bool = False
-    """The launch is one of CUDA host code."""
-    open_lengths: bool = False
-    """The program does not show how large some buffers are."""
-    program_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Constants of the program by the dim that replaces them: smaller sizes are faster to check."""
-    divisors: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Constants by which the program divides a dim, and which divide its own size."""
-    branches: tuple[BranchValues, ...] = ()
-    bounded: frozenset[str] = frozenset()
-    """Sizes with which the kernel compares each element's index."""
-    conditions: tuple[tuple[str, Expression, Expression], ...] = ()
-    """Comparisons between dims that hold wherever the program reaches the launch."""
-    selected: bool = True
-    """The sizes are those for which the program selects this kernel, where it selects one of several."""
-    refuted: bool = False
-    """An assertion of the program does not hold where it reaches the launch."""
-    variant: str = ""
-    """The kernel with the same parameters that the program launches this way, where it never launches this one."""
-
-    def is_reached(self, dims: Mapping[str, int]) -> bool:
-        """Return whether the program reaches the launch with these sizes, as far as its conditions say."""
-        for compared, left, right in self.conditions:
-            try:
-                if not COMPARISONS[compared](evaluate(left, dims), evaluate(right, dims)):
-                    return False
-            except ExpressionError:
-                continue
-        return True
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """One kernel instance for one dtype.
 
@@ -252,18 +165,10 @@ class Plan:
     place: Place
     inferred: bool = False
     notes: tuple[str, ...] = ()
-    assumed_block: bool = False
-    """The block size is a guess, so a fault that depends on the block size is not reported."""
-    fixed_block: bool = False
-    """``assumed_block``, and the kernel does not read ``blockDim``: it is written for one unknown block size."""
-    unknown_sizes: frozenset[str] = frozenset()
-    """Dims of an inferred plan that are numbers of the launch which the program does not determine."""
-    uncertain_lengths: frozenset[str] = frozenset()
-    """Tensors of an inferred plan whose length the probe could not determine."""
+    facts: Facts = CONFIGURED
+    """What is known about its launches, and from where."""
     triton: TritonOptions | None = None
     """For a Triton kernel, whose ``entry`` is the name of its function."""
-    read_launch: ReadLaunch | None = None
-    """For an unregistered kernel whose plan follows from a launch in the program."""
     alternative: Plan | None = None
     """For an inferred plan: that of a launch in the program which leaves lengths of buffers open."""
     kwargs: Mapping[str, KeywordValue] = field(default_factory=dict)
@@ -273,13 +178,13 @@ class Plan:
 
     @property
     def launched(self) -> bool:
-        """Whether a launch in the program determines it."""
-        return self.read_launch is not None and self.read_launch.host and not self.inferred
+        """Whether a launch in the host code determines it."""
+        return self.facts.origin is PlanOrigin.HOST_CODE and not self.inferred
 
     @property
     def guessed(self) -> bool:
         """Whether it follows from the signature alone: no launch that the program reaches is known."""
-        return self.inferred and self.read_launch is None and self.alternative is None
+        return self.inferred and self.facts.origin is not PlanOrigin.HOST_CODE and self.alternative is None
 
 
 @dataclass(frozen=True, slots=True)

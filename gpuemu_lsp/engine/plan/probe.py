@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.element_types import FLOATS, INTEGERS, dtype_size
 from gpuemu_lsp.engine.execution import Event, Outcome
 from gpuemu_lsp.engine.plan.candidates import LengthCandidate, candidates_for, one_block, regular_sizes
+from gpuemu_lsp.engine.plan.facts import PlanOrigin
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, parse
 
@@ -40,12 +41,14 @@ RunWithShapes = Callable[[Plan, Mapping[str, int]], Outcome]
 class ProbeResult:
     """The plan with its shapes and directions inferred, or the reason why they could not be.
 
-    ``partial`` is then a plan for which accesses to arrays can be judged, and none to its tensors.
+    ``partial`` is then a plan for which accesses to arrays can be judged, and none to its tensors. ``unfitted`` are the
+    tensors whose length was not determined.
     """
 
     plan: Plan | None
     reason: str = ""
     partial: Plan | None = None
+    unfitted: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -147,8 +150,7 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     problem = _fit(plan, first, search)
     if problem is not None and search.array_fault and not search.exhausted:
         # An error whatever the lengths are, which are not known because it ended the launch.
-        partial = replace(search.plan(plan), uncertain_lengths=frozenset(search.chosen))
-        return ProbeResult(None, problem, partial)
+        return ProbeResult(None, problem, search.plan(plan), frozenset(search.chosen))
     if problem is not None:
         return ProbeResult(None, problem)
     too_long: set[str] = set()
@@ -177,11 +179,11 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
         )
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
-    uncertain = _uncertain(inferred, first, search) & _uncertain(inferred, second, search)
+    unfitted = _uncertain(inferred, first, search) & _uncertain(inferred, second, search)
     settled = _with_shapes(given, exact)
-    if plan.read_launch is None:
+    if plan.facts.origin is not PlanOrigin.HOST_CODE:
         settled = _directions(settled, plan, outcome)
-    return ProbeResult(replace(settled, uncertain_lengths=uncertain))
+    return ProbeResult(settled, unfitted=unfitted)
 
 
 def _elements(plan: Plan, sizes: Mapping[str, int]) -> int:
@@ -195,7 +197,7 @@ def _elements(plan: Plan, sizes: Mapping[str, int]) -> int:
 
 def _open_tensors(plan: Plan) -> list[TensorArg]:
     """Return the tensors whose length is to be found: of a launch in the program those without one."""
-    read = plan.read_launch is not None
+    read = plan.facts.origin is PlanOrigin.HOST_CODE
     tensors = (arg for arg in plan.args if isinstance(arg, TensorArg) and arg.texture is None)
     return [arg for arg in tensors if not (read and arg.shape)]
 
@@ -205,7 +207,7 @@ def _with_zeroed_flags(plan: Plan, sizes: Mapping[str, int], search: _Search) ->
 
     A flag that is not initialised may end the kernel before it has accessed any of its buffers.
     """
-    guessed = plan.read_launch is None
+    guessed = plan.facts.origin is not PlanOrigin.HOST_CODE
     flags = {arg.param for arg in plan.args if guessed and isinstance(arg, TensorArg) and _may_be_flag(arg)}
     if flags:
         flags &= _read_first(search.run(search.plan(plan), sizes))

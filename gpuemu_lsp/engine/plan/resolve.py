@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
@@ -12,13 +13,14 @@ from gpuemu_lsp.engine.plan.candidates import grid_tiles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.divisors import power_of_two_sizes, size_divisors
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
+from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, PlanOrigin, SizeFact, Source, assumed
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.skeleton import template
 from gpuemu_lsp.engine.plan.textures.objects import is_object
-from gpuemu_lsp.engine.project.expressions import names, parse
+from gpuemu_lsp.engine.project.expressions import constant, names, parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, Param, SourceFile
@@ -26,6 +28,9 @@ from gpuemu_lsp.engine.source.model import KernelDecl, Param, SourceFile
 _NO_DTYPE = "float32"
 """The dtype under which a kernel without parameters is checked: the default of ``[validation]``."""
 _LAUNCH_HINT = "config/launch-inferred"
+_INTEGER = re.compile(r"\b\d+\b")
+_MOST_INDEPENDENT = 2
+"""Sizes, one of them unknown, that are likely not to depend on each other."""
 _POWERS_OF_TWO = tuple(1 << power for power in range(1, 11))
 
 
@@ -126,12 +131,49 @@ def _own_plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | 
         place=context.place,
         inferred=roles.inferred,
         notes=_notes(roles, launch),
-        assumed_block=launch.assumed_block,
-        fixed_block=launch.fixed_block,
-        unknown_sizes=frozenset(dim.name for dim in launch.host_sizes),
         alternative=alternative,
     )
+    if roles.inferred and context.spec.reference is None:
+        plan = replace(plan, facts=_facts_of_signature(plan, launch))
     return plan, roles.findings
+
+
+def _facts_of_signature(plan: Plan, launch: ResolvedLaunch) -> Facts:
+    """Return the facts of a plan that follows from the kernel's signature.
+
+    Its sizes are those for which the kernel is written, as far as launches of it show: an author may call it with any.
+    """
+    unknown = sorted(dim.name for dim in launch.host_sizes)
+    undetermined = assumed(f"the program does not determine {', '.join(unknown)}")
+    tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
+    threads = " x ".join(map(str, plan.block))
+    return Facts(
+        PlanOrigin.SIGNATURE,
+        sizes={
+            dim.name: SizeFact(Source.ASSUMED if dim.name in unknown else Source.FITTED, every=True)
+            for dim in plan.dims
+        },
+        buffers={
+            arg.param: BufferFact(
+                extent=FITTED if arg.texture is None else assumed(f"assumes the extents of '{arg.param}'"),
+                role=assumed(f"assumes that '{arg.param}' is an output"),
+            )
+            for arg in tensors
+        },
+        block=assumed(f"assumes a block of {threads} threads") if launch.assumed_block else READ,
+        own_block=launch.fixed_block,
+        arrays=assumed("assumes the number of threads that its arrays are for") if _is_of_another_block(plan) else READ,
+        relations=undetermined if len(unknown) > 1 or (unknown and len(plan.dims) > _MOST_INDEPENDENT) else READ,
+        contents=assumed(""),
+    )
+
+
+def _is_of_another_block(plan: Plan) -> bool:
+    """Return whether no template argument of the instance is an extent of the block, as the size of a tile is."""
+    arguments = {int(text) for text in _INTEGER.findall(plan.entry.partition("<")[2])}
+    extents = [constant(extent) for extent in plan.block]
+    threads = math.prod(extent or 1 for extent in extents)
+    return bool(arguments) and None not in extents and arguments.isdisjoint({*extents, threads, 1})
 
 
 def _plan_of_launch(
@@ -144,18 +186,18 @@ def _plan_of_launch(
         entry=instance.expression,
         dtype=instance.dtype or _dtype(context.spec, roles),
         args=roles.args,
-        dims=_supported_dims(context, roles, launch, host.read.ragged),
+        dims=_supported_dims(context, roles, launch, _of_any_value(host.facts)),
         grid=launch.grid,
         block=launch.block,
         shared=launch.shared or parse(0),
         place=context.place,
         inferred=host.open,
         notes=_notes(replace(roles, inferred=True), launch),
-        read_launch=host.read,
+        facts=host.facts,
     )
     if host.open:
         return plan, ()
-    name = host.read.variant
+    name = host.variant
     how = f"as the program launches '{name}', which has the same parameters" if name else "as the program launches it"
     message = f"'{plan.kernel}' is checked {how}: {'; '.join(plan.notes)}."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
@@ -164,10 +206,14 @@ def _plan_of_launch(
 
 def _shows_outputs(plan: Plan) -> bool:
     """Return whether a launch of one size leaves only lengths of inputs open, which the probe finds for that size."""
-    launch = plan.read_launch
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     known = all(arg.shape for arg in tensors if arg.direction != "in")
-    return launch is not None and len(plan.dims) == 1 and known and not launch.unseen and not launch.free
+    return len(plan.dims) == 1 and known and not plan.facts.assumed_values and not plan.facts.assumed_sizes
+
+
+def _of_any_value(facts: Facts) -> frozenset[str]:
+    """Return the dims that may have any value."""
+    return frozenset(name for name, fact in facts.sizes.items() if fact.every)
 
 
 def _supported_dims(

@@ -6,9 +6,10 @@ template whose instance is guessed: none of that is a mistake.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
-from gpuemu_lsp.engine.cause import ErrorTrait
+from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 from gpuemu_lsp.engine.compile.model import CompileResult
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -16,6 +17,8 @@ from gpuemu_lsp.engine.rules import make
 
 _ENVIRONMENT_RULES = frozenset({"engine/not-executed", "engine/unsupported-instruction", "compile/missing-header"})
 """Rules about a missing header or feature, and not about the code."""
+
+_CONFIGURATION_RULES = frozenset({"config/bad-value", "config/ambiguous-signature", "compile/missing-entry"})
 
 
 def softened(finding: Finding) -> Finding:
@@ -62,3 +65,35 @@ def without_guessed_instance(compiled: CompileResult, entry: str) -> CompileResu
     )
     hint = make("engine/not-executed", message, first.place, kernel=first.kernel, severity=Severity.HINT)
     return replace(compiled, findings=(hint,))
+
+
+def claim_before_run(finding: Finding, text: str) -> Finding:
+    """Return a finding about a kernel that was not run with the severity that it has on sizes of the program.
+
+    ``text`` is that of the kernel's file.
+    Triton compiles for types and sizes, of which some may be assumed: an error that others would not have stays one.
+    """
+    if finding.cause is Cause.NOT_IMPORTED:
+        return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
+    if ErrorTrait.TYPE_INDEPENDENT in finding.traits or _is_undefined(finding, text):
+        return finding
+    if finding.rule == "compile/error":
+        message = f"'{finding.kernel}' was not run: it does not compile for the assumed types and sizes"
+        message = f"{message} ({finding.message.rstrip('.')}). Register it in gpuemu.toml."
+    elif finding.rule in _CONFIGURATION_RULES:
+        message = f"'{finding.kernel}' was not run: {finding.message.rstrip('.')}. Register it in gpuemu.toml."
+    else:
+        return softened(finding)
+    return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=message)
+
+
+def _is_undefined(finding: Finding, text: str) -> bool:
+    """Return whether a name is undefined everywhere in a file; else other compile-time values may define it."""
+    if ErrorTrait.UNDECLARED not in finding.traits:
+        return False
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    stored = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return finding.data["name"] not in stored

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.plan_facts import is_read, unused
 
 from gpuemu_lsp.cli.main import main as gpuemu_lsp
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
@@ -90,8 +91,8 @@ def test_a_grid_rounded_down_is_for_sizes_that_the_program_demands(
     plan = plan_of(tmp_path, text)
     (dim,) = plan.dims
     assert dim.multiple_of == multiple
-    assert plan.read_launch is not None
-    assert "out" not in plan.read_launch.unjudged
+    assert is_read(plan)
+    assert "out" not in unused(plan)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +108,9 @@ def test_elements_that_something_else_may_write_are_not_judged(tmp_path: Path, r
     """Another kernel, another function, or a result of which the rest is cut off."""
     text = f"{CUPY}def f(x):\n    n = x.size\n    out = cp.empty_like(x)\n    {ROUNDED_DOWN}\n{rest}"
     plan = plan_of(tmp_path, text)
-    assert plan.read_launch is not None
+    assert is_read(plan)
     (out,) = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.param == "out"]
-    assert out.direction == "inout" or "out" in plan.read_launch.unjudged
+    assert out.direction == "inout" or "out" in unused(plan)
 
 
 def test_a_caller_with_arrays_counts_and_a_benchmark_does_not(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_script_runs_as_it_is_written(tmp_path: Path) -> None:
     """Its sizes are constants, of which smaller ones take the place."""
     text = f"{CUPY}n = 1 << 20\nx = cp.arange(n, dtype=cp.float32)\nout = cp.empty(n)\n{ROUNDED_DOWN}\nprint(out)\n"
     plan = plan_of(tmp_path, text)
-    assert plan.read_launch is not None
+    assert is_read(plan)
     assert [dim.multiple_of for dim in plan.dims] == [256]
 
 

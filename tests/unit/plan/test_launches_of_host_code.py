@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.plan_facts import is_read, of_any_value, unused
 
 from gpuemu_lsp.engine.plan.host.reading import host_launches
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
@@ -65,8 +66,8 @@ def test_sizes_contents_and_launch_of_a_program_with_constants(bare: Callable[[s
     assert ([str(one) for one in plan.grid], [str(one) for one in plan.block]) == (["8"], ["128"])
     assert plan.dims == ()
     assert not plan.inferred
-    assert plan.read_launch is not None
-    assert not plan.read_launch.unjudged
+    assert is_read(plan)
+    assert not unused(plan)
 
 
 def test_a_large_constant_is_scaled_down_with_its_remainder(bare: Callable[[str], PlanResult]) -> None:
@@ -85,8 +86,8 @@ def test_sizes_of_an_argument_of_the_program_are_symbols(bare: Callable[[str], P
     plan = only(bare(ADD + host.replace("COUNT", "n").replace("#define n 1000", "")))
     (dim,) = plan.dims
     assert (dim.name, dim.include) == ("n", (500,))
-    assert plan.read_launch is not None
-    assert plan.read_launch.ragged == {"n"}
+    assert is_read(plan)
+    assert of_any_value(plan) == {"n"}
     assert str(tensors(plan)["x"].shape[0]) == "n"
 
 
@@ -135,8 +136,8 @@ int main() {{
 """)
     )
     assert tensors(plan)["y"].direction == direction
-    assert plan.read_launch is not None
-    assert (not plan.read_launch.unjudged) is judged
+    assert is_read(plan)
+    assert (not unused(plan)) is judged
 
 
 @pytest.mark.parametrize(
@@ -250,8 +251,8 @@ int main() {
 }
 """)
     )
-    assert plan.read_launch is not None
-    assert "out" in plan.read_launch.unjudged
+    assert is_read(plan)
+    assert "out" in unused(plan)
 
 
 def test_memory_that_a_branch_allocates_is_passed(bare: Callable[[str], PlanResult]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu_lsp.engine.plan.facts import Source
 from gpuemu_lsp.engine.plan.launch import divisible
 from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.project.expressions import evaluate, parse
@@ -100,7 +101,7 @@ def test_a_kernel_that_never_reads_an_index_has_a_fixed_launch(
 ) -> None:
     (plan,) = bare(code).plans
     assert [evaluate(value, {"n": 1000}) for value in (*plan.grid, *plan.block)] == [grid, block]
-    assert (plan.assumed_block, plan.fixed_block) == (True, fixed)
+    assert (plan.facts.block.source, plan.facts.own_block) == (Source.ASSUMED, fixed)
 
 
 def test_macros_of_a_header_may_read_any_index(tmp_path: Path, bare: Callable[[str], PlanResult]) -> None:
@@ -176,7 +177,7 @@ def test_a_grid_that_the_program_computes_is_a_size_of_its_own(bare: Callable[[s
     """Whatever depends on it is not an error: the program may relate it to the others."""
     (plan,) = bare(_FLAT_2D + "void f(float* a, int r, int c) { k<<<plan(r), 64>>>(a, a, r, c); }").plans
     assert str(plan.grid[0]) == "blocks_x"
-    assert plan.read_launch is not None and "blocks_x" in plan.read_launch.free
+    assert "blocks_x" in plan.facts.assumed_sizes
 
 
 @pytest.mark.parametrize(

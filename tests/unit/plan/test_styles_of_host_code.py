@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.plan_facts import has_open_lengths, is_read
 
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
 from gpuemu_lsp.engine.plan.resolve import resolve, unregistered
@@ -22,7 +23,7 @@ SCALE = (
 def launched(result: PlanResult) -> Plan:
     """Return the only plan, which is that of a launch in the program with all lengths known."""
     (plan,) = result.plans
-    assert plan.read_launch is not None
+    assert is_read(plan)
     assert not plan.inferred
     return plan
 
@@ -100,8 +101,8 @@ def test_numbers_of_the_command_line_are_any_numbers(bare: Callable[[str], PlanR
     free = []
     for read_ in ('sscanf(argv[1], "%d", &n)', 'fscanf(file, "%d", &n)'):
         plan = launched(bare(SCALE + text.format(read_, "(n + 255) / 256")))
-        assert plan.read_launch is not None
-        free.append(bool(plan.read_launch.free))
+        assert is_read(plan)
+        free.append(bool(plan.facts.assumed_sizes))
     assert free == [False, True]
 
 
@@ -111,8 +112,8 @@ def test_more_sizes_than_can_be_tried_are_lengths_that_are_not_known(bare: Calla
     kernel = f"__global__ void add({', '.join(f'float* {one}' for one in names)}) {{ {names[0]}[threadIdx.x] = 0; }}\n"
     allocated = " ".join(f"float* {one}; cudaMalloc(&{one}, size_of_file({one}));" for one in names)
     (plan,) = bare(f"{kernel} int main() {{ {allocated} add<<<3, 64>>>({', '.join(names)}); }}").plans
-    assert plan.read_launch is not None
-    assert plan.read_launch.open_lengths
+    assert is_read(plan)
+    assert has_open_lengths(plan)
     assert [str(one) for one in plan.block] == ["64"]
 
 
@@ -140,9 +141,9 @@ def test_a_number_of_blocks_that_is_not_known_is_a_size_for_which_nothing_is_cla
     """The kernel runs with the program's block and buffers; findings are about sizes that the program may not have."""
     text = "int main() { float* x; cudaMalloc(&x, 4096); scale<<<1 << levels(), 64>>>(x, 1024); }"
     (plan,) = bare(SCALE.replace("int n)", "int n, float* y)") + text.replace("1024)", "1024, x)")).plans
-    assert plan.read_launch is not None
+    assert is_read(plan)
     assert [str(one) for one in plan.grid] == ["blocks_x"]
-    assert plan.read_launch.free == {"blocks_x"}
+    assert plan.facts.assumed_sizes == {"blocks_x"}
 
 
 def test_a_kernel_that_is_never_launched_is_launched_as_another_one_with_its_parameters(reader: Reader) -> None:
@@ -155,8 +156,8 @@ def test_a_kernel_that_is_never_launched_is_launched_as_another_one_with_its_par
     source = reader(versions + main)
     for kernel, variant in zip(source.kernels, ("second", ""), strict=True):
         plan = launched(resolve(unregistered(source, kernel), source))
-        assert plan.read_launch is not None
-        assert plan.read_launch.variant == variant
+        assert is_read(plan)
+        assert not variant or f"'{variant}'" in plan.facts.instance.reason
 
 
 def test_pointers_in_memory_are_null_as_the_program_does_not_show_them(bare: Callable[[str], PlanResult]) -> None:
@@ -168,8 +169,8 @@ def test_pointers_in_memory_are_null_as_the_program_does_not_show_them(bare: Cal
     assert (table.dtype, str(table.shape[0])) == ("uint64", "32")
     assert table.range is not None
     assert [str(one) for one in table.range] == ["0", "1"]
-    assert plan.read_launch is not None
-    assert plan.read_launch.unseen == {"table"}
+    assert is_read(plan)
+    assert plan.facts.assumed_values == {"table"}
 
 
 def test_an_instance_that_the_program_does_not_launch_leaves_the_others_checked(
@@ -202,5 +203,5 @@ def test_members_that_the_host_assigns_are_initialised(bare: Callable[[str], Pla
     )
     plan = launched(bare(text))
     assert {arg.param: arg.direction for arg in plan.args if isinstance(arg, TensorArg)} == {"items": "inout"}
-    assert plan.read_launch is not None
-    assert plan.read_launch.unseen == {"items"}
+    assert is_read(plan)
+    assert plan.facts.assumed_values == {"items"}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.plan_facts import is_read, is_selected
 
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
 from gpuemu_lsp.engine.plan.resolve import resolve, unregistered
@@ -63,7 +64,7 @@ def test_elements_of_a_table(bare: Callable[[str], PlanResult], table: str, laun
     assert found["pack<1>"] == "2 * rows"
     assert found["pack<2>"] == "3 * rows"
     assert {"pack<4>"} <= found.keys()
-    assert all(plan.read_launch is not None and plan.read_launch.selected for plan in result.plans)
+    assert all(is_read(plan) and is_selected(plan) for plan in result.plans)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_an_index_that_is_not_understood(bare: Callable[[str], PlanResult]) -> N
     launch = "int index = bits - 1; if (flag()) index += 8; packs[index]<<<rows, 32>>>(out, in);"
     plans = bare(KERNEL + TABLE + RUN.format(launch=launch)).plans
     assert plans
-    assert all(plan.read_launch is not None and not plan.read_launch.selected for plan in plans)
+    assert all(is_read(plan) and not is_selected(plan) for plan in plans)
 
 
 def test_a_table_in_a_header(tmp_path: Path) -> None:

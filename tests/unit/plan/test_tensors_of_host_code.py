@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.plan_facts import assumed_lengths, has_open_lengths, is_read, unused
 
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, TensorArg
 
@@ -52,9 +53,9 @@ torch::Tensor scaled(torch::Tensor x, torch::Tensor w) {{
 """)
     )
     assert found == {"x": "x_size_0 * x_size_1", "w": "x_size_1", "y": "x_size_0 * x_size_1"}
-    assert plan.read_launch is not None
-    assert not plan.read_launch.open_lengths
-    assert not plan.read_launch.ranks
+    assert is_read(plan)
+    assert not has_open_lengths(plan)
+    assert not assumed_lengths(plan)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +78,11 @@ void scale(torch::Tensor x, torch::Tensor w) {{
   rows<<<x.size(0), 128>>>(x.data_ptr<float>(), w.data_ptr<float>(), x.data_ptr<float>(), x.size(0), x.size(1));
 }}
 """).plans
-    launched = plan if plan.read_launch is not None else plan.alternative
+    launched = plan if is_read(plan) else plan.alternative
     assert launched is not None
-    assert launched.read_launch is not None
     shapes = {arg.param: [str(extent) for extent in arg.shape] for arg in launched.args if isinstance(arg, TensorArg)}
     assert shapes["w"] == ([known] if known is not None else [])
-    assert {name: str(length) for name, length in launched.read_launch.ranks.items()} == (
-        {"w": assumed} if assumed is not None else {}
-    )
+    assert assumed_lengths(launched) == ({"w": assumed} if assumed is not None else {})
 
 
 def test_the_launch_of_the_first_activation_counts(bare: Callable[[str], PlanResult]) -> None:
@@ -156,8 +154,8 @@ def test_a_returned_tensor_is_read_by_the_caller(
 ) -> None:
     """The kernel that alone writes to it has to write all of it."""
     plan, _ = shapes(bare(ELEMENTS.format(before="", blocks="(n + 255) / 256", after=after, more=more)))
-    assert plan.read_launch is not None
-    assert ("y" not in plan.read_launch.unjudged) == judged
+    assert is_read(plan)
+    assert ("y" not in unused(plan)) == judged
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.causes.consequences import RACE, CauseAnalysis, is_race
@@ -17,12 +17,12 @@ def attributed(
     analysis: CauseAnalysis,
     found: Sequence[tuple[Event, Finding]],
     mismatches: Sequence[Mismatch],
-    place: Callable[[Mismatch], Finding],
+    place: Callable[[Mismatch], Iterable[Finding]],
 ) -> Iterator[Finding]:
     """Yield the findings of a completed launch in the order of their events, then independent mismatches.
 
     ``found`` has the events and their findings, ``mismatches`` what the comparison of the outputs shows; ``place``
-    returns the finding of a mismatch.
+    returns the finding of a mismatch, or none.
     """
     race = _first(found, analysis.races)
     late = [] if race is None else [event for event in analysis.reads if analysis.is_late(event)]
@@ -31,10 +31,14 @@ def attributed(
     if race is not None:
         following[race] += (finding for event, finding in found if event in late)
     attribution = analysis.attribute(mismatches)
-    independent = [place(one) for one in attribution.independent]
+    independent = [finding for one in attribution.independent for finding in place(one)]
     for group, ones in attribution.by_cause.items():
         cause = race if group == RACE else read
-        placed = [_undefined(place(one), one) if analysis.is_undefined(one) else place(one) for one in ones]
+        placed = [
+            _undefined(finding, one) if analysis.is_undefined(one) else finding
+            for one in ones
+            for finding in place(one)
+        ]
         (independent if cause is None else following[cause]).extend(placed)
     alone: list[Finding] = []
     for finding in independent:

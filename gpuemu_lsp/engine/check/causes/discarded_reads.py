@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
 from gpuemu_lsp.engine.execution import Buffer, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments
+from gpuemu_lsp.engine.plan.facts import PlanOrigin
 
 _FILLS = (0x00, 0xFF, 0x7F, 0xFE)
 """Zero, NaN (-1), and a large positive and a large negative number, which ``min`` and ``max`` do not drop both."""
@@ -27,7 +28,11 @@ def discarded_reads(analysis: CauseAnalysis) -> list[Event]:
     For kernels that run as the program launches them: a registered one is judged by what its entry says.
     """
     reads = analysis.reads
-    if analysis.runner.plan.read_launch is None or not reads or not analysis.is_repeatable:
+    if (
+        analysis.runner.plan.facts.origin not in (PlanOrigin.HOST_CODE, PlanOrigin.PYTHON)
+        or not reads
+        or not analysis.is_repeatable
+    ):
         return []
     launch, arguments = analysis.runner.launch_of(analysis.case), pack_arguments(analysis.runner.plan, analysis.case)
     incomplete = {one.name: one for one in arguments if isinstance(one, Buffer) and not one.initialized}

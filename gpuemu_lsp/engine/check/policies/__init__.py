@@ -1,15 +1,17 @@
-"""Policies: the conditions under which a finding may be claimed, and with which severity.
+"""Policies: rules about rules, such as which optimisation level a finding must be seen at.
 
-Each module is about one reason why something a check observed need not be a mistake of the user's code.
+Each module is about one reason why something a check observed need not be a mistake of the user's code. What a finding
+may claim on assumed sizes, values and extents is decided in :mod:`gpuemu_lsp.engine.check.claims`, and nowhere here.
 
 =========================  ==============================================================================
 ``confirm_unoptimized``    the optimiser, not the source, makes the access
-``guessed_launch``         sizes, values and roles of the arguments are guesses
 ``index_overflow``         the overflow needs sizes that no case can have, but that are declared
 ``missing_headers``        the compile error follows from a header that was not found, or from NVRTC's limits
 ``newer_architecture``     the code is written for an architecture newer than the default
-``read_launch``            the launch is read from the program, whose sizes are not all known
+``uninitialised_locals``   a local variable has no value where it is read
+``unknown_suppressions``   a comment suppresses a rule that does not exist
 ``unregistered``           no gpuemu.toml mentions the kernel
+``unregistered_time``      an unregistered kernel has less time
 ``vacuous_reference``      a pass proves nothing, as the reference returns one value for all inputs
 =========================  ==============================================================================
 """

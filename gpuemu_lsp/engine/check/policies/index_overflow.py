@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.fuzz.geometry import CaseGeometry, ImpossibleError, evalu
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
 from gpuemu_lsp.engine.fuzz.size_classes import DimSizes, dim_sizes
 from gpuemu_lsp.engine.lint.index_overflow import IndexOverflow, IntegerInterpreter
+from gpuemu_lsp.engine.plan.facts import PlanOrigin
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
 from gpuemu_lsp.engine.ptx import parse
@@ -34,7 +35,7 @@ _BUFFER_DISTANCE = 1 << 44
 
 def index_overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: FindingFactory) -> Iterator[Finding]:
     """Yield a warning if an index overflows at the largest declared sizes; undeclared sizes count as small."""
-    if plan.inferred or plan.read_launch is not None or plan.recorded is not None:
+    if plan.inferred or plan.facts.origin is not PlanOrigin.CONFIGURATION:
         return
     found = largest_launch(plan, dim_sizes(plan, hints))
     if found is None:

@@ -10,6 +10,17 @@ from dataclasses import dataclass, replace
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.facts import (
+    READ,
+    BranchValues,
+    Claim,
+    Facts,
+    Path,
+    PlanOrigin,
+    SizeFact,
+    Source,
+    assumed,
+)
 from gpuemu_lsp.engine.plan.host.constraints import Constraints
 from gpuemu_lsp.engine.plan.host.parameters.arguments import arguments
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
@@ -34,7 +45,7 @@ from gpuemu_lsp.engine.plan.host.values import (
     conjuncts,
 )
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
-from gpuemu_lsp.engine.plan.model import BranchValues, PlanArg, ReadLaunch, ScalarArg
+from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.model import KernelDecl
@@ -47,6 +58,8 @@ from gpuemu_lsp.engine.symbolic.size import (
 _MAX_DIMS = 8
 _MULTIPLE = 128
 _MAX_THREADS = 512
+_SELECTED = "the program selects this kernel among others for some sizes only, which are not known"
+_REFUTED = "an assertion of the program does not hold where it reaches this launch"
 _TRIANGLE = re.compile(r"\bblockIdx\.[xyz]\s*[<>]=?\s*blockIdx\.[xyz]")
 
 
@@ -56,7 +69,9 @@ class HostPlan:
 
     roles: ArgumentRoles
     launch: ResolvedLaunch
-    read: ReadLaunch
+    facts: Facts
+    variant: str = ""
+    """The kernel with the same parameters that the program launches this way, where it never launches this one."""
     open: bool = False
     """The lengths of some buffers are not known. Their shapes are empty."""
     rounded_down: bool = False
@@ -88,7 +103,10 @@ def variant_plan(context: KernelContext) -> HostPlan | None:
             continue
         made = _first(context, _suited(context, host_launches(context.source, other.name, context.spec.include_dirs)))
         if made is not None:
-            return replace(made, read=replace(made.read, variant=other.name))
+            never = f"the program launches '{other.name}' in this way, and never this kernel"
+            # Arrays, barriers and outputs of a kernel are for its own number of threads, which may be another one.
+            arrays = assumed(never, Claim.NOTHING)
+            return replace(made, facts=replace(made.facts, instance=assumed(never), arrays=arrays), variant=other.name)
     return None
 
 
@@ -161,36 +179,61 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     passed = [arg.value for arg in used if isinstance(arg.value, Expression)]
     known = frozenset[str]().union(*map(names, (*passed, *grid, *block, shared)))
     hidden = {name for name in building.used - known if one.run.symbols[name].origin in ("parameter", "constant")}
-    sizes = {name: size for name, size in constraints.program_sizes().items() if name in building.used}
-    read = ReadLaunch(
-        uncertain=frozenset(building.uncertain),
-        ragged=ragged,
-        values={name: constraints.values(name) for name in building.used},
-        free=free,
-        unjudged=frozenset(building.unjudged) | {params[position].name for position in one.launch.parts},
-        unseen=frozenset(building.unseen),
-        assumed=frozenset(building.assumed),
-        begins=frozenset(building.begins),
-        hidden=frozenset(hidden),
-        ranks=building.ranks,
-        host=True,
-        selected=constraints.is_selected(),
-        bounded=bounded,
-        conditions=tuple(_conditions(building)),
-        open_lengths=building.open,
-        refuted=is_refuted(one),
-        branches=tuple(_branch_values(building)),
-        program_sizes=sizes,
-        divisors={
-            name: tuple(divisor for divisor in constraints.exact_divisors(name) if size % divisor == 0)
-            for name, size in sizes.items()
+    own = {name: size for name, size in constraints.program_sizes().items() if name in building.used}
+    choices = {dim.name: frozenset(dim.choices) for dim in dims if dim.choices}
+    facts = Facts(
+        PlanOrigin.HOST_CODE,
+        sizes={
+            name: _size_fact(
+                constraints.values(name) | choices.get(name, frozenset()),
+                constraints.exact_divisors(name),
+                every=name in ragged,
+                guarded=name in bounded,
+                separate=name in hidden,
+                free=name in free,
+                own=own.get(name),
+            )
+            for name in building.used
         },
+        buffers=dict(building.buffers(args, {params[position].name for position in one.launch.parts})),
+        values=building.values,
+        relations=assumed("the program does not show how large its buffers are") if building.open else READ,
+        contents=assumed(""),
+        path=Path(
+            conditions=tuple(_conditions(building)),
+            branches=tuple(_branch_values(building)),
+            selected=READ if constraints.is_selected() else assumed(_SELECTED),
+            reached=assumed(_REFUTED) if is_refuted(one) else READ,
+        ),
     )
     file = "" if one.launch.path == context.source.path else f"{one.launch.path.rsplit('/', 1)[-1]} "
     launch = ResolvedLaunch(grid, block, shared, (f"launch of {file}line {one.launch.line + 1}",), from_source=True)
     roles = ArgumentRoles(tuple(args), dims)
     rounded_down = any(map(constraints.is_rounded_down, building.used))
-    return HostPlan(roles, launch, read, building.open, rounded_down)
+    return HostPlan(roles, launch, facts, open=building.open, rounded_down=rounded_down)
+
+
+def _size_fact(
+    values: frozenset[int],
+    divisors: Iterable[int],
+    *,
+    every: bool,
+    guarded: bool,
+    separate: bool,
+    free: bool,
+    own: int | None,
+) -> SizeFact:
+    """Return the fact about a size; ``free``: it may depend on others in a way that is not known."""
+    return SizeFact(
+        Source.ASSUMED if free else Source.READ,
+        values,
+        every=every and not free,
+        multiple=0 if free else _MULTIPLE,
+        guarded=guarded and not free,
+        separate=separate,
+        own=own,
+        divisors=() if own is None else tuple(one for one in divisors if own % one == 0),
+    )
 
 
 def _conditions(building: Building) -> Iterator[tuple[str, Expression, Expression]]:

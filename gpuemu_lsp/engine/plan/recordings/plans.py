@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.element_types import dtype_size
 from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.facts import RECORDED, BufferFact, Facts, PlanOrigin, SizeFact, Source, assumed
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.recordings.arguments import (
@@ -64,6 +65,15 @@ def recorded_plan(context: KernelContext, expression: str, entry: str, found: Ke
         ragged=_ragged(solved, cases),
         fixed=frozenset(one.name for one in places if one.pointer and one.raw),
     )
+    seen = {name: frozenset(case.dims[name] for case in cases) for name in names_of_dims}
+    facts = Facts(
+        PlanOrigin.RECORDING,
+        sizes={
+            name: SizeFact(Source.RECORDED, values, between=name in recorded.ragged) for name, values in seen.items()
+        },
+        buffers={arg.param: BufferFact(extent=RECORDED, role=RECORDED) for arg in args if isinstance(arg, TensorArg)},
+        relations=assumed("the recorded run does not have these sizes together"),
+    )
     return Plan(
         kernel=context.spec.name,
         entry=expression,
@@ -75,6 +85,7 @@ def recorded_plan(context: KernelContext, expression: str, entry: str, found: Ke
         shared=solved.expressions["shared"][0],
         place=context.place,
         recorded=recorded,
+        facts=facts,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.plan.model import COMPARISONS
+from gpuemu_lsp.engine.plan.facts import COMPARISONS
 from gpuemu_lsp.engine.plan.wrappers.values import (
     Parameter,
     Storage,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpuemu_lsp.engine.plan.model import COMPARISONS
+from gpuemu_lsp.engine.plan.facts import COMPARISONS
 from gpuemu_lsp.engine.plan.wrappers.values import (
     DataType,
     LiteralValue,

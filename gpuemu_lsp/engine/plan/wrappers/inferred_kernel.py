@@ -6,6 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.plan.facts import (
+    READ,
+    BufferFact,
+    Claim,
+    Facts,
+    Path,
+    PlanOrigin,
+    SizeFact,
+    Source,
+    assumed,
+)
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.plan.wrappers.assumptions import Condition
 from gpuemu_lsp.engine.project.model import KernelSpec
 
@@ -43,3 +55,27 @@ class MissingLaunch:
     """Why a kernel has no entry; ``reason`` says what is missing."""
 
     reason: str
+
+
+def launch_facts(inferred: InferredKernel, plan: Plan) -> Facts:
+    """Return what the launch of a function in Python shows about a plan's sizes and buffers."""
+    extents = {name: assumed(f"assumes the extent of '{name}'", Claim.NOTHING) for name in inferred.uncertain}
+    return Facts(
+        PlanOrigin.PYTHON,
+        sizes={
+            dim.name: SizeFact(
+                Source.ASSUMED if dim.name in inferred.free else Source.READ,
+                inferred.values.get(dim.name, frozenset()),
+                every=dim.name not in inferred.free and (dim.name in inferred.ragged or bool(dim.choices)),
+                multiple=0 if dim.name in inferred.free else inferred.tile,
+            )
+            for dim in plan.dims
+        },
+        buffers={
+            arg.param: BufferFact(extents.get(arg.param, READ), begin=assumed(""), role=READ, use=READ)
+            for arg in plan.args
+            if isinstance(arg, TensorArg)
+        },
+        contents=assumed(""),
+        path=Path(inferred.conditions),
+    )

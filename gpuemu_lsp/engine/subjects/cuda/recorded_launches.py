@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import bindings_of, choose_kernel
+from gpuemu_lsp.engine.plan.facts import PlanOrigin
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.recordings.arguments import MisfitError
@@ -87,8 +88,7 @@ def _declaration(request: CheckRequest, source: SourceFile) -> KernelDecl | None
 
 def _is_closed(plan: Plan) -> bool:
     """Return whether a plan follows from a launch in the program that leaves nothing open."""
-    launch = plan.read_launch
-    return launch is not None and not (plan.inferred or launch.unseen or launch.open_lengths or launch.uncertain)
+    return plan.facts.origin is PlanOrigin.HOST_CODE and not (plan.inferred or plan.facts.open)
 
 
 def _hint(plan: Plan, found: KernelLaunches) -> Finding:

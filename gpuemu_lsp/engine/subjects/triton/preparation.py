@@ -21,10 +21,10 @@ from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import PlanError
 from gpuemu_lsp.engine.fuzz.variants import has_variants
 from gpuemu_lsp.engine.lint import lint
-from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ReadLaunch, VariantLimit
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, VariantLimit
 from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, entry_template, resolve_triton
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
-from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch, launch_facts
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
@@ -252,15 +252,8 @@ def _with_few_variants(plan: Plan, most: int) -> tuple[Plan, ...]:
 
 def _with_launch(result: PlanResult, inferred: InferredKernel) -> PlanResult:
     """Return the plans of a launch in the program, with what it leaves open."""
-    left_open = ReadLaunch(
-        inferred.uncertain,
-        inferred.ragged,
-        inferred.values,
-        inferred.tile,
-        inferred.free,
-        conditions=inferred.conditions,
-    )
-    return replace(result, plans=tuple(replace(plan, read_launch=left_open) for plan in result.plans))
+    plans = (replace(plan, facts=launch_facts(inferred, plan)) for plan in result.plans)
+    return replace(result, plans=tuple(plans))
 
 
 def _assumed(inferred: InferredKernel, source: PythonSource, name: Place) -> Finding:

@@ -76,14 +76,21 @@ class KernelDependences:
     synchronization: Dependence
     _stores: tuple[_Store, ...] = field(repr=False, default=())
 
-    def of(self, location: Location, instruction: str, pointers: Iterable[int]) -> Dependence:
+    def at(self, location: Location) -> Iterator[Dependence]:
+        """Yield what decides about each access at a location."""
+        for (place, _), by_opcode in self.accesses.items():
+            if place == location:
+                yield from by_opcode.values()
+
+    def of(self, location: Location | None, instruction: str, pointers: Iterable[int]) -> Dependence:
         """Return what decides about an instruction, such as ``ld.global.u32``, that accesses memory at a location.
 
         ``pointers`` are the numbers of the parameters that the memory may be of. Nothing is known of an instruction
         that is not there.
         """
         opcode = instruction.partition(".")[0]
-        at_place = [self.accesses[location, number] for number in pointers if (location, number) in self.accesses]
+        places = [(location, number) for number in pointers if location is not None]
+        at_place = [self.accesses[place] for place in places if place in self.accesses]
         known = [one for each in at_place for one in ([each[opcode]] if opcode in each else each.values())]
         return reduce(or_, known, Dependence()) if known else _NOTHING_KNOWN
 

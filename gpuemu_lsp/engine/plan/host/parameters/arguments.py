@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuemu_lsp.engine.element_types import DISCRETE, ElementType, element_type
+from gpuemu_lsp.engine.plan.facts import Source, ValueFact
 from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
@@ -62,9 +63,8 @@ def arguments(building: Building, param: Param, value: Value) -> Iterator[PlanAr
 
 def _pointers(building: Building, param: Param, value: Value) -> Iterator[PlanArg]:
     """Yield memory with null pointers: those that the program stores are not known. A kernel may only write them."""
-    building.unseen.add(param.name)
     for arg in tensor(building, param.name, ElementType("uint64"), False, param.const, value):
-        building.assumed.discard(param.name)
+        building.values[param.name] = ValueFact(Source.ASSUMED)
         yield replace(arg, range=(parse(0), parse(1))) if isinstance(arg, TensorArg) else arg
 
 
@@ -72,7 +72,7 @@ def _enumerator(building: Building, param: Param, known: ElementType | None, val
     """Return an enumerator; the first one, which is mostly 0, if the host code does not show which."""
     shown = isinstance(value, Size) and value.constant is not None
     if not shown:
-        building.unseen.add(param.name)
+        building.values[param.name] = ValueFact(Source.ASSUMED)
     number_ = value.constant if isinstance(value, Size) else None
     return ScalarArg(param.name, param.name, known.dtype if known is not None else "int32", parse(number_ or 0))
 
@@ -109,7 +109,7 @@ def _scalar(building: Building, name: str, dtype: str, value: Value) -> ScalarAr
         if dtype == "bool":
             return ScalarArg(name, name, dtype, True)
         # An integer that the host code does not show may be anything: no claim holds for it.
-        building.unseen.add(name)
+        building.values[name] = ValueFact(Source.ASSUMED)
         return ScalarArg(name, name, dtype, parse(1))
     number_ = value.value if isinstance(value, FloatValue) else None
     if isinstance(value, Size):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.plan.facts import READ, BufferFact, Claim, Fact, ValueFact, assumed
 from gpuemu_lsp.engine.plan.host.constraints import Constraints
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
+from gpuemu_lsp.engine.plan.model import PlanArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, parse
 from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, substitute, symbols
 
@@ -22,12 +25,34 @@ class Building:
     """Integers that the program computes in a way that is not known are no sizes: there would be too many."""
     uncertain: set[str] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
-    unseen: set[str] = field(default_factory=set)
-    assumed: set[str] = field(default_factory=set)
+    values: dict[str, ValueFact] = field(default_factory=dict)
+    """Arguments whose integers the program does not show."""
     begins: set[str] = field(default_factory=set)
     ranks: dict[str, Expression] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     open: bool = False
+
+    def buffers(self, args: Iterable[PlanArg], parts: Container[str]) -> Iterator[tuple[str, BufferFact]]:
+        """Yield the facts about buffers; of ``parts`` the launch writes some elements only."""
+        for arg in args:
+            if isinstance(arg, TensorArg):
+                name = arg.param
+                used = name not in self.unjudged and name not in parts
+                yield (
+                    name,
+                    BufferFact(
+                        extent=self._extent(arg),
+                        begin=READ if name in self.begins else assumed(f"assumes where '{name}' begins"),
+                        role=READ,
+                        use=READ if used else assumed(f"assumes that the program reads every element of '{name}'"),
+                        length=self.ranks.get(name),
+                    ),
+                )
+
+    def _extent(self, arg: TensorArg) -> Fact:
+        if arg.param in self.uncertain or arg.texture is not None:
+            return assumed(f"assumes the extent of '{arg.param}'", Claim.NOTHING)
+        return assumed(f"assumes the number of dimensions of '{arg.param}'") if arg.param in self.ranks else READ
 
     def is_unknown(self, value: Size) -> bool:
         """Return whether an integer depends on one that the program computes in a way that is not known."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuemu_lsp.engine.element_types import DISCRETE, ElementType, dtype_size
+from gpuemu_lsp.engine.plan.facts import Source, Tried, ValueFact
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.reading import is_copied_back
 from gpuemu_lsp.engine.plan.host.values import Allocation, Pointer, Tensor, Value
@@ -125,7 +126,7 @@ def _range(
         return parse(value), parse(value + 1)
     if contents.low is not None and contents.high is not None and not opaque:
         if not contents.shown:
-            building.unseen.add(name)
+            building.values[name] = ValueFact(Source.ASSUMED)
         return building.expression(contents.low), building.expression(contents.high)
     return (parse(0), parse(1)) if contents.kind == "none" else _assumed(building, name, known, opaque)
 
@@ -137,9 +138,7 @@ def _assumed(
 
     A flag may be either.
     """
-    building.unseen.add(name)
-    if not opaque:
-        building.assumed.add(name)
+    building.values[name] = ValueFact(Source.ASSUMED, Tried.RANGE if opaque else Tried.ZEROS)
     return None if known.dtype == "bool" else (parse(0), parse(1))
 
 

@@ -1,0 +1,49 @@
+"""Which integers are tried where the program does not show them, by their use in the compiled kernel.
+
+Zeros are valid as indices and as numbers of iterations, and so are numbers below every size where the lengths of
+buffers are inferred. Where an input is only compared and computed with, the branches that they never reach are tried
+with other values, in half of the cases. What such values prove: see :mod:`.claims`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.element_types import DISCRETE
+from gpuemu_lsp.engine.plan.facts import PlanOrigin, Source, Tried, ValueFact
+from gpuemu_lsp.engine.plan.model import Plan, TensorArg, parameters
+
+
+def with_tried_values(plan: Plan, artifact: Artifact) -> Plan:
+    """Return the plan with facts about the integers that its buffers hold and nothing shows."""
+    values = dict(plan.facts.values)
+    if plan.facts.origin is PlanOrigin.SIGNATURE:
+        values |= {arg.param: ValueFact(Source.ASSUMED, Tried.INDICES) for arg in plan.args if _is_open(arg)}
+    numbers = {param: number for param, number in _buffers(plan).items() if param in values}
+    numbers = {param: number for param, number in numbers.items() if values[param].tried is not Tried.RANGE}
+    if numbers:
+        # Delayed, as all of the emulator: see `case_runner`.
+        from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared
+
+        compared = only_compared(artifact.ptx, artifact.entries[plan.entry], numbers.values())
+        for param, number in numbers.items():
+            if number in compared:
+                values[param] = ValueFact(Source.ASSUMED, Tried.ANY, tuple(sorted(compared[number])))
+    return replace(plan, facts=replace(plan.facts, values=values))
+
+
+def _is_open(arg: object) -> bool:
+    """Return whether an argument holds integers of which the signature shows no range."""
+    return isinstance(arg, TensorArg) and arg.dtype in DISCRETE and arg.direction != "out" and arg.range is None
+
+
+def _buffers(plan: Plan) -> dict[str, int]:
+    """Return the buffers that are read and share memory with no other, with the numbers of their parameters."""
+    shared = {arg.shares for arg in plan.args if isinstance(arg, TensorArg)}
+    return {
+        arg.param: number
+        for number, args in enumerate(parameters(plan.args))
+        for arg in args
+        if isinstance(arg, TensorArg) and arg.shares is None and arg.param not in shared and arg.direction != "out"
+    }
