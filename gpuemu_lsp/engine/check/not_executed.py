@@ -124,7 +124,7 @@ _KNOWN: tuple[tuple[str, tuple[str, str] | Callable[[re.Match[str]], tuple[str, 
         ("no combination of its sizes explains its accesses", _REGISTER),
     ),
     (r"too many size parameters", ("it has too many size parameters to infer", _REGISTER)),
-    (r"did not run to completion", ("with guessed sizes it does not run to completion", _REGISTER)),
+    (r"Set dims, args and launch", ("with assumed sizes or values it does not run to completion", _REGISTER)),
     (r"removed texture references", ("texture references were removed in CUDA 12", "use texture objects")),
     (
         r"(?:texture|surface) object",
