@@ -7,7 +7,7 @@ module                   result                                               us
 ``cfg``                  blocks in execution order, loops, reconvergence      all others, code generation
                          points
 ``kernel_graph``         the graph of a kernel of a PTX text, cached          ``dependence``, kernel facts
-``dataflow``             what is reachable in a graph                         all others
+``dataflow``             solvers for fixed points over graphs                 all others
 ``webs``                 one register per web (live-range splitting)          all that follow
 ``liveness``             live registers at block boundaries                   ``divergence``, save and restore of warps
 ``divergence``           uniform, affine, varying registers; divergent        code generation: scalar or vector, active

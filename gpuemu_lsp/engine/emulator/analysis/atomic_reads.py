@@ -14,11 +14,12 @@ loop begins with one, as in the CUDA programming guide's ``atomicAdd`` for doubl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.dominators import dominates, dominators
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
 from gpuemu_lsp.engine.emulator.analysis.value_flow import DefinitionUses, Edge, ValueFlow
@@ -223,15 +224,11 @@ class _ReadValues:
         return False
 
     def _reachable(self, start: int, without: int) -> set[int]:
-        seen, left = {start}, [start]
-        while left:
-            number = left.pop()
-            # Where the location is read again, that read decides. A block that begins there is reached, not passed.
-            if number != without:
-                fresh = {to for to in self._program.blocks[number].targets if to != EXIT} - seen
-                seen |= fresh
-                left += fresh
-        return seen
+        # Where the location is read again, that read decides. A block that begins there is reached, not passed.
+        def following(number: int) -> Iterable[int]:
+            return (to for to in self._program.blocks[number].targets if to != EXIT) if number != without else ()
+
+        return reachable([start], following)
 
     def argument(self, operand: Operand) -> str | None:
         """Return a name for an operand that is computed from constants and arguments: it has one value in the grid."""
@@ -267,10 +264,10 @@ class _ReadValues:
         expected, operands, addresses = set[int](), set[int](), set[int]()
         branches, guarded = set[int](), set[int]()
         stored = shuffled = in_shared = False
-        left = [(read.site, name) for name in registers_written(read.instruction)]
-        seen = set(left)
-        while left:
-            site, name = left.pop()
+
+        def following(place: tuple[int, str]) -> Iterator[tuple[int, str]]:
+            nonlocal stored, shuffled, in_shared
+            site, name = place
             for use in self._definitions.uses(site, name, closed):
                 one = self._definitions.instructions.get(use)
                 if one is None:
@@ -302,9 +299,9 @@ class _ReadValues:
                         addresses.add(use)
                     shuffled = shuffled or one.opcode == "shfl"
                     targets = [(use, to) for to in registers_written(one)]
-                fresh = set(targets) - seen
-                seen |= fresh
-                left += fresh
+                yield from targets
+
+        reachable(((read.site, name) for name in registers_written(read.instruction)), following)
         return _Uses(
             frozenset(expected),
             frozenset(operands),
@@ -323,32 +320,37 @@ class _ReadValues:
         """
         comparisons, edges = set[int](), set[Edge]()
         for site in sites:
-            swap = self._definitions.instructions[site]
-            # The old value, followed through copies; then predicates, with whether they are true on success.
-            left = [(site, name) for name in registers_written(swap)]
-            seen = set(left)
-            predicates: list[tuple[int, str, bool]] = []
-            while left:
-                for use in self._definitions.uses(*left.pop()):
-                    one = self._definitions.instructions.get(use)
-                    if one is None or one.guard is not None:
-                        continue
-                    if self._compares(one, swap):
-                        comparisons.add(use)
-                        predicates += [(use, to, one.modifiers[0] == "eq") for to in registers_written(one)]
-                    elif one.opcode == "mov":
-                        fresh = {(use, to) for to in registers_written(one)} - seen
-                        seen |= fresh
-                        left += fresh
-            while predicates:
-                at, name, holds = predicates.pop()
-                for use in self._definitions.uses(at, name):
-                    one = self._definitions.instructions.get(use)
-                    if one is None:
-                        edges |= self._edge(self._definitions.block_of(use), name, holds)
-                    elif one.opcode == "not" and one.guard is None:
-                        predicates += [(use, to, not holds) for to in registers_written(one)]
+            self._confirm(site, comparisons, edges)
         return frozenset(comparisons), frozenset(edges)
+
+    def _confirm(self, site: int, comparisons: set[int], edges: set[Edge]) -> None:
+        """Add the comparisons of a compare-and-swap's old value with the expected one, and the edges of success."""
+        swap = self._definitions.instructions[site]
+        predicates: list[tuple[int, str, bool]] = []
+
+        def copies(place: tuple[int, str]) -> Iterator[tuple[int, str]]:
+            for use in self._definitions.uses(*place):
+                one = self._definitions.instructions.get(use)
+                if one is None or one.guard is not None:
+                    continue
+                if self._compares(one, swap):
+                    comparisons.add(use)
+                    predicates.extend((use, to, one.modifiers[0] == "eq") for to in registers_written(one))
+                elif one.opcode == "mov":
+                    yield from ((use, to) for to in registers_written(one))
+
+        def negations(place: tuple[int, str, bool]) -> Iterator[tuple[int, str, bool]]:
+            at, name, holds = place
+            for use in self._definitions.uses(at, name):
+                one = self._definitions.instructions.get(use)
+                if one is None:
+                    edges.update(self._edge(self._definitions.block_of(use), name, holds))
+                elif one.opcode == "not" and one.guard is None:
+                    yield from ((use, to, not holds) for to in registers_written(one))
+
+        reachable(((site, name) for name in registers_written(swap)), copies)
+        # Predicates, with whether they are true on success.
+        reachable(predicates, negations)
 
     def _compares(self, one: Instruction, swap: Instruction) -> bool:
         """Whether an instruction compares, as loops do, a value with what a compare-and-swap expected."""

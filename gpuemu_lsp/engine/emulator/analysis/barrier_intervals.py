@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_cluster_barrier
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BarrierSync, Program
 from gpuemu_lsp.engine.ptx.model import Immediate
@@ -20,18 +21,17 @@ from gpuemu_lsp.engine.ptx.model import Immediate
 
 def barrier_intervals(program: Program) -> Iterator[frozenset[int]]:
     """Yield the blocks of each interval: of that which starts at the entry, and of one per full barrier."""
+
+    def following(number: int) -> Iterator[int]:
+        block = program.blocks[number]
+        # A named or partial barrier lets some threads pass: it does not end the interval.
+        if not (isinstance(block.terminator, BarrierSync) and is_full_barrier(block.terminator)):
+            yield from (target for target in block.targets if target != EXIT)
+
     ends = (block.terminator for block in program.blocks)
     starts = {0} | {end.target for end in ends if isinstance(end, BarrierSync) and is_full_barrier(end)}
     for start in sorted(starts - {EXIT}):
-        seen, left = {start}, [start]
-        while left:
-            block = program.blocks[left.pop()]
-            # A named or partial barrier lets some threads pass: it does not end the interval.
-            if not (isinstance(block.terminator, BarrierSync) and is_full_barrier(block.terminator)):
-                fresh = set(block.targets) - seen - {EXIT}
-                seen |= fresh
-                left += fresh
-        yield frozenset(seen)
+        yield frozenset(reachable([start], following))
 
 
 def is_full_barrier(barrier: BarrierSync) -> bool:

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.dominators import Edges, dominates, dominators, post_dominators, reversed_edges
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective
 from gpuemu_lsp.engine.emulator.ir.program import (
@@ -135,13 +136,7 @@ def _thread_jumps(blocks: list[BasicBlock]) -> list[BasicBlock]:
 
 def _remove_unreachable(blocks: list[BasicBlock]) -> list[BasicBlock]:
     """Return the blocks that are reachable from block 0."""
-    seen = {0}
-    work = [0]
-    while work:
-        for target in blocks[work.pop()].targets:
-            if target != EXIT and target not in seen:
-                seen.add(target)
-                work.append(target)
+    seen = reachable([0], lambda number: (target for target in blocks[number].targets if target != EXIT))
     return _renumbered(blocks, sorted(seen))
 
 
@@ -259,13 +254,7 @@ def _reconvergence_order(edges: Edges) -> list[int]:
 
 def _natural_loop(predecessors: Edges, latch: int, header: int) -> set[int]:
     """Return the blocks of a natural loop: those that reach the latch without passing through the header."""
-    seen, work = {header}, [latch]
-    while work:
-        block = work.pop()
-        if block not in seen:
-            seen.add(block)
-            work.extend(predecessors[block])
-    return seen
+    return {header} | reachable([latch], lambda block: predecessors[block] if block != header else ())
 
 
 def _topological(

@@ -17,8 +17,9 @@ value, it receives the fill pattern of uninitialised memory, as it does in optim
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
 from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Program
@@ -38,27 +39,27 @@ def is_only_copied(program: Program, load: Instruction) -> bool:
             for name in registers_read(instruction):
                 uses[name].append(instruction)
     decided = {name for block in program.blocks for name in terminator_reads(block)}
-    # Register, and whether a mask has been applied to the value on the way.
-    left = [(name, False) for name in registers_written(load)]
-    seen = set(left)
-    while left:
-        name, masked = left.pop()
-        if name in decided:
-            return False
+    is_used = False
+
+    def following(state: tuple[str, bool]) -> Iterator[tuple[str, bool]]:
+        # A register, and whether a mask has been applied to the value on the way.
+        nonlocal is_used
+        name, masked = state
+        is_used = is_used or name in decided
         for use in uses[name]:
+            if is_used:
+                return
             # An ``and`` with a literal or a ``bfi`` replaces some bits: the rest may still be uninitialised.
             masks = use.opcode == "bfi" or (use.opcode == "and" and isinstance(use.operands[-1], Immediate))
             if use.guard is None and (masks or use.opcode in (_MASKED if masked else _COPIES)):
-                fresh = {(target, masked or masks) for target in registers_written(use)} - seen
-                seen |= fresh
-                left += fresh
-            elif _is_passed_to_lanes(use, name):
-                continue
-            elif use.opcode != "st" or not (
-                _to_own_memory(use, name, program, known) or _is_part_of_object(program, load, use)
-            ):
-                return False
-    return True
+                yield from ((target, masked or masks) for target in registers_written(use))
+            elif not _is_passed_to_lanes(use, name):
+                is_used = use.opcode != "st" or not (
+                    _to_own_memory(use, name, program, known) or _is_part_of_object(program, load, use)
+                )
+
+    reachable(((name, False) for name in registers_written(load)), following)
+    return not is_used
 
 
 def _is_passed_to_lanes(use: Instruction, name: str) -> bool:

@@ -82,6 +82,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness
 from gpuemu_lsp.engine.emulator.analysis.shape_propagation import ShapePropagation, integer_constants
 from gpuemu_lsp.engine.emulator.ir.lattice import VARYING, ThreadBlockShape, VectorShape
@@ -201,15 +202,9 @@ def _divergent_sides(program: Program, graph: ControlFlowGraph, number: int) -> 
     reconvergence = graph.reconvergence_point[number]
     sides = []
     for target in dict.fromkeys(program.blocks[number].targets):
-        seen: set[int] = set()
-        work = [] if target in (EXIT, reconvergence) else [target]
-        while work:
-            block = work.pop()
-            if block not in seen:
-                seen.add(block)
-                # Lanes stop at the reconvergence point: what follows is executed converged.
-                work.extend(t for t in graph.successors[block] if t != reconvergence)
-        sides.append(seen)
+        starts = () if target in (EXIT, reconvergence) else (target,)
+        # Lanes stop at the reconvergence point: what follows is executed converged.
+        sides.append(reachable(starts, lambda block: (t for t in graph.successors[block] if t != reconvergence)))
     return sides, reconvergence
 
 

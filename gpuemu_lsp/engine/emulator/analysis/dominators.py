@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
+
 Edges: TypeAlias = list[list[int]]
 
 
@@ -87,21 +89,11 @@ def post_dominators(edges: Sequence[Sequence[int]], leaving: Sequence[int]) -> l
     n = len(edges)
     # The added exit makes the reversed graph one with a single root, as the algorithm needs.
     backwards: Edges = [*reversed_edges(edges), list(leaving)]
-    reached = _reachable(backwards, n)
+    reached = reachable([n], backwards.__getitem__)
     # From the highest number down: of an endless loop the latch gets the edge, so that its other blocks are
     # post-dominated by the latch, and lanes reconverge there in every iteration.
     for node in reversed(range(n)):
         if node not in reached:
             backwards[n].append(node)
-            reached |= _reachable(backwards, node)
+            reached |= reachable([node], backwards.__getitem__)
     return dominators(backwards, n)[:n]
-
-
-def _reachable(edges: Sequence[Sequence[int]], start: int) -> set[int]:
-    seen, work = {start}, [start]
-    while work:
-        for target in edges[work.pop()]:
-            if target not in seen:
-                seen.add(target)
-                work.append(target)
-    return seen

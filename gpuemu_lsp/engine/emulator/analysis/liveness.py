@@ -7,10 +7,12 @@ what a suspended warp saves, and what a waiting lane still needs (:mod:`.diverge
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
+from gpuemu_lsp.engine.emulator.analysis.dataflow import BITS, Direction, solve
 from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Instruction
@@ -28,8 +30,8 @@ or put bits together of which some may be padding."""
 class Liveness:
     """Bit sets per block, over ``names``: bit i stands for ``names[i]``, and ``bit`` maps names to i.
 
-    ``live_in`` and ``live_out`` are the live registers; ``defined`` those written anywhere in the block. Python's
-    integers are the bit sets: union and difference of a thousand registers are one operation.
+    ``live_in`` and ``live_out`` are the live registers; ``defined`` those written anywhere in the block,
+    ``killed`` those written for all lanes.
     """
 
     names: tuple[str, ...]
@@ -37,6 +39,7 @@ class Liveness:
     live_in: tuple[int, ...]
     live_out: tuple[int, ...]
     defined: tuple[int, ...]
+    killed: tuple[int, ...]
 
     def registers(self, bits: int) -> list[str]:
         """Return the names of the registers in a bit set."""
@@ -69,8 +72,8 @@ def liveness(program: Program, graph: ControlFlowGraph) -> Liveness:
         uses.append(use)
         kills.append(kill)
         defined.append(every)
-    live_in, live_out = _solve(graph, uses, kills)
-    return Liveness(names, bit, tuple(live_in), tuple(live_out), tuple(defined))
+    live_out, live_in = solve(graph, BITS, lambda block, out: uses[block] | (out & ~kills[block]), Direction.BACKWARD)
+    return Liveness(names, bit, tuple(live_in), tuple(live_out), tuple(defined), tuple(kills))
 
 
 def _bits(names: Sequence[str], bit: dict[str, int]) -> int:
@@ -83,30 +86,6 @@ def _bits(names: Sequence[str], bit: dict[str, int]) -> int:
     return result
 
 
-def _solve(graph: ControlFlowGraph, uses: Sequence[int], kills: Sequence[int]) -> tuple[list[int], list[int]]:
-    count = len(uses)
-    live_in, live_out = list(uses), [0] * count
-    # The last block comes off the list first, close to the best order for a backward analysis.
-    work = list(range(count))
-    queued = set(work)
-    while work:
-        block = work.pop()
-        queued.discard(block)
-        out = 0
-        for target in graph.successors[block]:
-            out |= live_in[target]
-        into = uses[block] | (out & ~kills[block])
-        live_out[block] = out
-        # Only a change at the block's start can change its predecessors.
-        if into != live_in[block]:
-            live_in[block] = into
-            for source in graph.predecessors[block]:
-                if source not in queued:
-                    queued.add(source)
-                    work.append(source)
-    return live_in, live_out
-
-
 def undefined_uses(program: Program, graph: ControlFlowGraph, live: Liveness) -> dict[str, Instruction]:
     """Return the registers that are computed with before a value is assigned, and the first such use of each.
 
@@ -115,24 +94,15 @@ def undefined_uses(program: Program, graph: ControlFlowGraph, live: Liveness) ->
     differ in the initial values of these registers only.
     """
     found: dict[str, Instruction] = {}
-    entering = [0] * len(program.blocks)
-    entering[0] = live.live_in[0]
-    work = [0] if entering[0] else []
-    while work:
-        number = work.pop()
-        undefined = entering[number]
-        for instruction in program.blocks[number].code:
+    if not live.live_in[0]:
+        return found
+    entering, _ = solve(graph, BITS, lambda block, undefined: undefined & ~live.killed[block], entry=live.live_in[0])
+    for block, undefined in zip(program.blocks, map(operator.and_, entering, live.live_in), strict=True):
+        for instruction in block.code if undefined else ():
             if instruction.opcode in _COMPUTES:
                 for name in registers_read(instruction):
                     if name in live.bit and undefined >> live.bit[name] & 1:
                         found.setdefault(name, instruction)
             if instruction.guard is None:
-                for name in registers_written(instruction):
-                    if name in live.bit:
-                        undefined &= ~(1 << live.bit[name])
-        for target in graph.successors[number]:
-            added = undefined & live.live_in[target] & ~entering[target]
-            if added:
-                entering[target] |= added
-                work.append(target)
+                undefined &= ~_bits(registers_written(instruction), live.bit)
     return found

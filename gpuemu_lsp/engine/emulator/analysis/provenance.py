@@ -7,8 +7,10 @@ a pointer that was loaded from memory has an unknown one.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import Lattice, propagate
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
 from gpuemu_lsp.engine.emulator.ir.operands import (
     address_operand,
@@ -22,6 +24,7 @@ from gpuemu_lsp.engine.emulator.ir.operands import (
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Operand, Register, Symbol
 
+_ROOTS: Lattice[frozenset[str]] = Lattice(frozenset(), frozenset.union)
 UNKNOWN = "?"
 """The root of an address that was itself loaded from memory."""
 
@@ -72,30 +75,27 @@ _latest: list[tuple[Program, Mapping[str, frozenset[str]]]] = []
 
 
 def _origins(program: Program) -> dict[str, frozenset[str]]:
-    flows: list[tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = []
+    own: dict[str, frozenset[str]] = {}
+    users: dict[str, set[str]] = defaultdict(set)
+
+    def add(name: str, its_roots: frozenset[str]) -> None:
+        own[name] = own.get(name, frozenset()) | its_roots
+
     for instruction in (instruction for block in program.blocks for instruction in block.code):
+        if instruction.opcode in ("ld", "ldu", "atom"):
+            for name, loaded in _loaded(instruction, program):
+                add(name, loaded)
+            continue
         targets = registers_written(instruction)
         if not targets:
             continue
-        if instruction.opcode in ("ld", "ldu", "atom"):
-            flows += [((name,), (), loaded) for name, loaded in _loaded(instruction, program)]
-            continue
         _, sources = split_operands(instruction)
         symbols = frozenset(operand.name for operand in flattened(sources) if isinstance(operand, Symbol))
-        flows.append((targets, registers_read(instruction), symbols))
-    found: dict[str, frozenset[str]] = {}
-    # Round-robin to a fixed point: two or three rounds, since PTX mostly defines before it uses.
-    changed = True
-    while changed:
-        changed = False
-        for targets, sources_read, own in flows:
-            more = own.union(*(found.get(name, frozenset()) for name in sources_read))
-            for target in targets:
-                before = found.get(target, frozenset())
-                if not more <= before:
-                    found[target] = before | more
-                    changed = True
-    return found
+        for name in targets if symbols else ():
+            add(name, symbols)
+        for name in registers_read(instruction):
+            users[name].update(targets)
+    return propagate(own, lambda name, its_roots: ((user, its_roots) for user in users[name]), _ROOTS)
 
 
 def _loaded(instruction: Instruction, program: Program) -> Iterator[tuple[str, frozenset[str]]]:

@@ -11,12 +11,13 @@ Unlike the affine values of :mod:`.divergence` they need no closed form: ``tid ^
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import Lattice, propagate
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, Branch, Program
@@ -122,24 +123,21 @@ class PerThreadValues:
 
     def _reachability(self) -> list[npt.NDArray[np.bool_]]:
         """Return for each basic block the threads that may reach it: forward data flow over sets of threads."""
-        blocks = self._program.blocks
-        reached = [np.zeros(len(self._threads), dtype=np.bool_) for _ in blocks]
-        reached[0][:] = True
-        left = [0]
-        while left:
-            number = left.pop()
-            end, here = blocks[number].terminator, reached[number]
+        nobody = np.zeros(len(self._threads), dtype=np.bool_)
+
+        def flow(number: int, here: npt.NDArray[np.bool_]) -> Iterator[tuple[int, npt.NDArray[np.bool_]]]:
+            block = self._program.blocks[number]
+            end = block.terminator
             # Branches on unknown values send every thread to all successors.
-            ways = [(target, here) for target in blocks[number].targets]
+            ways = [(target, here) for target in block.targets]
             if isinstance(end, Branch):
                 taken, other = self._may(end.guard, True), self._may(end.guard, False)
                 ways = [(end.taken, here & taken), (end.not_taken, here & other)]
-            for target, threads in ways:
-                # Sets of threads only grow, so each block is visited a bounded number of times.
-                if target != EXIT and (threads & ~reached[target]).any():
-                    reached[target] = reached[target] | threads
-                    left.append(target)
-        return reached
+            return ((target, threads) for target, threads in ways if target != EXIT and threads.any())
+
+        threads = Lattice(nobody, np.logical_or, np.array_equal)
+        reached = propagate({0: ~nobody}, flow, threads)
+        return [reached.get(number, nobody) for number in range(len(self._program.blocks))]
 
     def _may(self, guard: Guard, outcome: bool) -> npt.NDArray[np.bool_]:
         """Return the threads for which a guard may have the given outcome."""

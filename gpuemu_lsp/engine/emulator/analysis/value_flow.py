@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.ir.operands import (
     address_operand,
     registers_read,
@@ -71,14 +72,7 @@ class ValueFlow:
 
     def reached(self, names: Iterable[str]) -> set[str]:
         """Return all registers and stack slots that values of ``names`` may reach, ``names`` included."""
-        seen = set(names)
-        left = list(seen)
-        while left:
-            for name in self._next[left.pop()]:
-                if name not in seen:
-                    seen.add(name)
-                    left.append(name)
-        return seen
+        return reachable(names, self._next.__getitem__)
 
     def feeds_comparison(self, load: Instruction, registers: Mapping[str, str]) -> bool:
         """Whether a loaded value reaches a predicate."""

@@ -15,10 +15,11 @@ are missed.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.value_flow import DefinitionUses, Edge, ValueFlow
 from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
@@ -42,6 +43,21 @@ class _Admission:
     def admits(self, value: int) -> bool:
         """Whether a thread that reads ``value`` takes the edge."""
         return _COMPARISONS[self.comparison](value, self.constant) == self.holds
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """A register at a definition that holds a read value, or the outcome of its ``comparison`` with a constant.
+
+    ``holds``: the result of the comparison where the register is true. ``partial``: it may be false for another reason.
+    """
+
+    site: int
+    name: str
+    comparison: str = ""
+    constant: int = 0
+    holds: bool = True
+    partial: bool = False
 
 
 def volatile_locks(program: Program, accesses: Sequence[MemoryAccess]) -> frozenset[int]:
@@ -104,82 +120,85 @@ class _LockSearch:
                     if freed is not None and admission.admits(freed) and free.block not in outside:
                         yield take
 
-    def _admissions(self, read: MemoryAccess) -> Iterator[_Admission]:
-        """Yield the edges of branches on a comparison of the read value with a constant."""
-        # Site, register, comparison with its constant, result of the comparison where a predicate is true, and whether
-        # the predicate may be false for another reason, too.
-        left = [(read.site, name, "", 0, True, False) for name in registers_written(read.instruction)]
-        seen = set(left)
-        while left:
-            site, name, comparison, constant, holds, partial = left.pop()
-            for use in self._definitions.uses(site, name):
+    def _admissions(self, read: MemoryAccess) -> list[_Admission]:
+        """Return the edges of branches on a comparison of the read value with a constant."""
+        admissions: list[_Admission] = []
+
+        def following(state: _Followed) -> Iterator[_Followed]:
+            for use in self._definitions.uses(state.site, state.name):
                 one = self._definitions.instructions.get(use)
-                fresh: list[tuple[int, str, str, int, bool, bool]] = []
                 if one is None:
-                    edges = self._edges(use, name, comparison, constant, holds)
-                    yield from (edge for edge in edges if edge.holds or not partial)
+                    edges = self._edges(use, state)
+                    admissions.extend(edge for edge in edges if edge.holds or not state.partial)
                 # A guarded definition leaves the old value in some lanes.
-                elif one.guard is not None:
-                    continue
-                # A volatile bool is loaded as a byte and widened.
-                elif not comparison and one.opcode in ("mov", "cvt"):
-                    fresh = [(use, to, "", 0, True, False) for to in registers_written(one)]
-                elif not comparison and one.opcode == "setp" and one.modifiers[0] in _COMPARISONS:
-                    value = _immediate(one.operands[2]) if len(one.operands) == 3 else None
-                    if value is not None and one.operands[1] == Register(name):
-                        fresh = [(use, to, one.modifiers[0], value, True, False) for to in registers_written(one)]
-                elif comparison and one.opcode == "not":
-                    fresh = [(use, to, comparison, constant, not holds, partial) for to in registers_written(one)]
-                elif comparison and one.opcode == "mov" and holds:
-                    # ``p && *lock == 0`` without optimisation: a predicate that is false, or the comparison's.
-                    others = {to: self._copied[to] - {Register(name)} for to in registers_written(one)}
-                    fresh = [
-                        (use, to, comparison, constant, holds, partial or bool(other))
-                        for to, other in others.items()
-                        if all(map(self._is_false, other))
-                    ]
-                left += set(fresh) - seen
-                seen |= set(fresh)
+                elif one.guard is None:
+                    for to in registers_written(one):
+                        after = self._after(state, one, to)
+                        if after is not None:
+                            yield replace(after, site=use, name=to)
+
+        reachable((_Followed(read.site, name) for name in registers_written(read.instruction)), following)
+        return admissions
+
+    def _after(self, state: _Followed, one: Instruction, target: str) -> _Followed | None:
+        """Return what is known of the result of an instruction that reads a followed register, None if nothing is."""
+        if not state.comparison:
+            # A volatile bool is loaded as a byte and widened.
+            if one.opcode in ("mov", "cvt"):
+                return state
+            if one.opcode == "setp" and one.modifiers[0] in _COMPARISONS and len(one.operands) == 3:
+                value = _immediate(one.operands[2])
+                if value is not None and one.operands[1] == Register(state.name):
+                    return replace(state, comparison=one.modifiers[0], constant=value)
+            return None
+        if one.opcode == "not":
+            return replace(state, holds=not state.holds)
+        if one.opcode == "mov" and state.holds:
+            # ``p && *lock == 0`` without optimisation: a predicate that is false, or the comparison's.
+            others = self._copied[target] - {Register(state.name)}
+            if all(map(self._is_false, others)):
+                return replace(state, partial=state.partial or bool(others))
+        return None
 
     def _is_false(self, operand: Operand | None) -> bool:
         if isinstance(operand, Register):
             return self._constants.get(operand.name) == {0}
         return isinstance(operand, Immediate) and operand.bits == 0
 
-    def _edges(self, site: int, name: str, comparison: str, constant: int, holds: bool) -> Iterator[_Admission]:
+    def _edges(self, site: int, state: _Followed) -> Iterator[_Admission]:
         number = self._definitions.block_of(site)
         end = self._program.blocks[number].terminator
-        if comparison and isinstance(end, Branch) and end.guard.register.name == name:
+        if state.comparison and isinstance(end, Branch) and end.guard.register.name == state.name:
             for target, taken in ((end.taken, True), (end.not_taken, False)):
                 if target != EXIT:
-                    yield _Admission((number, target), holds == (taken != end.guard.negated), comparison, constant)
+                    holds = state.holds == (taken != end.guard.negated)
+                    yield _Admission((number, target), holds, state.comparison, state.constant)
 
     def _reachable_blocks(self, without: Edge) -> set[int]:
         """Return the blocks that a thread can reach from the entry without taking an edge."""
-        seen, left = {0}, [0]
-        while left:
-            number = left.pop()
-            for target in self._program.blocks[number].targets:
-                if target != EXIT and target not in seen and (number, target) != without:
-                    seen.add(target)
-                    left.append(target)
-        return seen
 
-    def _next_accesses(self, block: int, index: int, same: set[int]) -> Iterator[MemoryAccess]:
-        """Yield the first accesses to one of the sites ``same`` on every path from an instruction of a block on."""
-        # The first block is not in ``seen``: a loop may lead back to the instructions before the start.
-        left, seen = [(block, index)], set[int]()
-        while left:
-            number, start = left.pop()
-            code = self._program.blocks[number].code
-            sites = range(self._first[number] + start, self._first[number] + len(code))
-            found = next((site for site in sites if site in same), None)
-            if found is not None:
-                yield self._accesses[found]
-                continue
-            fresh = {to for to in self._program.blocks[number].targets if to != EXIT} - seen
-            seen |= fresh
-            left += [(to, 0) for to in fresh]
+        def following(number: int) -> Iterator[int]:
+            targets = self._program.blocks[number].targets
+            return (target for target in targets if target != EXIT and (number, target) != without)
+
+        return reachable([0], following)
+
+    def _next_accesses(self, block: int, index: int, same: set[int]) -> list[MemoryAccess]:
+        """Return the first accesses to one of the sites ``same`` on every path from an instruction of a block on."""
+        accessed: list[MemoryAccess] = []
+
+        def following(place: tuple[int, int]) -> Iterable[tuple[int, int]]:
+            number, start = place
+            first = self._first[number]
+            sites = range(first + start, first + len(self._program.blocks[number].code))
+            access = next((site for site in sites if site in same), None)
+            if access is None:
+                return ((target, 0) for target in self._program.blocks[number].targets if target != EXIT)
+            accessed.append(self._accesses[access])
+            return ()
+
+        reachable([(block, index)], following)
+        return accessed
 
     def _written(self, access: MemoryAccess) -> int | None:
         """Return the constant that a store or an exchange writes, None for another access or value."""

@@ -25,6 +25,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
+from gpuemu_lsp.engine.emulator.analysis.dataflow import BITS, solve
 from gpuemu_lsp.engine.emulator.ir.opcodes import COPY, POP, PUSH
 from gpuemu_lsp.engine.emulator.ir.operands import (
     CARRY,
@@ -209,15 +210,7 @@ class _Webs:
                         kept[number] &= ~self._of[name]
                     made[number] |= 1 << definition
                     definition += 1
-        # Popped from the end, so that the first pass is in program order: each loop then needs two passes.
-        into, work = [0] * count, list(range(count))[::-1]
-        while work:
-            number = work.pop()
-            out = made[number] | (into[number] & kept[number])
-            for target in self._graph.successors[number]:
-                if out & ~into[target]:
-                    into[target] |= out
-                    work.append(target)
+        into, _ = solve(self._graph, BITS, lambda number, reaching: made[number] | (reaching & kept[number]))
         return into
 
     def _uses(self, number: int) -> Iterator[dict[str, int]]:

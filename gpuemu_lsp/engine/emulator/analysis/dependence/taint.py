@@ -19,6 +19,7 @@ from enum import Enum
 from functools import cached_property
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
+from gpuemu_lsp.engine.emulator.analysis.dataflow import BITS, propagate
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import (
     INTERNAL,
@@ -128,27 +129,23 @@ class Taint:
         deciding = control_dependences(self.graph) if follow is Follow.EXECUTION else [()] * len(ends)
         blocks = [0] * len(ends)
         reads: dict[tuple[int, int], dict[str, int]] = {}
-        results = dict.fromkeys(instructions, 0)
-        waiting = dict(self._own)
-        while waiting:
-            site, arriving = waiting.popitem()
-            new = self._result(site, arriving, follow) & ~results[site]
-            if not new:
-                continue
-            results[site] |= new
-            for name in registers_written(instructions[site]):
-                added = new & ~self._others.get((site, name), 0)
+
+        def flow(site: int, arriving: int) -> Iterator[tuple[int, int]]:
+            result = self._result(site, arriving, follow)
+            for name in registers_written(instructions[site]) if result else ():
+                sources = result & ~self._others.get((site, name), 0)
                 for use in self._sites_of_uses(site, name):
                     number, index = place = uses.place_of(use)
                     at_place = reads.setdefault(place, {})
-                    at_place[name] = at_place.get(name, 0) | added
+                    at_place[name] = at_place.get(name, 0) | sources
                     if index < ends[number]:
-                        waiting[use] = waiting.get(use, 0) | added
+                        yield use, sources
                         continue
-                    for block, fresh in _decide(number, added & ~self._floats, deciding, blocks):
+                    for block, fresh in _decide(number, sources & ~self._floats, deciding, blocks):
                         first = uses.first_sites[block]
-                        for inner in range(first, first + ends[block]):
-                            waiting[inner] = waiting.get(inner, 0) | fresh
+                        yield from ((inner, fresh) for inner in range(first, first + ends[block]))
+
+        propagate(self._own, flow, BITS)
         return Flow(tuple(blocks), reads)
 
     def _result(self, site: int, arriving: int, follow: Follow) -> int:
