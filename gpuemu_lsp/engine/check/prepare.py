@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Place, Range
-from gpuemu_lsp.engine.lint import lint
+from gpuemu_lsp.engine.lint import lint, unassigned_locals
 from gpuemu_lsp.engine.plan.entry import choose_kernel
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
@@ -31,7 +31,6 @@ from gpuemu_lsp.engine.subjects.cuda.newer_architecture import or_newer
 from gpuemu_lsp.engine.subjects.cuda.program import ProgramCompilation
 from gpuemu_lsp.engine.subjects.cuda.recorded_launches import with_recorded_instances, with_recorded_plans
 from gpuemu_lsp.engine.subjects.cuda.session import FileSession, reading
-from gpuemu_lsp.engine.subjects.cuda.uninitialised_locals import uninitialised_locals
 from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of_text
 from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.subjects.ops.preparation import prepare_op
@@ -155,7 +154,7 @@ def prepare(
         declaration, _ = choose_kernel(spec, source)
         if declaration is not None:
             unoptimized = partial(compilation.run, artifact.arch, optimize=False)
-            findings = (*findings, *uninitialised_locals(source, declaration, findings, unoptimized))
+            findings = (*findings, *unassigned_locals(source, declaration, findings, unoptimized))
     prepared = PreparedKernel(
         findings=(*unknown_suppressions(spec.source, text), *map(ignores.apply, findings)),
         place=place,

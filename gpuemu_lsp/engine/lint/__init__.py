@@ -10,6 +10,7 @@ if it certainly is not.
 from gpuemu_lsp.engine.lint.check import lint
 from gpuemu_lsp.engine.lint.narrow_sums import narrow_sums
 from gpuemu_lsp.engine.lint.report import report_lines
+from gpuemu_lsp.engine.lint.unassigned_locals import unassigned_locals
 from gpuemu_lsp.engine.ptx.arithmetic import arithmetic_precisions, linear_only
 
-__all__ = ["arithmetic_precisions", "linear_only", "lint", "narrow_sums", "report_lines"]
+__all__ = ["arithmetic_precisions", "linear_only", "lint", "narrow_sums", "report_lines", "unassigned_locals"]

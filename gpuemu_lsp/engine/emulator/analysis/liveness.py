@@ -8,14 +8,16 @@ what a suspended warp saves, and what a waiting lane still needs (:mod:`.diverge
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
 from gpuemu_lsp.engine.emulator.analysis.dataflow import BITS, Direction, solve
+from gpuemu_lsp.engine.emulator.analysis.dominators import dominates, dominators
 from gpuemu_lsp.engine.emulator.ir.operands import registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Program
-from gpuemu_lsp.engine.ptx.model import Instruction
+from gpuemu_lsp.engine.ptx.model import Instruction, Register
 
 _COMPUTES = frozenset({
     "add", "addc", "sub", "subc", "mul", "mul24", "mad", "mad24", "madc", "fma", "div", "rem", "min", "max",
@@ -106,3 +108,44 @@ def undefined_uses(program: Program, graph: ControlFlowGraph, live: Liveness) ->
             if instruction.guard is None:
                 undefined &= ~_bits(registers_written(instruction), live.bit)
     return found
+
+
+def uses_before_assignment(program: Program, graph: ControlFlowGraph) -> Iterator[Instruction]:
+    """Yield the instructions that compute with a register which is undefined when they are first executed.
+
+    That is so if every assignment to the register, also through copies, comes after the use: the use dominates it. An
+    undefined value may be copied, shuffled, selected or stored and never matter, as in
+    ``int b; if (lane == 0) b = atomicAdd(n, 32); b = shfl(b, 0);``.
+    """
+    dominator = dominators(graph.successors)
+    definitions: dict[str, list[tuple[int, int, Instruction]]] = defaultdict(list)
+    for number, block in enumerate(program.blocks):
+        for index, instruction in enumerate(block.code):
+            for name in registers_written(instruction):
+                definitions[name].append((number, index, instruction))
+
+    def is_undefined(name: str, block: int, index: int) -> bool:
+        copies = {name}
+        left = [name]
+        while left:
+            for number, place, instruction in definitions[left.pop()]:
+                after = place >= index if number == block else dominates(dominator, block, number)
+                if after:
+                    continue
+                source = instruction.operands[1] if instruction.opcode == "mov" else None
+                if not isinstance(source, Register) or instruction.guard is not None:
+                    return False
+                # Special registers, such as %tid.x, are not declared.
+                if source.name not in program.registers:
+                    return False
+                if source.name not in copies:
+                    copies.add(source.name)
+                    left.append(source.name)
+        return True
+
+    for number, block in enumerate(program.blocks):
+        for index, instruction in enumerate(block.code):
+            if instruction.opcode in _COMPUTES and instruction.guard is None:
+                names = (name for name in registers_read(instruction) if name in program.registers)
+                if any(is_undefined(name, number, index) for name in names):
+                    yield instruction

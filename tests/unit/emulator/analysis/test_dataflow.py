@@ -40,7 +40,7 @@ def test_a_block_that_nothing_enters_has_the_least_value() -> None:
     assert entering == [7, 7, -1]
 
 
-@pytest.mark.parametrize("order", itertools.permutations(range(3)))
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3))])
 def test_nodes_pass_their_values_whatever_the_order(order: tuple[int, ...]) -> None:
     edges = {"a": ["b"], "b": ["c", "a"], "c": ["d"], "d": []}
     initial = {name: 1 << number for number, name in ((number, "abc"[number]) for number in order)}
