@@ -1,0 +1,206 @@
+"""Facts of a kernel's code that say with which launches it works: what it reads, and what it divides by.
+
+Divisions are found by what registers hold, not by their form: the code is evaluated for many values of one parameter,
+with all others unknown, and a register that holds their quotients by one number is a division, whether the compiler
+wrote it as shifts, as the high half of a product, or as ``div``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
+from gpuemu_lsp.engine.emulator.analysis.dependence.sources import is_parameter_load, parameter_values
+from gpuemu_lsp.engine.emulator.analysis.kernel_graph import kernel_graph
+from gpuemu_lsp.engine.emulator.analysis.register_values import RegisterValues, ValueArray
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT
+from gpuemu_lsp.engine.emulator.ir.operands import flattened, registers_read, registers_written
+from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Location, Operand, Symbol
+
+Divisor: TypeAlias = "int | str"
+"""A number, or the axis ``x``, ``y`` or ``z`` of a block whose size is the divisor."""
+
+_SAMPLES: Final = np.concatenate((np.arange(4200), [99_991, 1 << 20, (1 << 24) + 4_321, (1 << 30) + 77]))
+_BLOCK: Final = {1031: "x", 1033: "y", 1039: "z"}
+"""Primes that stand for the sizes of a block, larger than every other divisor that is looked for."""
+_LARGEST_DIVISOR: Final = 1024
+_MAX_THREADS: Final = 1024
+_THREAD = ("%tid", "%laneid", "%warpid", "%lanemask")
+_BLOCK_INDEX = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
+_MATRIX = frozenset({"mma", "wmma", "wgmma", "ldmatrix", GROUP_PRODUCT})
+_COOPERATIVE = "cooperative_groups"
+
+
+class KernelFacts:
+    """What the code of a kernel shows; parameters are by number."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._instructions = [instruction for block in program.blocks for instruction in block.code]
+        self._numbers = {name: number for number, name in enumerate(program.params)}
+        self._divided: dict[int, tuple[frozenset[Divisor], frozenset[int]]] = {}
+
+    @cached_property
+    def reads_block_size(self) -> bool:
+        """Whether it reads the number of threads of its block; if not, it is written for one block size."""
+        return any(name.startswith("%ntid") for name in self._specials)
+
+    @cached_property
+    def reads_thread_index(self) -> bool:
+        """Whether it reads its thread index; if not, it is written for one thread per block."""
+        return any(name.startswith(_THREAD) for name in self._specials)
+
+    @cached_property
+    def reads_block_index(self) -> bool:
+        """Whether it reads its block index; if not, several blocks would all do the same work."""
+        return any(name.startswith(_BLOCK_INDEX) for name in self._specials)
+
+    @cached_property
+    def uses_several_axes(self) -> bool:
+        """Whether it uses more than one axis of the launch, not counting what cooperative groups compute."""
+        axes = ("%tid.y", "%tid.z", "%ntid.y", "%ntid.z", "%ctaid.y", "%ctaid.z", "%nctaid.y", "%nctaid.z")
+        return any(
+            name in axes and not _is_inlined_from(instruction.location, _COOPERATIVE)
+            for instruction in self._instructions
+            for name in registers_read(instruction)
+        )
+
+    @cached_property
+    def multiplies_matrices(self) -> bool:
+        """Whether warps compute whole tiles of matrices."""
+        return any(instruction.opcode in _MATRIX for instruction in self._instructions)
+
+    @cached_property
+    def unused_parameters(self) -> frozenset[int]:
+        """The parameters that it does not read."""
+        read = {name for one in self._instructions for name in _symbols(one.operands)}
+        return frozenset(number for name, number in self._numbers.items() if name not in read)
+
+    @cached_property
+    def block_stride(self) -> int | None:
+        """The block size that the code has as a constant: 128 in ``blockIdx.x * 128 + threadIdx.x``."""
+        # Independent samples: no other sum has these values.
+        blocks, threads = _SAMPLES[:1024], _SAMPLES[:1024] * 7 % 1021
+        values = RegisterValues(self._program, {"%ctaid.x": blocks, "%tid.x": threads}, len(blocks))
+        strides = set()
+        for name in reachable(["%ctaid.x"], self._users.__getitem__):
+            value = values.value(name) if name != "%ctaid.x" else None
+            if value is not None:
+                stride = int(value[1] - threads[1])
+                if 1 < stride <= _MAX_THREADS and np.array_equal(value, blocks * stride + threads):
+                    strides.add(stride)
+        return strides.pop() if len(strides) == 1 else None
+
+    def divisors(self, parameter: int) -> frozenset[Divisor]:
+        """Return the numbers by which an integer is divided without a use of the remainder."""
+        divided, remainders = self._divisions(parameter)
+        return frozenset(
+            divisor
+            for divisor in divided
+            if not any(isinstance(divisor, int) and remainder % divisor == 0 for remainder in remainders)
+        )
+
+    def is_halved(self, parameter: int) -> bool:
+        """Return whether a loop halves an integer down to one: a tree reduction over a power of two."""
+        halves = _SAMPLES // 2
+        values = self._values(parameter)
+        for name, written in self._definitions.items():
+            if len(written) > 1 and any(_equal(values.result(one), halves) for one in written):
+                looped = RegisterValues(self._program, {name: _SAMPLES}, len(_SAMPLES))
+                if any(_equal(looped.result(one), halves) for one in written):
+                    return True
+        return False
+
+    def _divisions(self, parameter: int) -> tuple[frozenset[Divisor], frozenset[int]]:
+        """Return the divisors of an integer, and the numbers of which the remainder is computed."""
+        if parameter in self._divided:
+            return self._divided[parameter]
+        divided, remainders = set[Divisor](), set[int]()
+        values, loaded = self._values(parameter), self._loaded(parameter)
+        for name in reachable(loaded, self._users.__getitem__):
+            value = values.value(name)
+            if value is None or name in loaded:
+                continue
+            divisor = int(np.argmax(value > 0))
+            if divisor > 1 and np.array_equal(value, _SAMPLES // divisor):
+                divided.add(_BLOCK.get(divisor, divisor))
+            elif 1 < (modulus := int(value.max()) + 1) <= _LARGEST_DIVISOR and np.array_equal(
+                value, _SAMPLES % modulus
+            ):
+                remainders.add(modulus)
+        self._divided[parameter] = frozenset(divided), frozenset(remainders)
+        return self._divided[parameter]
+
+    def _values(self, parameter: int) -> RegisterValues:
+        known = dict.fromkeys(self._loaded(parameter), _SAMPLES)
+        known |= {f"%ntid.{axis}": np.full_like(_SAMPLES, size) for size, axis in _BLOCK.items()}
+        return RegisterValues(self._program, known, len(_SAMPLES))
+
+    def _loaded(self, parameter: int) -> frozenset[str]:
+        """Return the registers that hold a parameter as it was passed."""
+        return frozenset(
+            name
+            for instruction in self._instructions
+            if is_parameter_load(instruction)
+            for name, source in parameter_values(instruction, self._numbers).items()
+            if source.parameter == parameter and source.offset == 0
+        )
+
+    @cached_property
+    def _definitions(self) -> dict[str, list[Instruction]]:
+        written: dict[str, list[Instruction]] = defaultdict(list)
+        for instruction in self._instructions:
+            for name in registers_written(instruction):
+                written[name].append(instruction)
+        return written
+
+    @cached_property
+    def _users(self) -> dict[str, set[str]]:
+        """The registers that are computed from each."""
+        users: dict[str, set[str]] = defaultdict(set)
+        for instruction in self._instructions:
+            for name in registers_read(instruction):
+                users[name].update(registers_written(instruction))
+        return users
+
+    @cached_property
+    def _specials(self) -> frozenset[str]:
+        read = (name for instruction in self._instructions for name in registers_read(instruction))
+        return frozenset(name for name in read if name not in self._program.registers)
+
+
+@lru_cache(maxsize=8)  # as of `kernel_graph`
+def kernel_facts(ptx: str, entry: str) -> KernelFacts:
+    """Return the facts of a kernel.
+
+    Raises
+    ------
+    MalformedKernelError
+        If no graph can be made of it.
+    """
+    return KernelFacts(kernel_graph(ptx, entry)[0])
+
+
+def _equal(value: ValueArray | None, other: ValueArray) -> bool:
+    return value is not None and np.array_equal(value, other)
+
+
+def _is_inlined_from(location: Location | None, name: str) -> bool:
+    while location is not None:
+        if location.function is not None and name in location.function:
+            return True
+        location = location.inlined_at
+    return False
+
+
+def _symbols(operands: Iterable[Operand]) -> Iterator[str]:
+    for operand in flattened(tuple(operands)):
+        base = operand.base if isinstance(operand, Address) else operand
+        if isinstance(base, Symbol):
+            yield base.name
