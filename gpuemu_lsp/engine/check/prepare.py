@@ -39,6 +39,7 @@ from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.subjects.unregistered import claim_before_run, softened, without_guessed_instance
 
 if TYPE_CHECKING:
+    from gpuemu_lsp.engine.emulator.analysis.kernel_facts import KernelFacts
     from gpuemu_lsp.engine.subjects.triton.preparation import PendingLint
 
 
@@ -284,7 +285,8 @@ def _compile_architectures(
         # The PTX shows what the source alone does not, such as the types behind typedefs in the signature.
         if not done.artifacts:
             entries = compiled.artifact.entries
-            resolved = with_recorded_instances(request, source, resolve(spec, source, entries))
+            facts_of = partial(_facts_of, compiled.artifact.ptx)
+            resolved = with_recorded_instances(request, source, resolve(spec, source, entries, facts_of))
             sized = with_compiled_sizes(resolved, compiled.artifact.ptx, entries)
             done.result = with_recorded_plans(request, source, sized, entries)
         done.artifacts.append(compiled.artifact)
@@ -295,6 +297,17 @@ def _compile_architectures(
                 if entry in compiled.artifact.resources:
                     done.resources.setdefault(compiled.artifact.arch, compiled.artifact.resources[entry])
     return done
+
+
+def _facts_of(ptx: str, mangled: str) -> KernelFacts | None:
+    # Delayed, as all of the emulator: see `case_runner`.
+    from gpuemu_lsp.engine.emulator.analysis.kernel_facts import kernel_facts
+    from gpuemu_lsp.engine.emulator.analysis.kernel_graph import MalformedKernelError
+
+    try:
+        return kernel_facts(ptx, mangled)
+    except MalformedKernelError:
+        return None
 
 
 def without_optimization(request: CheckRequest, prepared: PreparedKernel) -> CompileResult:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.emulator.analysis.kernel_facts import KernelFacts
+
+FactsOf: TypeAlias = "Callable[[str], KernelFacts | None]"
+"""Returns what the code of a kernel shows, by its mangled name; None for one that is not compiled."""
+
+
+def not_compiled(mangled: str) -> None:
+    """Return None: nothing is compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +27,8 @@ class KernelContext:
     """One kernel, or one instance of a kernel template.
 
     ``bindings`` maps template parameters to arguments. ``compiled_types`` maps parameter types as written to those that
-    the compiler resolved them to; both are empty until they are known.
+    the compiler resolved them to; both are empty until they are known. ``mangled`` is the name in the compiled code, of
+    which ``facts_of`` returns the facts.
     """
 
     spec: KernelSpec
@@ -24,6 +36,17 @@ class KernelContext:
     source: SourceFile
     bindings: Mapping[str, str] = field(default_factory=dict)
     compiled_types: Mapping[str, str] = field(default_factory=dict)
+    mangled: str = ""
+    facts_of: FactsOf = not_compiled
+
+    @property
+    def code(self) -> KernelFacts | None:
+        """What the compiled code shows, None as long as there is none."""
+        return self.facts_of(self.mangled) if self.mangled else None
+
+    def number_of(self, param: str) -> int:
+        """Return the number of a parameter in the signature, -1 for a member of a struct."""
+        return next((number for number, one in enumerate(self.declaration.params) if one.name == param), -1)
 
     @property
     def registered(self) -> bool:

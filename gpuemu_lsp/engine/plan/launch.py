@@ -10,13 +10,6 @@ from dataclasses import dataclass, replace
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.cexpr import Scope, translate
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.kernel_intrinsics_used import (
-    literal_block_size,
-    may_use_block_index,
-    may_use_block_size,
-    may_use_thread_index,
-    uses_y_or_z,
-)
 from gpuemu_lsp.engine.plan.model import ScalarArg
 from gpuemu_lsp.engine.project.expressions import (
     Binary,
@@ -189,7 +182,7 @@ class _LaunchTranslation:
                 (*notes, f"launch of {file}line {launch.range.start.line + 1}"),
                 from_source=True,
                 assumed_block=assumed,
-                fixed_block=assumed and not may_use_block_size(self._context),
+                fixed_block=assumed and not _may_use_block_size(self._context),
                 host_sizes=tuple(DimSpec(name) for name in host_sizes),
             )
         except ExpressionError:
@@ -218,7 +211,7 @@ class _LaunchTranslation:
 
     def _is_open_block(self, text: str) -> bool:
         """Whether the block size is a parameter of the host function, so that callers may pass any sensible size."""
-        if uses_y_or_z(self._context) or not _NAME.match(text) or text in self._definitions:
+        if _uses_several_axes(self._context) or not _NAME.match(text) or text in self._definitions:
             return False
         # Dynamic shared memory of a fixed size fits one block size only.
         has_shared = self._context.declaration.name in self._context.source.dynamic_shared
@@ -262,15 +255,18 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
     its thread index.
     """
     declaration = context.declaration
-    if not roles.flat or declaration.name in context.source.dynamic_shared or uses_y_or_z(context):
+    if not roles.flat or declaration.name in context.source.dynamic_shared or _uses_several_axes(context):
         return None
     size = next(
         str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
     )
-    any_block = may_use_block_size(context)
-    literal = None if any_block else literal_block_size(context) if may_use_thread_index(context) else 1
+    code = context.code
+    any_block = _may_use_block_size(context)
+    literal = None if code is None or any_block else code.block_stride if code.reads_thread_index else 1
     block = literal or min(_DEFAULT_BLOCK, declaration.max_threads or _DEFAULT_BLOCK)
-    blocks = "1" if not may_use_block_index(context) else f"ceil_div({size}, {block})" if block > 1 else size
+    blocks = (
+        "1" if code is not None and not code.reads_block_index else f"ceil_div({size}, {block})" if block > 1 else size
+    )
     return ResolvedLaunch(
         (parse(blocks),),
         (parse(block),),
@@ -279,6 +275,16 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
         assumed_block=True,
         fixed_block=not any_block and literal is None and declaration.max_threads is None,
     )
+
+
+def _may_use_block_size(context: KernelContext) -> bool:
+    """Return whether a kernel reads the size of its block; if not, it is written for one."""
+    return context.code is None or context.code.reads_block_size
+
+
+def _uses_several_axes(context: KernelContext) -> bool:
+    """Return whether a kernel uses more than one axis of its launch."""
+    return context.code is not None and context.code.uses_several_axes
 
 
 def _depends(text: str, name: str, definitions: Mapping[str, str], depth: int = _MAX_DEPTH) -> bool:

@@ -10,14 +10,14 @@ from dataclasses import replace
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles, assign_roles
 from gpuemu_lsp.engine.plan.candidates import grid_tiles
-from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.divisors import power_of_two_sizes, size_divisors
+from gpuemu_lsp.engine.plan.context import FactsOf, KernelContext, not_compiled
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, PlanOrigin, SizeFact, Source, assumed
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
+from gpuemu_lsp.engine.plan.size_limits import power_of_two_sizes, size_divisors
 from gpuemu_lsp.engine.plan.skeleton import template
 from gpuemu_lsp.engine.plan.textures.objects import is_object
 from gpuemu_lsp.engine.project.expressions import constant, names, parse
@@ -34,11 +34,16 @@ _MOST_INDEPENDENT = 2
 _POWERS_OF_TWO = tuple(1 << power for power in range(1, 11))
 
 
-def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | None = None) -> PlanResult:
+def resolve(
+    spec: KernelSpec,
+    source: SourceFile,
+    entries: Mapping[str, str] | None = None,
+    facts_of: FactsOf = not_compiled,
+) -> PlanResult:
     """Resolve a registered kernel, or one found in a file (then ``spec`` is from :func:`unregistered`).
 
     ``entries`` maps name expressions to mangled names once the file has been compiled; they have the types behind
-    typedefs and macros in the signature.
+    typedefs and macros in the signature. ``facts_of`` then returns what their code shows.
     """
     declaration, findings = choose_kernel(spec, source)
     if declaration is None:
@@ -50,8 +55,15 @@ def resolve(spec: KernelSpec, source: SourceFile, entries: Mapping[str, str] | N
     plans: list[Plan] = []
     collected: list[Finding] = list(findings)
     for instance in chosen:
-        types = _compiled_types(context, (entries or {}).get(instance.expression, ""))
-        plan, found = _plan(replace(context, bindings=instance.bindings, compiled_types=types), instance)
+        mangled = (entries or {}).get(instance.expression, "")
+        compiled = replace(
+            context,
+            bindings=instance.bindings,
+            compiled_types=_compiled_types(context, mangled),
+            mangled=mangled,
+            facts_of=facts_of,
+        )
+        plan, found = _plan(compiled, instance)
         collected.extend(finding for finding in found if finding not in collected)
         if plan is not None:
             plans.append(plan)
@@ -225,7 +237,7 @@ def _supported_dims(
     """
     dims = divisible(roles.dims, launch.grid, ragged) if launch.from_source else roles.dims
     sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
-    divisors = size_divisors(context, sizes, tuple(map(str, launch.block)), grid_tiles(launch.grid))
+    divisors = size_divisors(context, sizes, launch.block, grid_tiles(launch.grid))
     powers = power_of_two_sizes(context, sizes)
     return tuple(
         replace(dim, minimum=_POWERS_OF_TWO[0], maximum=_POWERS_OF_TWO[-1], choices=_POWERS_OF_TWO)

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu_lsp.engine.compile.cache import DiskCache
+from gpuemu_lsp.engine.compile.compiler import compile_source
+from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.emulator.analysis.kernel_facts import kernel_facts
 from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve, unregistered
 from gpuemu_lsp.engine.source import read
@@ -34,5 +38,21 @@ def bare(reader: Reader) -> Callable[[str], PlanResult]:
     def resolved(text: str) -> PlanResult:
         source = reader(text)
         return resolve(unregistered(source, source.kernels[-1]), source)
+
+    return resolved
+
+
+@pytest.fixture
+def compiled(reader: Reader) -> Callable[[str], PlanResult]:
+    """Return a function that resolves the last kernel of a text with what its compiled code shows."""
+
+    def resolved(text: str) -> PlanResult:
+        source = reader(text)
+        spec = unregistered(source, source.kernels[-1])
+        entries = resolve(spec, source).entries
+        request = CompileRequest(source.path, source.device_view, expressions=entries)
+        artifact = compile_source(request, DiskCache(Path("/nonexistent/cache"))).artifact
+        assert artifact is not None
+        return resolve(spec, source, artifact.entries, lambda mangled: kernel_facts(artifact.ptx, mangled))
 
     return resolved

@@ -62,10 +62,10 @@ _FLAT_2D = "__global__ void k(const float* x, float* y, int r, int c) { y[thread
     ],
 )
 def test_geometry(
-    bare: Callable[[str], PlanResult], code: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int
+    compiled: Callable[[str], PlanResult], code: str, grid: tuple[int, ...], block: tuple[int, ...], shared: int
 ) -> None:
     """Grid, block and shared memory, as numbers for n = m = r = 1000 and c = 32."""
-    (plan,) = bare(code).plans
+    (plan,) = compiled(code).plans
     env = {"n": 1000, "m": 1000, "r": 1000, "c": 32}
     assert tuple(evaluate(value, env) for value in plan.grid) == grid
     assert tuple(evaluate(value, env) for value in plan.block) == block
@@ -97,18 +97,18 @@ _ANY = "#define B 64\n" + _LOOP
     ],
 )
 def test_a_kernel_that_never_reads_an_index_has_a_fixed_launch(
-    bare: Callable[[str], PlanResult], code: str, grid: int, block: int, fixed: bool
+    compiled: Callable[[str], PlanResult], code: str, grid: int, block: int, fixed: bool
 ) -> None:
-    (plan,) = bare(code).plans
+    (plan,) = compiled(code).plans
     assert [evaluate(value, {"n": 1000}) for value in (*plan.grid, *plan.block)] == [grid, block]
     assert (plan.facts.block.source, plan.facts.own_block) == (Source.ASSUMED, fixed)
 
 
-def test_macros_of_a_header_may_read_any_index(tmp_path: Path, bare: Callable[[str], PlanResult]) -> None:
+def test_macros_of_a_header_may_read_any_index(tmp_path: Path, compiled: Callable[[str], PlanResult]) -> None:
     (tmp_path / "loop.h").write_text(
         "#define FOR(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; ++i)\n"
     )
-    (plan,) = bare('#include "loop.h"\n__global__ void k(float* y, int n) { FOR(i, n) y[i] = 1; }').plans
+    (plan,) = compiled('#include "loop.h"\n__global__ void k(float* y, int n) { FOR(i, n) y[i] = 1; }').plans
     assert [evaluate(value, {"n": 1000}) for value in (*plan.grid, *plan.block)] == [4, 256]
 
 
@@ -123,10 +123,10 @@ def test_macros_of_a_header_may_read_any_index(tmp_path: Path, bare: Callable[[s
     ],
 )
 def test_a_size_that_a_loop_halves_is_a_power_of_two(
-    bare: Callable[[str], PlanResult], loop: str, is_tree: bool
+    compiled: Callable[[str], PlanResult], loop: str, is_tree: bool
 ) -> None:
     code = f"__global__ void k(float* x, int n) {{ for ({loop}) if (threadIdx.x < d) x[threadIdx.x] += x[threadIdx.x + d]; }}"
-    (plan,) = bare(code).plans
+    (plan,) = compiled(code).plans
     sizes = plan.dims[0].choices
     assert bool(sizes) == is_tree
     assert all(size & (size - 1) == 0 for size in sizes)
@@ -145,17 +145,18 @@ def test_a_size_in_the_launch_alone_becomes_a_dim(bare: Callable[[str], PlanResu
     [
         ("", "k<<<n / 256, 256>>>(x, n);", 256),
         ("", "k<<<(n + 255) / 256, 256>>>(x, n);", 1),
-        ("for (int i = 0; i < n / 32; i++) x[i] = 0;", "k<<<(n + 255) / 256, 256>>>(x, n);", 32),
-        ("const int w = 16; int m = n / w;", "k<<<1, 32>>>(x, n);", 16),
-        ("int m = n / blockDim.x;", "k<<<1, 64>>>(x, n);", 64),
-        ("int m = n / 4; int rest = n % 4;", "k<<<1, 32>>>(x, n);", 1),
-        ("int m = 2 * n / 32; // n / 8", "k<<<1, 32>>>(x, n);", 1),
+        ("for (int i = 0; i < n / 32; i++) x[i] = 1;", "k<<<(n + 255) / 256, 256>>>(x, n);", 32),
+        ("const int w = 16; x[1] = n / w;", "k<<<1, 32>>>(x, n);", 16),
+        ("x[1] = n / blockDim.x;", "k<<<1, 64>>>(x, n);", 64),
+        ("x[1] = n / 4; x[2] = n % 4;", "k<<<1, 32>>>(x, n);", 1),
+        ("x[1] = 2 * n / 32; /* n / 8 */", "k<<<1, 32>>>(x, n);", 16),
+        ("x[1] = 3 * n / 32; /* n / 8 */", "k<<<1, 32>>>(x, n);", 1),
     ],
 )
-def test_rounding_down_means_multiples(bare: Callable[[str], PlanResult], body: str, host: str, step: int) -> None:
+def test_rounding_down_means_multiples(compiled: Callable[[str], PlanResult], body: str, host: str, step: int) -> None:
     """A size whose remainder is dropped is restricted to multiples."""
     code = f"__global__ void k(float* x, int n) {{ {body} x[threadIdx.x] = 0; }}\nvoid f(float* x, int n) {{ {host} }}"
-    (plan,) = bare(code).plans
+    (plan,) = compiled(code).plans
     assert plan.dims[0].multiple_of == step
 
 

@@ -89,8 +89,8 @@ class KernelFacts:
         blocks, threads = _SAMPLES[:1024], _SAMPLES[:1024] * 7 % 1021
         values = RegisterValues(self._program, {"%ctaid.x": blocks, "%tid.x": threads}, len(blocks))
         strides = set()
-        for name in reachable(["%ctaid.x"], self._users.__getitem__):
-            value = values.value(name) if name != "%ctaid.x" else None
+        for instruction in self._computed_from(["%ctaid.x"]):
+            value = values.result(instruction)
             if value is not None:
                 stride = int(value[1] - threads[1])
                 if 1 < stride <= _MAX_THREADS and np.array_equal(value, blocks * stride + threads):
@@ -105,6 +105,10 @@ class KernelFacts:
             for divisor in divided
             if not any(isinstance(divisor, int) and remainder % divisor == 0 for remainder in remainders)
         )
+
+    def remainders(self, parameter: int) -> frozenset[int]:
+        """Return the numbers by which an integer is divided for the remainder."""
+        return self._divisions(parameter)[1]
 
     def is_halved(self, parameter: int) -> bool:
         """Return whether a loop halves an integer down to one: a tree reduction over a power of two."""
@@ -122,10 +126,10 @@ class KernelFacts:
         if parameter in self._divided:
             return self._divided[parameter]
         divided, remainders = set[Divisor](), set[int]()
-        values, loaded = self._values(parameter), self._loaded(parameter)
-        for name in reachable(loaded, self._users.__getitem__):
-            value = values.value(name)
-            if value is None or name in loaded:
+        values = self._values(parameter)
+        for instruction in self._computed_from(self._loaded(parameter)):
+            value = values.result(instruction)
+            if value is None:
                 continue
             divisor = int(np.argmax(value > 0))
             if divisor > 1 and np.array_equal(value, _SAMPLES // divisor):
@@ -136,6 +140,11 @@ class KernelFacts:
                 remainders.add(modulus)
         self._divided[parameter] = frozenset(divided), frozenset(remainders)
         return self._divided[parameter]
+
+    def _computed_from(self, names: Iterable[str]) -> Iterator[Instruction]:
+        """Yield the instructions whose operands depend on registers, directly or not."""
+        dependent = reachable(names, self._users.__getitem__)
+        return (one for one in self._instructions if not dependent.isdisjoint(registers_read(one)))
 
     def _values(self, parameter: int) -> RegisterValues:
         known = dict.fromkeys(self._loaded(parameter), _SAMPLES)

@@ -61,13 +61,13 @@ def _roots_of(operand: Operand, known: Mapping[str, frozenset[str]]) -> frozense
 
 def origins(program: Program) -> Mapping[str, frozenset[str]]:
     """Return the roots of every register: the names of parameters and variables, and ``UNKNOWN``."""
-    for known, found in _latest:
-        if known is program:
-            return found
-    found = _origins(program)
+    for latest, its_roots in _latest:
+        if latest is program:
+            return its_roots
+    its_roots = _origins(program)
     # Another thread may translate another program.
-    _latest[:] = [(program, found)]
-    return found
+    _latest[:] = [(program, its_roots)]
+    return its_roots
 
 
 _latest: list[tuple[Program, Mapping[str, frozenset[str]]]] = []

@@ -61,7 +61,7 @@ class PerThreadValues(RegisterValues):
 
     def _reachability(self) -> list[npt.NDArray[np.bool_]]:
         """Return for each basic block the threads that may reach it: forward data flow over sets of threads."""
-        nobody = np.zeros(self._length, dtype=np.bool_)
+        no_threads = np.zeros(self._length, dtype=np.bool_)
 
         def flow(number: int, here: npt.NDArray[np.bool_]) -> Iterator[tuple[int, npt.NDArray[np.bool_]]]:
             block = self._program.blocks[number]
@@ -73,9 +73,9 @@ class PerThreadValues(RegisterValues):
                 ways = [(end.taken, here & taken), (end.not_taken, here & other)]
             return ((target, threads) for target, threads in ways if target != EXIT and threads.any())
 
-        threads = Lattice(nobody, np.logical_or, np.array_equal)
-        reached = propagate({0: ~nobody}, flow, threads)
-        return [reached.get(number, nobody) for number in range(len(self._program.blocks))]
+        threads = Lattice(no_threads, np.logical_or, np.array_equal)
+        reached = propagate({0: ~no_threads}, flow, threads)
+        return [reached.get(number, no_threads) for number in range(len(self._program.blocks))]
 
     def _may(self, guard: Guard, outcome: bool) -> npt.NDArray[np.bool_]:
         """Return the threads for which a guard may have the given outcome."""

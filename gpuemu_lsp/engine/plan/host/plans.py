@@ -28,7 +28,6 @@ from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
     bounded_sizes,
     guarded_sizes,
     tile_sizes,
-    unused_parameters,
 )
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
@@ -175,7 +174,9 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         # Buffers of assumed lengths hold small sizes only.
         dims = tuple(dim if dim.name in ragged else _with_multiple(dim) for dim in dims)
     free = frozenset(name for name in building.used if constraints.is_free(name, building.used))
-    used = [arg for arg in args if isinstance(arg, ScalarArg) and arg.param not in unused_parameters(context)]
+    # A kernel has a size as a number, if it depends on it.
+    unused = frozenset() if context.code is None else context.code.unused_parameters
+    used = [arg for arg in args if isinstance(arg, ScalarArg) and context.number_of(arg.param) not in unused]
     passed = [arg.value for arg in used if isinstance(arg.value, Expression)]
     known = frozenset[str]().union(*map(names, (*passed, *grid, *block, shared)))
     hidden = {name for name in building.used - known if one.run.symbols[name].origin in ("parameter", "constant")}

@@ -21,6 +21,8 @@ EXPRESSIONS = {
     "not.b32 %r9, %r1;": ~X & 0xFFFFFFFF,
     "div.u32 %r9, %r1, 3;": X // 3,
     "rem.u32 %r9, %r1, 3;": X % 3,
+    "mul.hi.u32 %r9, %r1, -1431655765;": X * 0xAAAAAAAB >> 32,
+    "not.b32 %r8, %r1; mul.hi.s32 %r9, %r8, 1431655766;": (~X * 1431655766 >> 32) & 0xFFFFFFFF,
     "min.u32 %r9, %r1, 7;": np.minimum(X, 7),
     "setp.lt.u32 %p1, %r1, 8; selp.b32 %r9, %r2, %r3, %p1;": np.where(X < 8, Y, Z),
     "neg.s32 %r8, %r1; shr.s32 %r9, %r8, 1;": (-X >> 1) & 0xFFFFFFFF,
@@ -31,7 +33,6 @@ UNKNOWN = {
     "guarded": "setp.lt.u32 %p1, %r1, 8; @%p1 mov.u32 %r9, 1;",
     "defined twice": "mov.u32 %r9, 1; add.u32 %r9, %r1, 1;",
     "carried by a loop": "HEAD: add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 8; @%p1 bra HEAD;",
-    "a high half": "mul.hi.u32 %r9, %r1, %r1;",
     "a division by zero": "div.u32 %r9, %r1, %r3;",
     "saturating": "add.sat.s32 %r9, %r1, 1;",
 }

@@ -91,8 +91,8 @@ class KernelDependences:
         opcode = instruction.partition(".")[0]
         places = [(location, number) for number in pointers if location is not None]
         at_place = [self.accesses[place] for place in places if place in self.accesses]
-        known = [one for each in at_place for one in ([each[opcode]] if opcode in each else each.values())]
-        return reduce(or_, known, Dependence()) if known else _NOTHING_KNOWN
+        dependences = [one for each in at_place for one in ([each[opcode]] if opcode in each else each.values())]
+        return reduce(or_, dependences, Dependence()) if dependences else _NOTHING_KNOWN
 
     def updates(self, is_open: IsOpen) -> frozenset[Location]:
         """Return where shared memory is loaded and stored at one address that alone depends on open sources."""
@@ -171,7 +171,7 @@ def _dependence(
 
 def _updates(program: Program) -> frozenset[Location]:
     """Return the locations of updates of shared memory without an atomic operation, such as ``s[i] += 1``."""
-    found = set[Location]()
+    updates = set[Location]()
     for block in program.blocks:
         loaded = set[tuple[Location, str]]()
         for instruction in block.code:
@@ -181,8 +181,8 @@ def _updates(program: Program) -> frozenset[Location]:
             if instruction.opcode == "ld":
                 loaded.add((location, str(address)))
             elif instruction.opcode == "st" and (location, str(address)) in loaded:
-                found.add(location)
-    return frozenset(found)
+                updates.add(location)
+    return frozenset(updates)
 
 
 def _deciding(instruction: Instruction) -> frozenset[str]:
@@ -196,8 +196,8 @@ def _deciding(instruction: Instruction) -> frozenset[str]:
     return frozenset((*(one.name for one in flattened(operands) if isinstance(one, Register)), *guard))
 
 
-def _pointers(found: frozenset[str], numbers: Mapping[str, int]) -> tuple[int, ...]:
+def _pointers(its_roots: frozenset[str], numbers: Mapping[str, int]) -> tuple[int, ...]:
     """Return the parameters that a pointer may be, all of them if it is not known."""
-    if not found or UNKNOWN in found:
+    if not its_roots or UNKNOWN in its_roots:
         return tuple(range(NO_PARAMETER, len(numbers)))
-    return tuple({numbers.get(root.partition("+")[0], NO_PARAMETER) for root in found})
+    return tuple({numbers.get(root.partition("+")[0], NO_PARAMETER) for root in its_roots})

@@ -59,10 +59,10 @@ class Flow:
     def read(self, block: int, index: int, names: Iterable[str]) -> int:
         """Return the sources of registers where an instruction reads them, or the terminator behind them."""
         at_place = self._reads.get((block, index), {})
-        found = 0
+        bits = 0
         for name in names:
-            found |= at_place.get(name, 0)
-        return found
+            bits |= at_place.get(name, 0)
+        return bits
 
 
 class Taint:
@@ -95,10 +95,10 @@ class Taint:
 
     def bits(self, sources: Iterable[Source]) -> int:
         """Return the bits of those sources that the kernel reads."""
-        found = 0
+        bits = 0
         for source in sources:
-            found |= self._bits.get(source, 0)
-        return found
+            bits |= self._bits.get(source, 0)
+        return bits
 
     def sources_of(self, bits: int) -> frozenset[Source]:
         """Return the sources with these bits."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.lookup.comparisons import single
@@ -69,12 +68,3 @@ def bounded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
         for param, value in zip(context.declaration.params, launch.arguments, strict=False)
         if isinstance(value, Size) and (name := single(value)) is not None and param.name in bounds
     )
-
-
-def unused_parameters(context: KernelContext) -> frozenset[str]:
-    """Return the parameters that a kernel does not use: it has such a size as a number, if it depends on it."""
-    code = _COMMENT.sub(" ", context.text)
-    if not re.search(rf"\b{context.declaration.name}\b", code):
-        return frozenset()
-    words = Counter(re.findall(r"\w+", code))
-    return frozenset(param.name for param in context.declaration.params if words[param.name] == 1)

@@ -1,0 +1,71 @@
+"""Facts of compiled kernels: divisions, strides, and what is read."""
+
+from __future__ import annotations
+
+import pytest
+from support.emulator_launch import compile_ptx
+
+from gpuemu_lsp.engine.emulator.analysis.kernel_facts import KernelFacts, kernel_facts
+
+
+def facts(body: str, parameters: str = "int* o, int n, unsigned u, long long l") -> KernelFacts:
+    return kernel_facts(compile_ptx(f'extern "C" __global__ void k({parameters}) {{ {body} }}'), "k")
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 7, 32, 48, 100, 1000])
+@pytest.mark.parametrize(("number", "name"), [(1, "n"), (2, "u")])
+def test_a_quotient_is_found_whatever_the_compiler_makes_of_it(divisor: int, number: int, name: str) -> None:
+    divided = facts(f"o[0] = {name} / {divisor};").divisors(number)
+    assert divisor in divided
+    # Quotients on the way to it are by factors of the divisor.
+    assert all(divisor % one == 0 for one in divided if isinstance(one, int))
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 32, 100])
+def test_a_divisor_whose_remainder_is_used_is_none(divisor: int) -> None:
+    used = facts(f"o[0] = n / {divisor}; o[1] = n % {divisor};")
+    assert used.remainders(1) == {divisor}
+    assert divisor not in used.divisors(1)
+
+
+@pytest.mark.parametrize("body", ["o[0] = (n + 31) / 32;", "o[0] = 3 * n / 32;", "o[0] = o[1] / 32 + n;"])
+def test_other_quotients_are_not_of_the_parameter(body: str) -> None:
+    assert not facts(body).divisors(1)
+
+
+def test_a_size_is_divided_by_that_of_the_block() -> None:
+    assert facts("o[0] = n / (int) blockDim.y;").divisors(1) == {"y"}
+
+
+@pytest.mark.parametrize(("step", "expected"), [("s >>= 1", True), ("s /= 2", True), ("s -= 2", False)])
+def test_a_loop_halves_a_size(step: str, expected: bool) -> None:
+    loop = f"for (int s = n / 2; s > 0; {step}) {{ if (threadIdx.x < s) o[threadIdx.x] += o[threadIdx.x + s]; "
+    assert facts(loop + "__syncthreads(); }").is_halved(1) == expected
+
+
+@pytest.mark.parametrize(
+    ("index", "stride"),
+    [("blockIdx.x * 128 + threadIdx.x", 128), ("blockIdx.x * blockDim.x + threadIdx.x", None), ("threadIdx.x", None)],
+)
+def test_the_block_size_may_be_a_constant(index: str, stride: int | None) -> None:
+    found = facts(f"int i = {index}; if (i < n) o[i] = 1;")
+    assert (found.block_stride, found.reads_block_size) == (stride, "blockDim" in index)
+    assert found.reads_thread_index
+    assert found.reads_block_index == ("blockIdx" in index)
+
+
+def test_parameters_that_are_not_read_and_axes_that_are() -> None:
+    found = facts("o[threadIdx.y] = n;")
+    assert found.unused_parameters == {2, 3}
+    assert found.uses_several_axes
+    assert not facts("o[threadIdx.x] = n;").uses_several_axes
+
+
+def test_cooperative_groups_compute_with_all_axes_for_any_launch() -> None:
+    source = """namespace cooperative_groups {
+    __device__ int thread_rank() { return threadIdx.y * blockDim.x + threadIdx.x; }
+    }
+    extern "C" __global__ void k(int* o) { o[cooperative_groups::thread_rank()] = 1; }"""
+    found = kernel_facts(compile_ptx(source), "k")
+    assert found.reads_block_size
+    assert not found.uses_several_axes
