@@ -120,7 +120,7 @@ def test_modules_are_named_after_what_they_hold():
 
 VAGUE = {"one", "found", "known", "mine", "made"}
 VARIABLES = {
-    "engine.emulator": 285,
+    "engine.emulator": 276,
     "engine.jobs": 39,
     "engine.oracle": 37,
     "engine.runtime": 51,

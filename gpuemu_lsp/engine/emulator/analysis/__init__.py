@@ -22,9 +22,11 @@ module                   result                                               us
 ``atomic_reads``         plain reads of atomically updated locations          ``race_candidates``, race messages
 ``volatile_locks``       locks taken without an atomic operation              ``race_candidates``, race messages
 ``barrier_intervals``    blocks that run between the same two barriers        ``race_candidates``
+``register_values``      registers evaluated for many values at once           ``thread_affine``, ``kernel_facts``
 ``thread_affine``        values and guards that follow from ``%tid`` alone    ``address_conflicts``
 ``address_conflicts``    shared accesses of two threads to one address        ``race_candidates``
 ``race_candidates``      accesses that the race detector instruments          code generation, race detector
+``kernel_facts``         what a kernel reads and divides by                   plans of unregistered kernels
 ``dependence``           the sources that decide about each access            severity of findings, tried inputs
 =======================  ===================================================  =========================================
 
