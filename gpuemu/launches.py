@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.compile.model import Artifact
+from gpuemu_lsp.engine.event_findings import finding_of, slow_launch
 from gpuemu_lsp.engine.execution import Event, Request
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity, other_access
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity
 from gpuemu_lsp.engine.ptx.parser import parse
-from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 OnFinding: TypeAlias = Literal["raise", "warn", "collect"]
@@ -112,46 +111,27 @@ def findings_of(
     at ``fallback``, by default the head of the first file of the user's. ``threads`` False is for languages whose
     kernels are programs without threads: data names the program in place of block and thread.
     """
-    events = tuple(_without_time(event, request) for event in events)
+    events = tuple(slow_launch(event, math.prod(request.grid), request.max_seconds) for event in events)
     if not events:
         return ()
     files = parse(request.artifact.ptx).files
     if fallback is None:
         fallback = Place(next(iter(filter(text_of, files.values())), ""), Range.of(0, 0, 0, 1))
     source_map = SourceMap(files, text_of, fallback)
-    return tuple(_merged(_finding(event, source_map, request, threads) for event in events))
-
-
-def _without_time(event: Event, request: Request) -> Event:
-    """Return the event, a loop that was stopped while its registers changed as a timeout and not as a hang.
-
-    A test suite's launches have the sizes of a GPU: that one takes long is not a sign of a loop without end.
-    """
-    if event.cause is not Cause.TIME_LIMIT:
-        return event
-    message = (
-        f"the launch of {math.prod(request.grid):,} blocks did not finish within {request.max_seconds:g} s, and its "
-        "results are not complete; use smaller sizes or a higher limit"
+    launch = {"grid": list(request.grid)}
+    return tuple(
+        _merged(
+            finding_of(
+                event,
+                source_map.place,
+                threads=threads,
+                kernel=request.entry,
+                arch=request.artifact.arch,
+                data=launch,
+            )
+            for event in events
+        )
     )
-    return replace(event, rule="engine/timeout", message=message)
-
-
-def _finding(event: Event, source_map: SourceMap, request: Request, threads: bool) -> Finding:
-    place, related = source_map.place(event.location)
-    if event.other is not None:
-        related = (other_access(source_map.place(event.other)[0]), *related)
-    data: dict[str, Json] = {"instruction": event.instruction, "count": event.count, **event.data}
-    if threads and event.thread is not None:
-        data["thread"] = list(event.thread)
-    if event.block is not None:
-        data["block" if threads else "program"] = list(event.block)
-    if event.buffer is not None:
-        data["buffer"] = event.buffer
-    if event.access is not None and event.other_access is not None:
-        data |= {"access": event.access.value, "other_access": event.other_access.value}
-    data["grid"] = list(request.grid)
-    found = make(event.rule, event.message, place, kernel=request.entry, arch=request.artifact.arch, data=data)
-    return replace(found, related=related, severity=event.severity or found.severity, cause=event.cause)
 
 
 def _merged(findings: Iterable[Finding]) -> Iterable[Finding]:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from gpuemu.numba.device import NumbaLaunch, emulated_device
 from gpuemu.numba.memory import DeviceMemory
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator import Emulator
-from gpuemu_lsp.engine.execution import Checks, Event, Request
+from gpuemu_lsp.engine.event_findings import slow_grid_barrier
+from gpuemu_lsp.engine.execution import Checks, Request
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 
 _PACKAGE = Path(__file__).parent.parent
@@ -99,7 +100,7 @@ class Session:
             # Copying bytes that were never written does not use them: initcheck's rule for cudaMemcpy.
             events = tuple(event for event in events if event.rule != "memory/uninitialized-read")
         if launch.cooperative:
-            events = tuple(map(_unfinished, events))
+            events = tuple(map(slow_grid_barrier, events))
         # numba's own reductions call syncwarp() with a full mask where some lanes have left: not the program's error.
         files = launch.function.parsed.files
         events = tuple(
@@ -128,17 +129,6 @@ class Session:
             entries = {launch.label: function.name}
             self._artifacts[function.ptx] = Artifact("", self.arch, function.ptx, b"", entries, {}, "numba")
         return self._artifacts[function.ptx]
-
-
-def _unfinished(event: Event) -> Event:
-    """Return the event of a loop that did not end as one of the time limit.
-
-    Blocks at a barrier of the grid spin, which takes the emulator long if there are many of them: that a launch did not
-    end in time does not show that it never would.
-    """
-    if event.rule != "sync/hang":
-        return event
-    return replace(event, rule="engine/timeout", message="the time limit was reached at a barrier of the grid")
 
 
 def _launch_place() -> Place | None:

@@ -52,7 +52,6 @@ BRANCHED_FUNCTIONS = frozenset(
         "gpuemu_lsp/engine/plan/wrappers/launch_entry.py:LaunchEntry._result",
         "gpuemu_lsp/engine/plan/wrappers/tensor_functions.py:method",
         "gpuemu_lsp/engine/project/entries.py:_op",
-        "gpuemu_lsp/engine/runtime/findings.py:RunFindings.event",
         "gpuemu_lsp/engine/runtime/service.py:RuntimeService._launch",
         "gpuemu_lsp/engine/runtime/service.py:RuntimeService._transfer",
         "gpuemu_lsp/engine/source/python/strings.py:_call",

@@ -10,8 +10,9 @@ from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.error_map import sketch
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
+from gpuemu_lsp.engine.event_findings import finding_of
 from gpuemu_lsp.engine.execution import Event, Outcome, Watch
-from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, other_access
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import ReferenceFailure
 from gpuemu_lsp.engine.plan.model import Plan
@@ -51,21 +52,21 @@ class FindingFactory:
         data: Mapping[str, Json] | None = None,
     ) -> Finding:
         """Build a finding, of one case if given, with the rule's severity."""
-        data = dict(data or {})
+        return self.completed(make(rule, message, place, data=dict(data or {})), case, case_id)
+
+    def completed(self, finding: Finding, case: Case | None = None, case_id: str | None = None) -> Finding:
+        """Return a finding with the fields that all findings of the plan, and of a case if given, share."""
         # The id of a drawn case is its seed; that of a minimised one identifies its values.
-        if case is not None and case_id not in (None, case.key.id):
-            data["seed"] = case.key.id
-        return make(
-            rule,
-            message,
-            place,
+        minimised = case is not None and case_id not in (None, case.key.id)
+        return replace(
+            finding,
             kernel=self.plan.kernel,
             arch=self.arch,
             dtype=self.plan.dtype,
             case=case_id,
             dims=dict(case.dims) if case is not None else {},
-            data=data,
-            related=self.related if case_id is not None else (),
+            data={**finding.data, "seed": case.key.id} if case is not None and minimised else finding.data,
+            related=(*finding.related, *self.related) if case_id is not None else finding.related,
         )
 
     def timed_out(self, reason: str, cause: Cause | None) -> Finding:
@@ -99,32 +100,13 @@ class FindingPlacer:
 
     def event(self, event: Event, case: Case, case_id: str) -> Finding:
         """Return the finding of a checker's event, on the line of its instruction."""
-        source_map = self.runner.source_map(case, self.findings.source_map)
-        place, related = source_map.place(event.location)
-        if event.other is not None:
-            other, _ = source_map.place(event.other)
-            related = (other_access(other), *related)
         if event.rule == "engine/timeout":
             return self.findings.timed_out(event.message, event.cause)
-        message = event.message
-        if case.dims:
-            message += f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})"
-        data: dict[str, Json] = {"instruction": event.instruction, "count": event.count, **event.data}
-        for key in ("thread", "block"):
-            value = getattr(event, key)
-            if value is not None:
-                data[key] = list(value)
-        for key in ("buffer", "offset", "size"):
-            value = getattr(event, key)
-            if value is not None:
-                data[key] = value
-        if event.access is not None and event.other_access is not None:
-            data |= {"access": event.access.value, "other_access": event.other_access.value}
-        data["grid"], data["launch_block"] = list(case.grid), list(case.block)
-        found = replace(self.findings.finding(event.rule, message, place, case, case_id, data), states_sizes=True)
-        return replace(
-            found, related=(*related, *found.related), severity=event.severity or found.severity, cause=event.cause
-        )
+        at = self.runner.source_map(case, self.findings.source_map).place
+        sizes = f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})" if case.dims else ""
+        launch: dict[str, Json] = {"grid": list(case.grid), "launch_block": list(case.block)}
+        found = finding_of(event, at, note=sizes, data=launch, states_sizes=True)
+        return self.findings.completed(found, case, case_id)
 
     def mismatch(self, snapshot: MismatchSnapshot, case_id: str) -> Finding:
         """Return the finding of wrong numbers, on the store that wrote the worst element.

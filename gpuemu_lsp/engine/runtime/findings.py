@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.launch.access_messages import WILD
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
+from gpuemu_lsp.engine.event_findings import (
+    Placement,
+    after_free,
+    finding_of,
+    in_no_allocation,
+    is_stopped_loop,
+    outside_heap_block,
+    stopped_in_loop,
+    through_no_pointer,
+    unordered_read,
+)
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Access, Event, Outcome
-from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity, other_access
+from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
@@ -20,13 +30,6 @@ from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
 from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
 
 _AT_TIME_LIMIT = StopReason("was stopped at its time limit", "")
-
-_PLACES_OF_STOPS = {
-    Cause.TIME_LIMIT: "in this loop",
-    Cause.STOPPED: "in this loop",
-    Cause.STOPPED_WAITING: "while it waited in this loop, whose registers stayed the same",
-}
-"""Where a launch was that has been stopped and need not be endless."""
 
 _CONSTANT_BYTES = 64 << 10
 
@@ -65,61 +68,52 @@ class RunFindings:
 
         ``stopped`` is why the launch was stopped, None if that was at its time limit.
         """
-        place = self._location(event.location, launch)
-        related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
-        other = self._location(event.other, launch) if event.other is not None else place
-        if other.range.start.line != place.range.start.line or other.path != place.path:
-            related.insert(0, other_access(other))
         name = event.buffer or ""
         accessed = self._memory.named(name)
-        rule, message = event.rule, event.message
-        verb = (event.access or Access.READ).noun
-        if event.cause in _PLACES_OF_STOPS:
+        write = _writer(built.unordered.get(name, ()), event) if event.rule == "memory/uninitialized-read" else None
+        if write is not None and write.atomic and event.instruction.startswith(("atom.", "red.")):
+            return
+        related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
+        if is_stopped_loop(event):
             # It may only be slow: programs run with the sizes that they have.
-            rule, text = "engine/timeout", (stopped or _AT_TIME_LIMIT).launch
-            message = f"{launch_text(launch)} {text} {_PLACES_OF_STOPS[event.cause]}, and not checked to its end"
-        if rule == "memory/out-of-bounds" and accessed is not None and self._is_elsewhere(event, accessed):
-            where = self._elsewhere(event, accessed)
-            message = f"{verb} of {event.size} bytes is out of bounds: the address is {where}"
-        elif accessed is not None and accessed.kind is MemoryKind.HEAP:
-            if rule == "memory/out-of-bounds":
-                message = f"{verb} of {event.size} bytes at byte {event.offset} of the heap of device"
-                message += " `malloc` is out of bounds: they are in no block, or in one that was freed"
+            event = stopped_in_loop(event, launch_text(launch), (stopped or _AT_TIME_LIMIT).launch)
         elif accessed is not None:
-            if rule == "memory/uninitialized-read" and event.instruction.startswith(("atom.", "red.")):
-                write = _writer(built.unordered.get(name, ()), event)
-                if write is not None and write.atomic:
-                    return
-            freed = f", freed at {accessed.freed}" if accessed.freed else ""
-            if accessed.variable is None:
+            if self._is_of(event, accessed) and accessed.variable is None:
+                freed = f", freed at {accessed.freed}" if accessed.freed else ""
                 related.append(Related(self.place(accessed.site), f"{accessed.description}{freed}"))
-            if not accessed.live:
-                rule, message = (
-                    "memory/use-after-free",
-                    f"{verb} of {event.size} bytes at byte {event.offset} of {name}",
-                )
-                message += f", which was freed{f' at {accessed.freed}' if accessed.freed else ''}"
-            elif rule == "memory/out-of-bounds" and event.access is Access.WRITE and _is_inside(event, accessed):
-                message = f"write of {event.size} bytes at byte {event.offset} of {name} is out of bounds of the memory"
-                message += " that it is meant for: the kernel writes through no pointer to this allocation"
-            elif rule == "memory/uninitialized-read":
-                write = _writer(built.unordered.get(name, ()), event)
-                if write is not None:
-                    rule = "api/stream-race"
-                    message = (
-                        f"{_read_of(event, name)}, which {write.text} writes on another stream: no event orders them"
-                    )
-                    related.append(Related(self.place(write.site), "the write"))
-        if discarded:
-            message += "; no result of this launch depends on the value"
-        data = {"thread": list(event.thread or ()), "block": list(event.block or ()), "count": event.count}
-        finding = make(rule, message, place, kernel=_kernel_name(launch), data=data)
-        if event.severity is not None:
-            finding = replace(finding, severity=event.severity)
-        elif discarded or (rule == "memory/uninitialized-read" and name == LOCAL_MEMORY):
+            event = self._in_allocation(event, accessed, write)
+            if event.rule == "api/stream-race" and write is not None:
+                related.append(Related(self.place(write.site), "the write"))
+        local = event.rule == "memory/uninitialized-read" and name == LOCAL_MEMORY
+        if event.severity is None and (discarded or local):
             # Compilers load a local variable before the branch that decides whether its value is used.
-            finding = replace(finding, severity=Severity.INFORMATION)
-        self._add(replace(finding, related=tuple(related)))
+            event = replace(event, severity=Severity.INFORMATION)
+        note = "; no result of this launch depends on the value" if discarded else ""
+        finding = finding_of(event, self._at(launch), note=note, kernel=_kernel_name(launch))
+        line = finding.place.path, finding.place.range.start.line
+        others = [one for one in finding.related if (one.place.path, one.place.range.start.line) != line]
+        self._add(replace(finding, related=(*others, *related)))
+
+    def _in_allocation(self, event: Event, accessed: DeviceAllocation, write: PendingAccess | None) -> Event:
+        """Return an event with what the allocation that it is in, or next to, shows about it."""
+        outside = event.rule == "memory/out-of-bounds"
+        if outside and self._is_elsewhere(event, accessed):
+            return in_no_allocation(event, self._elsewhere(event, accessed))
+        if accessed.kind is MemoryKind.HEAP:
+            return outside_heap_block(event) if outside else event
+        if not accessed.live:
+            return after_free(event, str(accessed.freed or ""))
+        if outside and event.access is Access.WRITE and _is_inside(event, accessed):
+            return through_no_pointer(event)
+        return event if write is None else unordered_read(event, write.text)
+
+    def _is_of(self, event: Event, accessed: DeviceAllocation) -> bool:
+        """Return whether an event is about an allocation of the host."""
+        elsewhere = event.rule == "memory/out-of-bounds" and self._is_elsewhere(event, accessed)
+        return accessed.kind is not MemoryKind.HEAP and not elsewhere
+
+    def _at(self, launch: ProgramLaunch) -> Placement:
+        return lambda location: (self._location(location, launch), ())
 
     def stopped(self, launch: ProgramLaunch, reason: StopReason | None) -> None:
         """Add that a launch was stopped, at its time limit without a ``reason``, and where is not known."""
@@ -232,7 +226,3 @@ def _writer(pending: Iterable[PendingAccess], event: Event) -> PendingAccess | N
         return None
     read = ByteSet.of(slice(event.offset, event.offset + event.size))
     return next((write for write in pending if write.accessed.overlaps(read)), None)
-
-
-def _read_of(event: Event, name: str) -> str:
-    return f"read of {event.size} bytes at byte {event.offset} of {name}"
