@@ -74,7 +74,7 @@ def stopped_in_loop(event: Event, launch: str, how: str) -> Event:
 def slow_launch(event: Event, blocks: int, seconds: float) -> Event:
     """Return the event of a loop that was stopped while its registers changed as a timeout and not as a hang.
 
-    A test suite's launches have the sizes of a GPU: that one takes long is no sign of a loop without end.
+    A test suite's launches have the sizes of a GPU: that one takes long does not show that a loop has no end.
     """
     if event.cause is not Cause.TIME_LIMIT:
         return event
