@@ -105,7 +105,7 @@ def test_a_finding_that_rests_on_an_assumption_is_an_information_that_ends_with_
     assert found is not None and (found.severity, found.message) == (Severity.INFORMATION, f"message; {reason}")
 
 
-def test_values_that_do_not_reach_an_access_are_no_matter_of_it() -> None:
+def test_values_that_do_not_reach_an_access_do_not_matter() -> None:
     found = claimed(facts(values={"i": ValueFact(Source.ASSUMED)}), line=3)
     assert found is not None and found.severity is Severity.ERROR
 
