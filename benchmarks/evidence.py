@@ -140,7 +140,7 @@ def unit_test(spec: KernelSpec, root: str) -> str:
     """Return ``passes``, ``fails`` or ``stops`` (a trap or a hang): the worst result of the dtypes."""
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
-    executor, _ = choose_executor(request, prepared.place)
+    executor, _ = choose_executor(request, prepared)
     assert executor is not None
     results = [_unit_test(open_plan(request, prepared, plan, executor)) for plan in prepared.plans]
     return max(results, key=("passes", "fails", "stops").index)

@@ -83,7 +83,7 @@ def examine(spec: KernelSpec, root: str, seeds: Sequence[int], runs: int = RUNS)
     """Shrink the first failing case of each seed; the dtypes take turns."""
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
-    executor, _ = choose_executor(request, prepared.place)
+    executor, _ = choose_executor(request, prepared)
     assert executor is not None
     expectations = read_expectations(Path(spec.source))
     opened = [open_plan(request, prepared, plan, executor) for plan in prepared.plans]
@@ -125,7 +125,7 @@ def smaller_failures(spec: KernelSpec, root: str, entry: Mapping[str, object], m
     """
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
-    executor, _ = choose_executor(request, prepared.place)
+    executor, _ = choose_executor(request, prepared)
     assert executor is not None
     golden = entry["dims"]
     assert isinstance(golden, dict)

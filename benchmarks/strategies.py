@@ -64,7 +64,7 @@ def examine(spec: KernelSpec, root: str, seed: int, cases: int) -> list[Count]:
     """Run the cases of every strategy on one kernel."""
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
-    executor, _ = choose_executor(request, prepared.place)
+    executor, _ = choose_executor(request, prepared)
     assert executor is not None
     expectations = read_expectations(Path(spec.source))
     if not expectations.clean and not expectations.required:

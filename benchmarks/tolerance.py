@@ -78,7 +78,7 @@ def examine(spec: KernelSpec, bugs: Sequence[KernelSpec], root: str, seed: int, 
 def _opened(spec: KernelSpec, root: str) -> list[PlanRun]:
     request = CheckRequest(spec, CheckOptions(), root=root)
     prepared = prepare(request)
-    executor, _ = choose_executor(request, prepared.place)
+    executor, _ = choose_executor(request, prepared)
     assert executor is not None
     return [open_plan(request, prepared, plan, executor) for plan in prepared.plans]
 

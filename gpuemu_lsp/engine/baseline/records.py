@@ -8,11 +8,11 @@ from dataclasses import asdict
 from functools import lru_cache
 
 from gpuemu_lsp.engine.check.model import DtypeMeasurements, KernelReport
-from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import PointerSpec
 from gpuemu_lsp.engine.store import BaselineRecord
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.ops.preparation import library_of
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 

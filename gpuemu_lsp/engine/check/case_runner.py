@@ -9,13 +9,14 @@ from functools import cache
 from gpuemu_lsp.engine.check.coverage import CoverageTotals
 from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
 from gpuemu_lsp.engine.execution import Argument, Executor, Outcome, Request, Watch
-from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.fuzz import pack_arguments
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.recorded import reachable_buffers
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor, Subject
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
+from gpuemu_lsp.engine.subjects.model import CaseCode, Subject
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.time_limit import SharedDeadline
@@ -23,14 +24,15 @@ from gpuemu_lsp.engine.time_limit import SharedDeadline
 _LOOKUP_SECONDS = 1.0
 
 
-def choose_executor(request: CheckRequest, place: Place) -> tuple[Executor | None, Finding | None]:
+def choose_executor(request: CheckRequest, prepared: PreparedKernel) -> tuple[Executor, Finding | None]:
     """Return the executor, and a finding if a GPU was requested and none is available.
 
-    ``auto`` selects the emulator: only it has the memory and synchronisation checkers, and its results are the same on
-    every machine. An op runs in Python.
+    That of the language if it has one. Else ``auto`` selects the emulator: only it has the memory and synchronisation
+    checkers, and its results are the same on every machine.
     """
-    if request.spec.op is not None:
-        return PythonExecutor(), None
+    own = prepared.language.executor() if prepared.language is not None else None
+    if own is not None:
+        return own, None
     if request.options.executor != "gpu":
         return _emulator(), None
     from gpuemu_lsp.engine.device import available
@@ -39,7 +41,7 @@ def choose_executor(request: CheckRequest, place: Place) -> tuple[Executor | Non
     if found:
         return _device(), None
     message = f"'{request.spec.name}' could not run on a GPU: {reason}. The emulator ran it instead."
-    return _emulator(), make("engine/no-gpu", message, place, kernel=request.spec.name)
+    return _emulator(), make("engine/no-gpu", message, prepared.place, kernel=request.spec.name)
 
 
 # Both executors keep compiled kernels between launches, so a process has one of each. The imports are delayed because

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory
-from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
@@ -20,6 +19,7 @@ from gpuemu_lsp.engine.plan.probe import ProbeResult, probe
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, constant, evaluate
 from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.time_limit import SharedDeadline, scheduled_clock

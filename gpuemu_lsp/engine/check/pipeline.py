@@ -36,7 +36,7 @@ from gpuemu_lsp.engine.check.policies.unregistered_time import (
     left_to_other_instances,
     limited,
 )
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.check.tried_values import with_tried_values
 from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict, store_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
@@ -46,7 +46,7 @@ from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.subjects.cuda.session import FileSession
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.model import Subject
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.unregistered import of_kernel, softened
@@ -108,12 +108,10 @@ class _Totals:
 def check_kernel(
     request: CheckRequest,
     on_verdict: Callable[[PreparedKernel, KernelReport], None] | None = None,
-    session: FileSession | None = None,
 ) -> Iterator[CheckEvent]:
     """Check one kernel; yield stages and findings as soon as they are known, and its report last.
 
-    ``on_verdict`` is called with the prepared kernel and the report, before the report is yielded. ``session`` is
-    shared by the checks of a file's kernels.
+    ``on_verdict`` is called with the prepared kernel and the report, before the report is yielded.
     """
     started = time.perf_counter()
     name, totals = request.spec.name, _Totals(registered=request.registered)
@@ -127,7 +125,7 @@ def check_kernel(
         return
     yield Stage(name, "compile")
     begin_recording()
-    prepared = prepare(request, session, partial(_translate, request))
+    prepared = prepare(request, partial(_translate, request))
     try:
         yield from _check_prepared(request, prepared, totals, started, on_verdict)
     finally:
@@ -146,7 +144,7 @@ def _check_prepared(
     yield from (totals.add(of_kernel(finding, request.spec)) for finding in prepared.findings)
     executor: Executor | None = None
     if prepared.artifact is not None and prepared.plans and request.options.execute:
-        executor, finding = choose_executor(request, prepared.place)
+        executor, finding = choose_executor(request, prepared)
         if finding is not None:
             yield totals.add(finding)
     reused: ReusedVerdict | None = None
@@ -162,9 +160,8 @@ def _check_prepared(
     elif prepared.artifact is not None and not totals.errors and not totals.not_run:
         yield totals.add(_not_executed(request, prepared))
     executed = totals.found[static:]
-    if prepared.pending is not None:
-        prepared, found = prepared.pending.finish(prepared)
-        yield from map(totals.add, found)
+    prepared, found = prepared.finished()
+    yield from map(totals.add, found)
     total = (time.perf_counter() - started) * 1e3
     if reused is not None:
         report = _reused_report(request, prepared, totals, reused.report, total)
@@ -187,12 +184,10 @@ def _translate(
     finished: Callable[[Case], None],
 ) -> None:
     """Launch one case of each code that the ``wanted`` cases have, in a process of which only the caches count."""
-    executor, _ = choose_executor(request, plan.place)
-    if executor is None:
-        return
+    prepared = PreparedKernel((), plan.place, plans=(plan,), subject=subject)
+    executor, _ = choose_executor(request, prepared)
     # Neither the reference nor the store is used: results of this process are dropped.
     spec, options = replace(request.spec, reference=None), replace(request.options, store_root=None)
-    prepared = PreparedKernel((), plan.place, plans=(plan,), subject=subject)
     run, launched = open_plan(replace(request, spec=spec, options=options), prepared, plan, executor), set[int]()
     for case, _ in run.cases():
         if not wanted(case):
@@ -272,7 +267,7 @@ def _check_plan(
         passed = run.progress.count.passed
         yield Stage(plan.kernel, "reference", run.progress.count.run, request.options.most)
         expected = run.expect(case)
-        started = None if request.spec.op is None else run.started(case, case_id)
+        started = run.started(case, case_id) if prepared.calls_function else None
         yield Stage(plan.kernel, "execute", run.progress.count.run, request.options.most, started)
         yield from map(totals.add, run.check(case, case_id, expected))
         if run.progress.count.passed > passed and request.options.counters:
@@ -346,7 +341,7 @@ def _report(
         measured=tuple(map(_measurements, totals.runs)),
         coverage=merged(line for run in totals.runs for line in _covered_lines(run)),
         counters=tuple(totals.counters),
-        op=request.spec.op is not None,
+        op=prepared.calls_function,
     )
 
 

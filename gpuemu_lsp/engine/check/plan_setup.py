@@ -15,7 +15,6 @@ from gpuemu_lsp.engine.check.coverage_guidance import CoverageGuidance
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.plan_run import PlanContext, PlanRun, RunProgress
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import Run, UnoptimizedConfirmation
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller, load_reference, op_places
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.compile.model import Artifact
@@ -26,6 +25,7 @@ from gpuemu_lsp.engine.oracle import JudgingPolicy
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.time_limit import SharedDeadline
 
@@ -51,7 +51,7 @@ def open_plan(
     spec, options = request.spec, request.options
     findings = FindingFactory(plan, first.artifact.arch, first.source_map, spec.places)
     reference, problem = load_reference(request, findings)
-    if spec.op is not None:
+    if prepared.calls_function:
         findings = replace(findings, related=op_places(findings, reference))
     context = PlanContext(request, plan, hints, prepared.ignores, findings)
     launch = Request(
@@ -120,7 +120,7 @@ def _unoptimized_launches(request: CheckRequest, prepared: PreparedKernel, run: 
     if run.runner.deadline.has_passed(run.runner.launch.max_seconds):
         return None
     try:
-        artifact = without_optimization(request, prepared).artifact
+        artifact = prepared.without_optimization().artifact
     except ToolchainError:
         return None
     return unoptimized_run(run, prepared, artifact).runner.run if artifact is not None else None

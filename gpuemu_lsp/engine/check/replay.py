@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.check.fitted_extents import settle_shapes
 from gpuemu_lsp.engine.check.model import InputPreview, Replay, Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, unoptimized_run
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare, without_optimization
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.check.replay_store import is_of_plan, restored_case
 from gpuemu_lsp.engine.check.tried_values import with_tried_values
 from gpuemu_lsp.engine.execution import Buffer
@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.oracle import ReferenceOutput
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.store import Failure
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.model import CodeError
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
@@ -117,8 +118,7 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
     if plan is None:
         why = f"'{failure.kernel}' is no longer checked as {failure.dtype}"
         return ReopenedCase((*problems, _not_replayable(request, prepared, failure, why)))
-    executor, hint = choose_executor(request, prepared.place)
-    assert executor is not None
+    executor, hint = choose_executor(request, prepared)
     hints: tuple[Finding, ...] = () if hint is None else (hint,)
     settled: Plan | None = plan
     if plan.inferred:
@@ -135,7 +135,7 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
         return ReopenedCase((*hints, *run.opening))
     case = restored_case(settled, failure, run.context.hints)
     if not failure.optimized:
-        compiled = without_optimization(request, prepared)
+        compiled = prepared.without_optimization()
         if compiled.artifact is None:
             return ReopenedCase((*problems, *hints, *compiled.findings))
         run = unoptimized_run(run, prepared, compiled.artifact)

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from gpuemu_lsp.engine.check.model import Stage
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import unoptimized_run
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import FIRST_CASES, CheckRequest
 from gpuemu_lsp.engine.time_limit import TimeLimit
 
@@ -36,7 +36,7 @@ def check_unoptimized(
         return
     yield Stage(name, "compile-unoptimized")
     try:
-        compiled = without_optimization(request, prepared)
+        compiled = prepared.without_optimization()
     except ToolchainError as error:
         yield _not_run(request, prepared, str(error))
         return

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.cause import Cause
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.compile.assembler import AssemblerError, assemble, ptxas_path
 from gpuemu_lsp.engine.compile.model import Artifact, ResourceUsage
 from gpuemu_lsp.engine.compile.ptxas import resources
@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.report.source_lines import line_bytes
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _PTXAS_SECONDS = 60.0

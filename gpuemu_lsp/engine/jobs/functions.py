@@ -14,9 +14,9 @@ from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.check.prepare import PreparedKernel
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import StringCheck
     from gpuemu_lsp.engine.store import BaselineRecord, Failure, Store
+    from gpuemu_lsp.engine.subjects.language import PreparedKernel
 
 
 def check(payload: Json) -> Iterator[Json]:
@@ -42,7 +42,6 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
     from gpuemu_lsp.engine.check.pipeline import check_kernel
     from gpuemu_lsp.engine.jobs.stored.client_results import client_result
     from gpuemu_lsp.engine.jobs.stored.history import remember
-    from gpuemu_lsp.engine.subjects.cuda.session import session_of
 
     measured: list[BaselineRecord] = []
 
@@ -64,7 +63,7 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
             spec.name, spec.source, status, compiled=False, registered=request.registered, op=spec.op is not None
         )
     elif in_string is None:
-        yield from check_kernel(request, on_report, session_of(request))
+        yield from check_kernel(request, on_report)
     else:
         yield from map(in_string.located, check_kernel(in_string.request, on_report))
     yield measured

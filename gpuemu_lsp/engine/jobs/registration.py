@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.fitted_extents import settle_shapes
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.model_reference import model_plan, script
 from gpuemu_lsp.engine.jobs.pyptx_registration import pyptx_registration
@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.python import read_model_pair, read_python
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import from_json
 
@@ -149,7 +150,7 @@ def _plan(request: CheckRequest, *, recorded: bool) -> tuple[Plan | None, str]:
     plan = prepared.plans[0]
     if not plan.inferred:
         return plan, ""
-    executor, _ = choose_executor(request, prepared.place) if request.options.execute else (None, None)
+    executor, _ = choose_executor(request, prepared) if request.options.execute else (None, None)
     if executor is None:
         return None, "its shapes can only be inferred by running it, and execution is disabled in this workspace"
     settled = settle_shapes(request, prepared, plan, executor)

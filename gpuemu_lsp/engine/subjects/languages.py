@@ -1,55 +1,55 @@
-"""The language of a kernel's source."""
+"""The table of languages, and the language of a kernel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.subjects.cuda.language import Cuda
+from gpuemu_lsp.engine.subjects.ops.language import Ops
+from gpuemu_lsp.engine.subjects.pyptx.language import Pyptx
+from gpuemu_lsp.engine.subjects.triton.language import Triton
 
 if TYPE_CHECKING:
+    from gpuemu_lsp.engine.project.model import KernelSpec
     from gpuemu_lsp.engine.source.python.model import PythonSource
+    from gpuemu_lsp.engine.subjects.language import Language
 
-CUDA: Final = "cuda"
-TRITON: Final = "triton"
-PYPTX: Final = "pyptx"
+CUDA: Final[Language] = Cuda()
+TRITON: Final[Language] = Triton()
+PYPTX: Final[Language] = Pyptx()
+OPS: Final[Language] = Ops()
+LANGUAGES: Final[tuple[Language, ...]] = (CUDA, TRITON, PYPTX, OPS)
+"""All languages; an entry that names no kernel of its file is in the first one that occurs there."""
 
 
-def language_of(spec: KernelSpec, source: PythonSource) -> str:
+def language_of_entry(spec: KernelSpec) -> Language | None:
+    """Return the language of a kernel as far as its entry alone says it, None where the text of its ``.py`` does."""
+    if spec.op is not None:
+        return OPS
+    if not spec.source.endswith(".py") or spec.string is not None or spec.variable is not None:
+        return CUDA
+    return next((language for language in LANGUAGES if language.name == spec.language), None)
+
+
+def language_of(spec: KernelSpec, source: PythonSource) -> Language:
     """Return the language of a kernel of a ``.py``: as gpuemu.toml says, else as the file shows.
 
-    A ``.py`` file may have kernels in Python and CUDA code in strings; then the name of the kernel decides. An op has
-    none of these languages; it counts as CUDA code, which no other reader takes.
+    A ``.py`` file may have kernels in Python and CUDA code in strings; then the name of the kernel decides.
     """
-    if spec.op is not None:
-        return CUDA
-    if spec.language is not None:
-        return spec.language
-    if spec.string is not None or spec.variable is not None:
-        return CUDA
+    stated = language_of_entry(spec)
+    if stated is not None:
+        return stated
     wanted = spec.entry or spec.name
-    if any(wanted in (kernel.name, kernel.entry) for kernel in source.pyptx):
-        return PYPTX
-    if any(kernel.name == wanted for kernel in source.triton):
-        return TRITON
-    if source.cuda:
-        return CUDA
-    return TRITON if source.triton else PYPTX if source.pyptx else CUDA
+    named = (language for language in LANGUAGES if wanted in language.kernel_names(source))
+    occurring = (language for language in LANGUAGES if language.occurs(source))
+    return next(named, None) or next(occurring, CUDA)
 
 
-def is_triton(spec: KernelSpec, source: PythonSource) -> bool:
-    """Return whether a kernel of a ``.py`` is a Triton function."""
-    return language_of(spec, source) == TRITON
-
-
-def is_pyptx(spec: KernelSpec, source: PythonSource) -> bool:
-    """Return whether a kernel of a ``.py`` is one of pyptx."""
-    return language_of(spec, source) == PYPTX
-
-
-def language_of_text(spec: KernelSpec, text: str) -> str:
+def language_of_text(spec: KernelSpec, text: str) -> Language:
     """Return the language of a kernel of a file with that text."""
-    if spec.op is not None or not spec.source.endswith(".py"):
-        return CUDA
+    stated = language_of_entry(spec)
+    if stated is not None:
+        return stated
     # Most workers never read a .py, and the reader is fifteen modules.
     from gpuemu_lsp.engine.source.python import read_python
 

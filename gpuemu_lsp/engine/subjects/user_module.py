@@ -6,6 +6,7 @@ import ast
 import contextlib
 import gc
 import importlib
+import importlib.util
 import io
 import linecache
 import os
@@ -42,6 +43,17 @@ class ModuleError(Exception):
     missing: str | None = None
     module: ModuleType | None = None
     """The module as far as it was executed."""
+
+
+def why_not_importable(package: str, title: str, execute: bool, action: str) -> str | None:
+    """Return why a module with kernels of a package is not imported, None if it is; ``action`` is what imports it."""
+    if not execute:
+        return f"this workspace is not trusted to execute code, and {action} imports its module"
+    found = importlib.util.find_spec(package)
+    # A folder of that name, such as one of kernels, has no origin.
+    if found is None or found.origin is None:
+        return f"{title} is not installed. Install it: pip install 'gpuemu-lsp[{package}]'"
+    return None
 
 
 def import_module(path: str, text: str, entry: str | None = None) -> ModuleType:

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, Param, SourceFile
 from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, may_have_pyptx, read_python
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, TritonKernel
-from gpuemu_lsp.engine.subjects.languages import is_pyptx, is_triton
+from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of
 from gpuemu_lsp.engine.subjects.ops.preparation import definition_of
 from gpuemu_lsp.engine.subjects.pyptx.planning import choose_pyptx_kernel, unregistered_pyptx
 
@@ -109,7 +109,7 @@ def _may_have_triton(text: str) -> bool:
 
 def _triton(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonKernel | None:
     """Return a Triton kernel; None for a kernel in a string."""
-    if not is_triton(spec, source):
+    if language_of(spec, source) is not TRITON:
         return None
     empty = read(spec.source, "")
     kernel, _ = choose_triton_kernel(spec, source)
@@ -122,7 +122,7 @@ def _triton(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonK
 
 def _pyptx(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonKernel | None:
     """Return a kernel of pyptx; None for another one."""
-    if not is_pyptx(spec, source):
+    if language_of(spec, source) is not PYPTX:
         return None
     kernel, _ = choose_pyptx_kernel(spec, source)
     declaration = None

@@ -47,10 +47,10 @@ def test_the_text_of_a_file_is_lexed_once_for_all_its_kernels(tmp_path: Path, mo
     requests = requests_of(tmp_path)
     monkeypatch.setattr(lexer.SourceText, "__init__", lex)
     monkeypatch.setattr(sessions, "resolve", resolve_counted)
-    session = FileSession()
-    program = program_of(requests, session)
+    requests = [replace(request, batch="one") for request in requests]
+    program = program_of(requests, sessions.session_of(requests[0]))
     for request in requests:
-        assert prepare(replace(request, program=program), session).artifact is not None
+        assert prepare(replace(request, program=program)).artifact is not None
     assert len(requests) == 8
     assert lexed[TEXT] <= 1
     assert resolved == {request.spec.name: 1 for request in requests}

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.project import load
-from gpuemu_lsp.engine.subjects.ops.preparation import prepare_op
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 from tests.unit.subjects.test_ops import checked, write
 
 OPEN = """
@@ -47,7 +48,7 @@ def op_files(folder, expression, reference=None, entry=OPEN):
 
 def outputs(folder):
     (spec,) = load(folder / "gpuemu.toml").kernels
-    prepared = prepare_op(spec, "", 10.0)
+    prepared = prepare(CheckRequest(spec, text=""))
     (plan,) = prepared.plans
     found = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.direction == "out"]
     return [(arg.dtype, f"[{', '.join(map(str, arg.shape))}]") for arg in found]

@@ -11,6 +11,7 @@ import pytest
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.expressions import evaluate, parse
@@ -148,13 +149,11 @@ def test_a_wrong_number_is_on_the_store(tmp_path):
 
 @needs_pyptx
 def test_shapes_and_grid_are_expressions_of_what_the_builder_computes(tmp_path):
-    from gpuemu_lsp.engine.subjects.pyptx.preparation import PyptxRequest, prepare_pyptx
-
     config = '[[kernels]]\nname = "empty"\nsource = "built.py"\nentry = "build"\n'
     config += "[kernels.dims]\nrows = [3, 5]\ncolumns = { min = 32, max = 320, multiple_of = 32 }\n"
     config += "[kernels.constexprs]\nkind = [\"'a'\", \"'b'\"]\nscale = 0.5\n"
     spec = write(tmp_path, BUILT, config, "built.py")
-    prepared = prepare_pyptx(PyptxRequest(spec, BUILT, "sm_80", 0, 30.0, True))
+    prepared = prepare(CheckRequest(spec, CheckOptions(seed=0)))
     assert prepared.findings == ()
     (plan,) = prepared.plans
     sizes = {"rows": 3, "columns": 160, "kind": 1}

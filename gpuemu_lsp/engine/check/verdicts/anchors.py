@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.check.verdicts.sites import CodeSites
 from gpuemu_lsp.engine.findings import Finding, Place
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 

@@ -10,11 +10,11 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx.slicing import code_identity
 from gpuemu_lsp.engine.store import Store, StoreError
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import to_json
 

@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.check.verdicts.record import is_repeatable
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.oracle.opened_files import file_digest, file_digests
 from gpuemu_lsp.engine.store import Store, StoreError
-from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of_text
+from gpuemu_lsp.engine.subjects.languages import language_of_text
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 
@@ -181,7 +181,7 @@ def _tokens(request: CheckRequest) -> TokenizedText | None:
             text = Path(spec.source).read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             return None
-    return TokenizedText.of(text) if language_of_text(spec, text) in (TRITON, PYPTX) else None
+    return TokenizedText.of(text) if language_of_text(spec, text).identified_by_tokens else None
 
 
 def _key(identity: list[Json], options: CheckOptions) -> str:

@@ -8,13 +8,13 @@ from functools import cached_property
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, without_optimization
 from gpuemu_lsp.engine.check.verdicts.anchors import AnchoredFinding, Anchoring
 from gpuemu_lsp.engine.check.verdicts.sites import CodeSites
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.slicing import code_identity
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _UNREPEATABLE = (
@@ -126,7 +126,7 @@ class VerdictContext:
 
     def _unoptimized_identity(self) -> str | None:
         try:
-            artifact = without_optimization(self.request, self.prepared).artifact
+            artifact = self.prepared.without_optimization().artifact
         except ToolchainError:
             return None
         return None if artifact is None else code_identity(artifact.ptx, sorted(artifact.entries.values()))

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.check.prepare import PreparedKernel
 from gpuemu_lsp.engine.check.verdicts import cache
 from gpuemu_lsp.engine.check.verdicts.key import verdict_key
 from gpuemu_lsp.engine.check.verdicts.record import StoredVerdict, VerdictContext, is_repeatable
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.oracle.opened_files import file_digest, file_digests, forget_files
 from gpuemu_lsp.engine.store import Store, StoreError
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 

@@ -33,7 +33,7 @@ from gpuemu_lsp.engine.source.python import read_python, read_variable
 from gpuemu_lsp.engine.source.python.mapped_text import MappedText, joined
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
-from gpuemu_lsp.engine.subjects.languages import CUDA, language_of
+from gpuemu_lsp.engine.subjects.languages import CUDA, language_of, language_of_entry
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 SUFFIX = ".py"
@@ -189,7 +189,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
     None for a kernel that is not in a string of a ``.py``.
     """
     spec = request.spec
-    if spec.op is not None or not spec.source.endswith(SUFFIX):
+    if language_of_entry(spec) not in (None, CUDA) or not spec.source.endswith(SUFFIX):
         return None
     text = request.text
     if text is None:

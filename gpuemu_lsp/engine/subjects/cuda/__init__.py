@@ -1,1 +1,11 @@
-"""Compilation of the file of a kernel: what the checks of its kernels share, and the program that is compiled."""
+"""CUDA kernels: the whole file of a kernel is compiled once, for all its kernels, and one code serves all cases.
+
+:mod:`.language`, :mod:`.preparation`, :mod:`.kernel`
+    The language, the preparation of a kernel, and the kernel as a subject.
+:mod:`.program`, :mod:`.session`
+    The program that is compiled, and what the checks of its kernels share.
+:mod:`.missing_headers`, :mod:`.newer_architecture`
+    Compile errors that are not mistakes of the user, and code for a newer architecture.
+:mod:`.recorded_launches`
+    Plans of the launches that a run has recorded.
+"""

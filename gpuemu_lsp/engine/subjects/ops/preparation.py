@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import platform
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.language import PreparedKernel, SourceRequest
 from gpuemu_lsp.engine.subjects.ops.environments import installed_package, python_version
 from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 
@@ -26,34 +27,19 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
 
 
-@dataclass(frozen=True, slots=True)
-class OpPreparation:
-    """What is known of an op before it runs. ``artifact`` stands for the versions that it runs with."""
-
-    findings: tuple[Finding, ...]
-    place: Place
-    plans: tuple[Plan, ...] = ()
-    artifact: Artifact | None = None
-    subject: OpSubject | None = None
-
-    @property
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """The artifact, if there is one."""
-        return () if self.artifact is None else (self.artifact,)
-
-
-def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparation:
-    """Prepare an op; ``text`` is that of its file. ``seconds`` limits each call; with None nothing is imported."""
+def prepare_op(request: SourceRequest) -> PreparedKernel:
+    """Prepare an op. Imports its module if the workspace is trusted."""
+    spec, text, seconds = request.spec, request.text, request.options.case_seconds
     op = spec.op
     assert op is not None
     name = spec.places.get("name") or spec.places.get("") or Place(spec.source, Range.of(0, 0, 0, 1))
     place = definition_of(spec, op, text) or name
     not_runnable = op_not_executed(spec)
     if not_runnable is not None:
-        return OpPreparation((not_runnable,), name)
-    if seconds is None:
+        return request.stopped(not_runnable, place=name)
+    if not request.options.execute:
         why = "this workspace is not trusted to execute code, and an op is code of the user"
-        return OpPreparation((_not_executed(spec, why, name),), place)
+        return request.stopped(request.not_run(why, name), place=place)
     from gpuemu_lsp.engine.oracle.opened_files import recorded_files
     from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, import_op
     from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError
@@ -66,28 +52,28 @@ def prepare_op(spec: KernelSpec, text: str, seconds: float | None) -> OpPreparat
         with deadline(max(seconds, IMPORT_SECONDS)), recorded_files():
             function = import_op(op, text if spec.source.endswith(".py") else None)
     except ModuleError as error:
-        return OpPreparation((_import_failure(spec, error, name),), place)
+        return request.stopped(_import_failure(request, error, name), place=place)
     except InterpreterError as error:
         where = spec.places.get("python", name)
-        return OpPreparation((_not_executed(spec, error.message, where),), place)
+        return request.stopped(request.not_run(error.message, where), place=place)
     except OpFailure as failure:
         key = spec.places.get("op") or spec.places.get("run") or spec.places.get("op_script") or name
-        return OpPreparation((make("config/bad-value", f"{failure.message}.", key, kernel=spec.name),), place)
+        return request.stopped(make("config/bad-value", f"{failure.message}.", key, kernel=spec.name), place=place)
     except DeadlineError:
         why = f"its import took longer than {max(seconds, IMPORT_SECONDS):g} s"
-        return OpPreparation((_not_executed(spec, why, name),), place)
+        return request.stopped(request.not_run(why, name), place=place)
     try:
         spec = with_schema(spec)
     except SchemaError as error:
         key = spec.places.get("op_schema", name)
-        return OpPreparation((make("config/bad-value", f"{error}.", key, kernel=spec.name),), place)
+        return request.stopped(make("config/bad-value", f"{error}.", key, kernel=spec.name), place=place)
     planned = plan_op(spec, place)
     artifact = Artifact(spec.source, "", "", b"", {spec.name: spec.name}, {}, toolchain_of(op))
     files = {1: spec.source} if spec.source.endswith(".py") else {}
     source_map = SourceMap(files, lambda path: text if path == spec.source else None, place)
     subject = OpSubject(function, artifact, source_map, seconds)
     plans, findings = _with_outputs(spec, planned, subject, seconds, name)
-    return OpPreparation((*planned.findings, *findings), place, plans, artifact, subject)
+    return PreparedKernel((*planned.findings, *findings), place, None, plans, (artifact,), subject=subject)
 
 
 def _with_outputs(
@@ -162,9 +148,10 @@ def definition_of(spec: KernelSpec, op: OpSpec, text: str) -> Place | None:
     return None
 
 
-def _import_failure(spec: KernelSpec, error: Exception, name: Place) -> Finding:
+def _import_failure(request: SourceRequest, error: Exception, name: Place) -> Finding:
     from gpuemu_lsp.engine.subjects.user_module import ModuleError
 
+    spec = request.spec
     assert isinstance(error, ModuleError)
     if error.missing is not None:
         from gpuemu_lsp.engine.subjects.ops.calling import interpreter_of
@@ -176,7 +163,7 @@ def _import_failure(spec: KernelSpec, error: Exception, name: Place) -> Finding:
             why = f"{error.missing} is not installed. Install it: pip install {error.missing}"
         else:
             why = f"{error.missing} is not installed there. Install it: {python} -m pip install {error.missing}"
-        return _not_executed(spec, why, place)
+        return request.not_run(why, place)
     found = make("op/error", f"'{spec.name}' cannot be imported: {error.message}", name, kernel=spec.name)
     if error.line is None:
         return found
@@ -185,7 +172,3 @@ def _import_failure(spec: KernelSpec, error: Exception, name: Place) -> Finding:
     except (OSError, UnicodeDecodeError):
         return found
     return replace(found, place=Place(error.path, statement_range(text, error.line - 1, 0, python=True)))
-
-
-def _not_executed(spec: KernelSpec, why: str, place: Place) -> Finding:
-    return make("engine/not-executed", f"'{spec.name}' was not run: {why}.", place, kernel=spec.name)

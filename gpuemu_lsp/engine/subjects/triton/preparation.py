@@ -6,7 +6,7 @@ is needed: it takes half a second.
 
 from __future__ import annotations
 
-import importlib.util
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -27,12 +27,14 @@ from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch, launch_facts
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.source.python.model import PythonSource, TritonKernel
-from gpuemu_lsp.engine.subjects.ahead import PlansAhead, Report, TranslatePlan, VariantsAhead, start_ahead
+from gpuemu_lsp.engine.subjects.ahead import PlansAhead, Report, VariantsAhead, start_ahead
+from gpuemu_lsp.engine.subjects.language import Closeable, PreparedKernel, SourceRequest
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.source_map import statement_range
+from gpuemu_lsp.engine.subjects.user_module import why_not_importable
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.subjects.triton.kernel import TritonKernelSubject
@@ -48,27 +50,7 @@ _TESTS = "Run its tests with `pytest --gpuemu-triton`"
 
 
 @dataclass(frozen=True, slots=True)
-class TritonRequest:
-    """A Triton kernel to prepare.
-
-    ``text`` is that of its file, ``arch`` the architectures to compile for, the first of which runs, ``seed`` that of
-    the first case. ``seconds`` limits the import of the module and each compilation. ``execute`` False imports nothing.
-    ``general``: cases share code that assumes nothing of integers, and have few variants.
-    """
-
-    spec: KernelSpec
-    text: str
-    arch: tuple[str, ...]
-    seed: int
-    seconds: float
-    execute: bool
-    general: bool = False
-    ahead: TranslatePlan | None = None
-    """If ``general``, it is called in other processes: for the plans but the first, and the first's later variants."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingLint:
+class _Lint:
     """Lint of the code of a kernel, for which ptxas still computes the resource usage."""
 
     spec: KernelSpec
@@ -88,47 +70,28 @@ class PendingLint:
             report.close()
 
 
-@dataclass(frozen=True, slots=True)
-class TritonPreparation:
-    """What is known of a Triton kernel before it runs.
-
-    ``artifacts`` are the code of the first case of the first plan, one per architecture, and ``pending`` what is to be
-    known of them later. ``subject`` is None if the kernel could not be imported. ``source`` has the kernel as a
-    declaration. ``specialisation`` is that of the first artifact.
-    """
-
-    findings: tuple[Finding, ...]
-    plans: tuple[Plan, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
-    subject: TritonKernelSubject | None = None
-    source: SourceFile | None = None
-    specialisation: Specialisation | None = None
-    pending: PendingLint | None = None
-    ahead: PlansAhead | None = None
-    """The code of the plans but the first; that of the first plan's later variants is an attribute of ``subject``."""
-
-
-def prepare_triton(request: TritonRequest) -> TritonPreparation:
+def prepare_triton(request: SourceRequest) -> PreparedKernel:
     """Prepare a Triton kernel. Executes the user's module if the workspace is trusted."""
+    started = time.perf_counter()
     spec = request.spec
     source = read_python(spec.source, request.text)
     kernel, findings = choose_triton_kernel(spec, source)
     if kernel is None:
-        return TritonPreparation(findings)
+        return request.stopped(*findings)
     name = Place(spec.source, kernel.name_range)
-    reason = _not_importable(request)
+    reason = why_not_importable("triton", "Triton", request.options.execute, "compiling a Triton kernel")
     if reason is not None:
-        return TritonPreparation((_not_executed(spec, reason, name),))
+        return request.stopped(request.not_run(reason, name))
     inferred: InferredKernel | None = None
     if spec.args is None and "name" not in spec.places:
         launch = inferred_kernel(spec, request.text, [one.name for one in source.triton])
         if isinstance(launch, MissingLaunch):
-            return TritonPreparation((_launch_missing(launch, source, kernel, spec),))
+            return request.stopped(_launch_missing(launch, source, kernel, spec))
         inferred, spec = launch, launch.spec
-        request = replace(request, spec=spec)
+        request = replace(request, request=replace(request.request, spec=spec))
     imported = _imported(request, kernel.name, name)
     if isinstance(imported, Finding):
-        return TritonPreparation((imported,))
+        return request.stopped(imported)
     from gpuemu_lsp.engine.subjects.triton.resources import ResourceReport
 
     result, stated = resolve_triton(spec, source, kernel, imported.tuning()), list[Finding]()
@@ -145,13 +108,12 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
         if ahead is not None:
             ahead.wait_compiled(number)
         try:
-            plan, codes = _first_codes(subjects, tried, request.seed)
+            plan, codes = _first_codes(subjects, tried, request.options.seed)
         except CodeError as error:
             if imported.import_failure is not None:
-                for process in (ahead, imported.variants_ahead):
-                    if process is not None:
-                        process.close()
-                return TritonPreparation((replace(imported.import_failure, rule="engine/not-executed"),))
+                for process in _existing(ahead, imported.variants_ahead):
+                    process.close()
+                return request.stopped(replace(imported.import_failure, rule="engine/not-executed"))
             found += [one for one in error.findings if one not in found]
         except PlanError as error:
             place = next((spec.places[key] for key in ("launch.grid", "launch") if key in spec.places), name)
@@ -163,51 +125,66 @@ def prepare_triton(request: TritonRequest) -> TritonPreparation:
             plans.append(plan)
             if ahead is not None:
                 ahead.add(plan, number)
-    declared = KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range, extern_c=True)
-    file = SourceFile(spec.source, request.text, (declared,), (), (), {}, request.text)
-    pending = PendingLint(spec, kernel.name, file, tuple(reports))
-    artifacts = tuple(report.artifact for report in reports)
-    return TritonPreparation(tuple(found), tuple(plans), artifacts, imported, file, variant, pending, ahead)
+    file = request.function(kernel.name, kernel.name_range, kernel.range)
+    pending = _Lint(spec, kernel.name, file, tuple(reports)) if reports else None
+    return PreparedKernel(
+        tuple(found),
+        request.place,
+        file,
+        tuple(plans),
+        tuple(report.artifact for report in reports),
+        compile_ms=(time.perf_counter() - started) * 1e3,
+        subject=imported,
+        specialisation=variant,
+        pending=pending,
+        ahead=ahead,
+        processes=_existing(ahead, imported.variants_ahead, pending),
+    )
 
 
-def _plans_to_try(request: TritonRequest, plan: Plan, number: int) -> tuple[Plan, ...]:
+def _existing(*processes: Closeable | None) -> tuple[Closeable, ...]:
+    """Return the processes that were started."""
+    return tuple(process for process in processes if process is not None)
+
+
+def _plans_to_try(request: SourceRequest, plan: Plan, number: int) -> tuple[Plan, ...]:
     """Return the plans of which the first that an autotuner would not skip is checked; ``number`` is from 0."""
-    limited = _with_few_variants(plan, 1 if number else _MOST_VARIANTS) if request.general else ()
+    limited = _with_few_variants(plan, 1 if number else _MOST_VARIANTS) if _is_general(request) else ()
     return *limited, plan
 
 
 def _plans_ahead(
-    request: TritonRequest, subject: TritonKernelSubject, candidates: Sequence[Sequence[Plan]]
+    request: SourceRequest, subject: TritonKernelSubject, candidates: Sequence[Sequence[Plan]]
 ) -> PlansAhead | None:
     """Compile and translate the code of plans, from the second on, in another process; None if there is none for it."""
     translate = request.ahead
-    if translate is None or not request.general or not candidates:
+    if translate is None or not _is_general(request) or not candidates:
         return None
 
     def work(report: Report) -> None:
         for number, plans in enumerate(candidates, 1):
-            chosen, _ = _first_codes([subject], plans, request.seed)
+            chosen, _ = _first_codes([subject], plans, request.options.seed)
             report(PlansAhead.compiled(number))
             translate(subject, chosen, lambda case: True, lambda case: None)
             report(PlansAhead.translated(number))
 
-    process = start_ahead(work, request.seconds)
+    process = start_ahead(work, request.options.translate_seconds)
     return None if process is None else PlansAhead(process)
 
 
 def _variants_ahead(
-    request: TritonRequest, subject: TritonKernelSubject, candidates: Sequence[Sequence[Plan]]
+    request: SourceRequest, subject: TritonKernelSubject, candidates: Sequence[Sequence[Plan]]
 ) -> VariantsAhead | None:
     """Compile and translate the variants of the first plan but the first in another process, as far as they are likely.
 
     The first of the plans to try is assumed to be the one that is checked.
     """
     translate = request.ahead
-    if translate is None or not request.general or not candidates or not has_variants(plan := candidates[0][0]):
+    if translate is None or not _is_general(request) or not candidates or not has_variants(plan := candidates[0][0]):
         return None
 
     def work(report: Report) -> None:
-        first = {subject.variant(plan, case) for case in draw_cases(plan, request.seed, 1)}
+        first = {subject.variant(plan, case) for case in draw_cases(plan, request.options.seed, 1)}
         others = replace(subject, left_out=frozenset(first))
         translate(
             others,
@@ -216,7 +193,7 @@ def _variants_ahead(
             lambda case: report(others.variant(plan, case)),
         )
 
-    process = start_ahead(work, request.seconds)
+    process = start_ahead(work, request.options.translate_seconds)
     return None if process is None else VariantsAhead(process, plan.dtype)
 
 
@@ -279,17 +256,12 @@ def _launch_missing(launch: MissingLaunch, source: PythonSource, kernel: TritonK
     return make("engine/not-executed", message, Place(source.path, kernel.name_range), kernel=spec.name)
 
 
-def _not_importable(request: TritonRequest) -> str | None:
-    if not request.execute:
-        return "this workspace is not trusted to execute code, and compiling a Triton kernel imports its module"
-    package = importlib.util.find_spec("triton")
-    # A folder of that name, such as one of kernels, has no origin.
-    if package is None or package.origin is None:
-        return "Triton is not installed. Install it: pip install 'gpuemu-lsp[triton]'"
-    return None
+def _is_general(request: SourceRequest) -> bool:
+    """Return whether cases share code that assumes nothing of integers, and have few variants."""
+    return request.options.specialisations == "general"
 
 
-def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSubject | Finding:
+def _imported(request: SourceRequest, entry: str, name: Place) -> TritonKernelSubject | Finding:
     """Return the kernel of the imported module, or the finding that says why it cannot be imported."""
     from gpuemu_lsp.engine.oracle.opened_files import recorded_files
     from gpuemu_lsp.engine.subjects.user_module import ModuleError, import_module, large_packages_excluded
@@ -302,7 +274,7 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
     spec, file = request.spec, Path(request.spec.source).name
     failed: Finding | None = None
     module = None
-    seconds = max(request.seconds, IMPORT_SECONDS)
+    seconds = max(request.options.translate_seconds, IMPORT_SECONDS)
     try:
         with deadline(seconds), recorded_files():
             # Of a file that is not written to be imported, such as a benchmark, only what the kernel needs is executed.
@@ -312,37 +284,35 @@ def _imported(request: TritonRequest, entry: str, name: Place) -> TritonKernelSu
         if error.missing is not None:
             where = Path(error.path).name
             why = f"{where} imports {error.missing}, which is not installed. Install it: pip install {error.missing}"
-            failed = _not_executed(spec, why, name)
+            failed = request.not_run(why, name)
         else:
             message, cause = f"{file} cannot be imported: {error.message}", Cause.NOT_IMPORTED
             failed = make("compile/error", message, name, kernel=spec.name, cause=cause)
         failed = _on_line(failed, request, error.path, error.line)
     except DeadlineError:
-        failed = _not_executed(spec, f"the import of {file} took longer than {seconds:g} s. {_TESTS}", name)
+        failed = request.not_run(f"the import of {file} took longer than {seconds:g} s. {_TESTS}", name)
     # A script that ends with statements that fail, such as those that need a GPU, has defined its kernels before.
     if module is None:
         assert failed is not None
         return failed
+    seconds = request.options.translate_seconds
     subject = TritonKernelSubject(
-        module, spec.source, request.text, entry, spec.name, name, request.arch[0], request.seconds, request.general
+        module, spec.source, request.text, entry, spec.name, name, request.arch[0], seconds, _is_general(request)
     )
     if subject.kernel is None:
         why = f"{file} has no Triton kernel '{entry}' at its top level after its import"
-        return failed if failed is not None else _not_executed(spec, why, name)
+        return failed if failed is not None else request.not_run(why, name)
     subject.import_failure = failed
     return subject
 
 
-def _on_line(finding: Finding, request: TritonRequest, path: str, line: int | None) -> Finding:
+def _on_line(finding: Finding, request: SourceRequest, path: str, line: int | None) -> Finding:
     """Return the finding on a line of a file, where it is if there is none."""
     if line is None:
         return finding
-    try:
-        text = request.text if path == request.spec.source else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return finding
-    return replace(finding, place=Place(path, statement_range(text, line - 1, 0, python=True)))
-
-
-def _not_executed(spec: KernelSpec, why: str, place: Place) -> Finding:
-    return make("engine/not-executed", f"'{spec.name}' was not run: {why}.", place, kernel=spec.name)
+    text = request.text_of(path)
+    return (
+        finding
+        if text is None
+        else replace(finding, place=Place(path, statement_range(text, line - 1, 0, python=True)))
+    )

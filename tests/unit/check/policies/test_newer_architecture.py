@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu_lsp.engine.check.prepare import PreparedKernel, prepare
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.subjects.cuda.newer_architecture import compiled_for_newer
+from gpuemu_lsp.engine.subjects.language import PreparedKernel
 from gpuemu_lsp.engine.subjects.request import CheckOptions
 
 CLUSTER = """\
