@@ -83,7 +83,7 @@ def assumed(reason: str, claim: Claim = Claim.INFORMATION) -> Fact:
 STATED, READ, RECORDED, FITTED = map(Fact, (Source.STATED, Source.READ, Source.RECORDED, Source.FITTED))
 
 
-class PlanOrigin(Enum):
+class PlanOrigin(StrEnum):
     """From what a plan is made."""
 
     CONFIGURATION = "gpuemu.toml"
