@@ -3,6 +3,8 @@
 One normal form for every reader of host code, whatever its language, so that equal sizes are equal values. No module
 here reads source text, and none knows kernels, tensors or launches.
 
-:mod:`.size`    integers as polynomials over symbols, with the other operations as atoms; their rules in one table
-:mod:`.bounds`  operations on integers, and on their least and largest values
+:mod:`.size`         integers as polynomials over symbols, with the other operations as atoms; their rules in one table
+:mod:`.bounds`       operations on integers, and on their least and largest values
+:mod:`.conditions`   comparisons of sizes, conjunctions and disjunctions
+:mod:`.constraints`  what conditions say of sizes: equal ones, bounds, divisors, the only values
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gpuemu_lsp.engine.plan.host.values import FloatValue, Pointer, Ranged, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import FloatValue, Pointer, Ranged, Unknown, Value
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     UNKNOWN_OFFSET,
@@ -21,13 +22,13 @@ from gpuemu_lsp.engine.symbolic.size import (
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
-def both(left: Truth, right: Truth) -> Truth:
+def both(left: Condition, right: Condition) -> Condition:
     """Return the conjunction of two conditions."""
     if False in (left.value, right.value):
-        return Truth(False)
+        return Condition(False)
     if left.value:
         return right
-    return left if right.value else Truth(None, "&&", parts=(left, right))
+    return left if right.value else Condition(None, "&&", parts=(left, right))
 
 
 def operate(operator: str, left: Value, right: Value) -> Value:
@@ -41,8 +42,8 @@ def operate(operator: str, left: Value, right: Value) -> Value:
         return _integers(operator, left, right)
     if operator in _COMPARISONS:
         if isinstance(left, FloatValue) and isinstance(right, FloatValue) and None not in (left.value, right.value):
-            return Truth(_compare(operator, left.value or 0.0, right.value or 0.0))
-        return Truth()
+            return Condition(_compare(operator, left.value or 0.0, right.value or 0.0))
+        return Condition()
     if isinstance(left, FloatValue) or isinstance(right, FloatValue):
         return reals(operator, real(left), real(right))
     if isinstance(left, Ranged) or isinstance(right, Ranged):
@@ -52,7 +53,7 @@ def operate(operator: str, left: Value, right: Value) -> Value:
 
 def promoted(value: Value) -> Value:
     """Return a known condition as an integer; other values unchanged."""
-    if isinstance(value, Truth) and value.value is not None:
+    if isinstance(value, Condition) and value.value is not None:
         return number(int(value.value))
     return value
 
@@ -72,8 +73,8 @@ def _integers(operator: str, left: Size, right: Size) -> Value:
     if operator in _COMPARISONS:
         difference = add(left, right, -1).constant
         if difference is not None:
-            return Truth(_compare(operator, difference, 0))
-        return Truth(None, operator, left, right)
+            return Condition(_compare(operator, difference, 0))
+        return Condition(None, operator, left, right)
     if operator == "+":
         return add(left, right)
     if operator == "-":

@@ -14,11 +14,10 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     RecordValue,
     Tensor,
-    Truth,
     Unknown,
     Value,
-    negated,
 )
+from gpuemu_lsp.engine.symbolic.conditions import Condition, negated
 from gpuemu_lsp.engine.symbolic.size import (
     Size,
     SizeOperation,
@@ -31,7 +30,7 @@ from gpuemu_lsp.engine.symbolic.size import (
 )
 
 
-def join(machine: Machine, condition: Truth, other: tuple[dict[int, Value], dict[int, Allocation]]) -> None:
+def join(machine: Machine, condition: Condition, other: tuple[dict[int, Value], dict[int, Allocation]]) -> None:
     """Join the current state, in which a condition is true, with another one."""
     names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
     cells, heap = other
@@ -48,7 +47,7 @@ def join(machine: Machine, condition: Truth, other: tuple[dict[int, Value], dict
             machine.heap[key] = _joined(mine_too, allocation)
 
 
-def choose(machine: Machine, condition: Truth, yes: Value, no: Value, hint: str = "") -> Value:
+def choose(machine: Machine, condition: Condition, yes: Value, no: Value, hint: str = "") -> Value:
     """Return the value that is ``yes`` where a condition is true and ``no`` elsewhere."""
     if yes == no or condition.value is True:
         return yes
@@ -99,7 +98,7 @@ def _either(machine: Machine, yes: Pointer, no: Pointer) -> Pointer:
     return replace(yes, allocation=made.allocation)
 
 
-def _chosen(machine: Machine, condition: Truth, yes: Size, no: Size, hint: str) -> Size:
+def _chosen(machine: Machine, condition: Condition, yes: Size, no: Size, hint: str) -> Size:
     operator, left, right = condition.operator, condition.left, condition.right
     if left is not None and right is not None and operator in ("<", "<=", ">", ">="):
         smaller = operator in ("<", "<=")
@@ -131,7 +130,7 @@ def _chosen(machine: Machine, condition: Truth, yes: Size, no: Size, hint: str) 
     return machine.unknown(hint, "computed")
 
 
-def _rounding(condition: Truth) -> tuple[Size, Size, bool] | None:
+def _rounding(condition: Condition) -> tuple[Size, Size, bool] | None:
     """Return dividend, divisor and whether a condition is that there is no remainder."""
     left, right = condition.left, condition.right
     if left is not None and left.constant == 0 and condition.operator in ("==", "!="):

@@ -34,12 +34,12 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     RecordValue,
     Tensor,
-    Truth,
     Unknown,
     Value,
 )
 from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
 from gpuemu_lsp.engine.source.preprocessor.lexer import split_top
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import ZERO, number
 
 _MAX_DEPTH = 24
@@ -203,7 +203,7 @@ def call_function(
         results = machine.results
         value: Value = results[0] if results else Unknown()
         for other in results[1:]:
-            value = choose(machine, Truth(), value, other, function.name)
+            value = choose(machine, Condition(), value, other, function.name)
         return value
     finally:
         machine.depth -= 1

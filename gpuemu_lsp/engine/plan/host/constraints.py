@@ -1,4 +1,4 @@
-"""Sizes with which a program can reach a launch, as dims."""
+"""Sizes with which a program can reach a launch, as dims: what the conditions on the path say, scaled to be small."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from gpuemu_lsp.engine.plan.host.lookup.comparisons import divided, in_order, rounds_up, single, solved, within
+from gpuemu_lsp.engine.plan.host.lookup.comparisons import rounds_up
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
-from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, Truth, conjuncts
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer
 from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.symbolic.bounds import ANY
+from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts
+from gpuemu_lsp.engine.symbolic.constraints import Constraints
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     Size,
     SizeOperation,
     SizeSymbol,
-    add,
     atoms,
     multiply,
-    substitute,
     symbol,
     symbols,
 )
@@ -31,7 +32,7 @@ _SMALL_TILE, _LARGEST_UNIT, _TILE, _DIVISOR = 64, 16, 192, 256
 _WARP = 32
 
 
-class Constraints:
+class LaunchSizes:
     """What is known of the symbols of a launch: values that the program gives them, and conditions on the path."""
 
     def __init__(
@@ -42,16 +43,16 @@ class Constraints:
         self._tiles = tiles
         self._smaller: dict[str, frozenset[int]] = {}
         self._named = frozenset(_names(found.launch))
-        self.equal: dict[str, Size] = {}
-        self._low: dict[str, int] = {}
-        self._high: dict[str, int] = {}
-        self._step: dict[str, int] = {}
-        self._other: list[frozenset[str]] = []
         self._block = [extent.constant or 1 for extent in found.launch.block if extent is not None]
-        for condition in found.launch.conditions:
-            self._add(condition)
+        self.known = Constraints()
+        for condition in conjuncts(found.launch.conditions):
+            self._assume(self._least_tensor(condition) or condition)
         for numel, tensor in found.run.numels.items():
             self._add_numel(numel, tensor)
+
+    def _assume(self, condition: Condition) -> None:
+        """Add a condition, unless what is known says that it does not hold."""
+        self.known = self.known.assume(condition) or self.known
 
     def _add_numel(self, numel: str, tensor: str) -> None:
         """Replace the number of elements of a tensor by the product of its sizes.
@@ -63,8 +64,8 @@ class Constraints:
         read = [int(found[1]) for name in self._found.run.symbols if (found := re.fullmatch(r".+_size_(\d+)", name))]
         rank = self._stated_rank(tensor) or (len(own) if own and max(read) + 1 == len(own) else 0)
         product = self._product(tensor, rank) if rank else self._partial_product(tensor)
-        if product is not None and numel not in self.equal:
-            self._equate(numel, substitute(product, self.equal))
+        if product is not None and numel not in self.known.equal:
+            self._assume(Condition(None, "==", symbol(numel, 1), product))
 
     def tensor_elements(self, tensor: str) -> tuple[Size | None, bool]:
         """Return the elements of a tensor whose number the program does not read, and whether its rank is assumed.
@@ -91,7 +92,7 @@ class Constraints:
         return found if found == list(range(len(found))) else []
 
     def _stated_rank(self, tensor: str) -> int:
-        stated = self.equal.get(f"{tensor}_dim")
+        stated = self.known.equal.get(f"{tensor}_dim")
         return (stated.constant or 0) if stated is not None else 0
 
     def _partial_product(self, tensor: str) -> Size | None:
@@ -115,67 +116,25 @@ class Constraints:
         for axis in range(rank):
             name, last = f"{tensor}_size_{axis}", f"{tensor}_size_m{rank - axis}"
             if name in known and last in known:
-                self.equal.setdefault(last, symbol(name, 1))
+                self._assume(Condition(None, "==", symbol(last, 1), symbol(name, 1)))
             product = multiply(product, symbol(last if last in known and name not in known else self._new(name), 1))
         return product if rank else None
 
-    def _add(self, condition: Truth) -> None:
-        if condition.operator == "&&":
-            for part in condition.parts:
-                self._add(part)
-            return
-        left, right = condition.left, condition.right
-        if left is None or right is None:
-            return
-        left, right = substitute(left, self.equal), substitute(right, self.equal)
-        name, bound = single(left), right.constant
-        operator = condition.operator
-        if name is None and single(right) is not None and left.constant is not None:
-            flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-            name, bound, operator = single(right), left.constant, flipped.get(operator, operator)
-        if operator == "==" and single(left) is not None and name != single(right):
-            self._equate(single(left) or "", right)
-        elif name is not None and bound is not None and operator in ("<", "<="):
-            self._high[name] = min(self._high.get(name, bound), bound - (operator == "<"))
-        elif name is not None and bound is not None and operator in (">", ">="):
-            self._low[name] = max(self._low.get(name, bound), bound + (operator == ">"))
-        elif operator == "==" and bound == 0 and (step := divided(left)) is not None:
-            self._step[step[0]] = math.lcm(self._step.get(step[0], 1), step[1])
-        elif operator == "==" and (value := solved(add(left, right, -1))) is not None:
-            self._equate(*value)
-        elif operator == "==" and (bounds := within(left, right)) is not None:
-            self._low[bounds[0]] = max(self._low.get(bounds[0], bounds[1]), bounds[1])
-            self._high[bounds[0]] = min(self._high.get(bounds[0], bounds[2]), bounds[2])
-        elif operator in ("<=", ">=") and (least := self._least_tensor(*in_order(left, right, operator))):
-            self._equate(*least)
-        elif operator == "!=":
-            return
-        else:
-            self._other.append(symbols(left) | symbols(right))
-
-    def _least_tensor(self, small: Size, large: Size) -> tuple[str, Size] | None:
-        """Return the number of elements of a tensor that must not have fewer: a caller may pass the smallest one."""
-        name = single(large)
-        known = name in self._found.run.numels and name not in symbols(small)
-        return (name, small) if name is not None and known and small.constant is None else None
-
-    def _equate(self, name: str, value: Size) -> None:
-        self.equal = {one: substitute(known, {name: value}) for one, known in self.equal.items()}
-        self.equal[name] = value
+    def _least_tensor(self, condition: Condition) -> Condition | None:
+        """Return that a tensor has as many elements as it must have: a caller may pass the smallest one."""
+        if condition.operator not in ("<=", ">=") or condition.sides is None:
+            return None
+        small, large = condition.sides if condition.operator == "<=" else condition.sides[::-1]
+        known = large.name in self._found.run.numels and large.name not in symbols(small)
+        return Condition(None, "==", large, small) if known and small.constant is None else None
 
     def is_selected(self) -> bool:
         """Return whether the sizes are those for which the program selects this kernel among several."""
         known = self._found.run.symbols
-        sides = [
-            (one.left, one.right)
+        return all(
+            self.known.holds(one) is True and not any(known[name].origin == "computed" for name in symbols(one.left))
             for one in self._found.launch.selected
             if one.operator == "==" and one.left is not None and one.right is not None
-        ]
-        return all(
-            (known_left == known_right or within(known_left, known_right) is not None)
-            and not any(known[name].origin == "computed" for name in symbols(left))
-            for left, right in sides
-            for known_left, known_right in [(substitute(left, self.equal), substitute(right, self.equal))]
         )
 
     def values(self, name: str) -> frozenset[int]:
@@ -234,7 +193,7 @@ class Constraints:
         grid = self._found.launch.grid
         if name not in self._guarded or len(grid) != 1 or grid[0] is None:
             return False
-        extent = substitute(grid[0], self.equal)
+        extent = self.known.resolved(grid[0])
         # A kernel with a block, or several axes of blocks, for each element may demand more of the size.
         return not any(SizeSymbol(name) in factors for factors, _ in extent.terms) and rounds_up(extent, name)
 
@@ -262,7 +221,7 @@ class Constraints:
 
     def _rounds_up(self, name: str) -> bool:
         """Return whether the grid has blocks for every value of a size, where it depends on the size at all."""
-        extents = [substitute(one, self.equal) for one in self._found.launch.grid if one is not None]
+        extents = [self.known.resolved(one) for one in self._found.launch.grid if one is not None]
         return all(rounds_up(one, name) for one in extents if name in symbols(one))
 
     def _divisors(self, name: str) -> list[int]:
@@ -294,21 +253,28 @@ class Constraints:
 
     def is_free(self, name: str, used: Collection[str]) -> bool:
         """Return whether the value of a symbol may depend on others in a way that the ``used`` ones do not show."""
-        other = any(name in names and not names.issubset(used) for names in self._other)
+        others = (symbols(left) | symbols(right) for left, right in self._relations())
+        other = any(name in names and not names.issubset(used) for names in others)
         return self._found.run.symbols[name].origin == "computed" or other
+
+    def _relations(self) -> Iterator[tuple[Size, Size]]:
+        """Yield the sides of comparisons that say more than what equals what, and which values a size has."""
+        for condition in self.known.others:
+            if condition.sides is not None and condition.operator != "!=":
+                yield condition.sides
 
     def is_ragged(self, name: str) -> bool:
         """Return whether the program launches with any value of a size, or with any multiple of a number it states."""
-        extents = [substitute(one, self.equal) for one in self._found.launch.grid if one is not None]
+        extents = [self.known.resolved(one) for one in self._found.launch.grid if one is not None]
         extents = [one for one in extents if one.constant != 1]
-        return name in self._step or any(rounds_up(one, name) for one in extents) or self.is_rounded_down(name)
+        return name in self.known.divisors or any(rounds_up(one, name) for one in extents) or self.is_rounded_down(name)
 
     def is_rounded_down(self, name: str) -> bool:
         """Return whether a grid of ``n // 256`` blocks drops elements of a size that any caller determines.
 
         The bound in the kernel, ``i < n``, is for sizes that are no multiples of the block.
         """
-        grid = [substitute(one, self.equal) for one in self._found.launch.grid if one is not None]
+        grid = [self.known.resolved(one) for one in self._found.launch.grid if one is not None]
         grid = [one for one in grid if one.constant != 1]
         if name not in self._guarded or self._found.run.symbols[name].origin != "parameter" or len(grid) != 1:
             return False
@@ -323,13 +289,13 @@ class Constraints:
             choices = tuple(sorted(set(self.values(name)))) or tuple(sorted(known.values))
             return DimSpec(name, choices[0], choices[-1], choices=choices)
         include = tuple(sorted(value for value in known.values if 1 <= value <= _LARGEST))
-        low, high = self._low.get(name), self._high.get(name)
+        bounds = self.known.ranges.get(name, ANY)
         return DimSpec(
             name,
-            minimum=low if low is not None and 1 <= low <= _COMPLETE else None,
-            maximum=high if high is not None and 1 <= high <= _COMPLETE else None,
+            minimum=int(bounds.low) if 1 <= bounds.low <= _COMPLETE else None,
+            maximum=int(bounds.high) if 1 <= bounds.high <= _COMPLETE else None,
             include=include,
-            multiple_of=self._step.get(name, 1),
+            multiple_of=self.known.divisors.get(name, 1),
         )
 
 

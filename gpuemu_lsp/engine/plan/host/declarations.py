@@ -8,7 +8,8 @@ from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.host.machine import Machine, is_integer_type
 from gpuemu_lsp.engine.plan.host.objects import constructed
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, text
-from gpuemu_lsp.engine.plan.host.values import FloatValue, Lvalue, Pointer, RecordValue, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import FloatValue, Lvalue, Pointer, RecordValue, Unknown, Value
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import ZERO, Size, multiply, number
 
 _MAX_POINTERS = 64
@@ -177,7 +178,7 @@ def converted(machine: Machine, type_text: str, value: Value, name: str) -> Valu
     if is_integer_type(type_text) or type_text in ("auto", "bool"):
         if isinstance(value, FloatValue) and type_text != "auto":
             return machine.truncated(value) or machine.unknown(name, "computed")
-        if isinstance(value, Truth) and value.value is not None and type_text != "auto":
+        if isinstance(value, Condition) and value.value is not None and type_text != "auto":
             return number(int(value.value))
         if isinstance(value, Unknown) and value.type != "exit" and type_text not in ("auto", "bool"):
             return machine.unknown(name, "computed")

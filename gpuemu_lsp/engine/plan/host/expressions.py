@@ -29,11 +29,10 @@ from gpuemu_lsp.engine.plan.host.values import (
     RecordValue,
     StringValue,
     Tensor,
-    Truth,
     Unknown,
     Value,
-    negated,
 )
+from gpuemu_lsp.engine.symbolic.conditions import Condition, negated
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     ZERO,
@@ -146,8 +145,8 @@ def _binary(machine: Machine, node: Node) -> Value:
 
 def _as_integer(machine: Machine, value: Value) -> Value:
     """Return a condition that is not known as the integer it is converted to: `n / b + (n % b != 0)`."""
-    unknown = isinstance(value, Truth) and value.value is None and value.operator
-    return choose(machine, value, ONE, ZERO, machine.hint) if isinstance(value, Truth) and unknown else value
+    unknown = isinstance(value, Condition) and value.value is None and value.operator
+    return choose(machine, value, ONE, ZERO, machine.hint) if isinstance(value, Condition) and unknown else value
 
 
 def _unary(machine: Machine, node: Node) -> Value:
@@ -346,7 +345,7 @@ def template_arguments(machine: Machine, node: Node | None) -> tuple[str, ...]:
         resolved = resolved_type(machine, written)
         if element_type(resolved) is None and "<" not in resolved:
             value = machine.evaluate(machine, expression_of(resolved)) if expression_of(resolved) is not None else None
-            if isinstance(value, Truth) and value.value is not None:
+            if isinstance(value, Condition) and value.value is not None:
                 resolved = "true" if value.value else "false"
             elif isinstance(value, Size) and resolved not in ("true", "false"):
                 resolved = str(value) if value.constant is not None else f"?{value}"
@@ -371,8 +370,8 @@ _HANDLERS: dict[str, Callable[[Machine, Node], Value]] = {
     "type_identifier": _identifier,
     "field_identifier": _identifier,
     "qualified_identifier": _qualified,
-    "true": lambda machine, node: Truth(True),
-    "false": lambda machine, node: Truth(False),
+    "true": lambda machine, node: Condition(True),
+    "false": lambda machine, node: Condition(False),
     "null": lambda machine, node: Pointer(None, ZERO),
     "nullptr": lambda machine, node: Pointer(None, ZERO),
     "parenthesized_expression": _parenthesized,

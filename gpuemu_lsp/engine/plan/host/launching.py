@@ -22,10 +22,10 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     RecordValue,
     Tensor,
-    Truth,
     Unknown,
     Value,
 )
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, number
 
 _MAX_LAUNCHES = 400
@@ -36,7 +36,7 @@ LAUNCH_FUNCTIONS = {
     "cuLaunchKernel": 10, "cuLaunchCooperativeKernel": 10, "cudaGraphAddKernelNode": 5, "cudaGraphAddNode": 5,
 }  # fmt: skip
 """Functions of the runtime and of the driver that launch a kernel, with the number of arguments that they need."""
-Kernels: TypeAlias = "list[tuple[HostFunctionName, tuple[Truth, ...]]]"
+Kernels: TypeAlias = "list[tuple[HostFunctionName, tuple[Condition, ...]]]"
 _CONFIGURATION = ("gridDim", "blockDim", "dynamicSmemBytes")
 """The first members of ``cudaLaunchConfig_t``."""
 

@@ -20,13 +20,13 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     Ranged,
     RecordValue,
-    Truth,
     Unknown,
     Value,
     bounds,
     pointee,
     with_field,
 )
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import (
     ZERO,
     Size,
@@ -82,7 +82,7 @@ class Machine:
     heap: dict[int, Allocation] = field(default_factory=dict)
     scopes: list[dict[str, int | str]] = field(default_factory=lambda: [{}])
     launches: list[HostLaunch] = field(default_factory=list)
-    conditions: list[Truth] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
     known: dict[str, HostSymbol] = field(default_factory=dict)
     reads: list[tuple[int, Size | None, int]] = field(default_factory=list)
     """Copies to the host: the allocation, the bytes, and the number of launches before."""
@@ -112,7 +112,7 @@ class Machine:
     struct_cells: dict[int, int] = field(default_factory=dict)
     branches: int = 0
     """Branches whose sides were joined."""
-    sides: dict[str, tuple[int, Truth, int, int]] = field(default_factory=dict)
+    sides: dict[str, tuple[int, Condition, int, int]] = field(default_factory=dict)
     """The branch that gave a symbol one of two constants, its condition, and these."""
     expanding: frozenset[str] = frozenset()
     line: int | None = None  # of the macro that the current code is expanded from
@@ -313,7 +313,7 @@ class Machine:
             return value
         if isinstance(value, FloatValue):
             return self.truncated(value)
-        if isinstance(value, Truth) and value.value is not None:
+        if isinstance(value, Condition) and value.value is not None:
             return number(int(value.value))
         return None
 

@@ -21,7 +21,7 @@ from gpuemu_lsp.engine.plan.facts import (
     Source,
     assumed,
 )
-from gpuemu_lsp.engine.plan.host.constraints import Constraints
+from gpuemu_lsp.engine.plan.host.constraints import LaunchSizes
 from gpuemu_lsp.engine.plan.host.parameters.arguments import arguments
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
@@ -38,19 +38,15 @@ from gpuemu_lsp.engine.plan.host.reading import (
     is_complete,
     with_open_grid,
 )
-from gpuemu_lsp.engine.plan.host.values import (
-    Pointer,
-    Unknown,
-    conjuncts,
-)
+from gpuemu_lsp.engine.plan.host.values import Pointer, Unknown
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.symbolic.conditions import conjuncts
 from gpuemu_lsp.engine.symbolic.size import (
     TooComplexError,
-    substitute,
     symbols,
 )
 
@@ -146,7 +142,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     pointers = [value for value in values if isinstance(value, Pointer)]
     if pointers and all(value.allocation is None for value in pointers):
         return None
-    constraints = Constraints(one, tile_sizes(context, one.launch), guarded_sizes(context, one.launch))
+    constraints = LaunchSizes(one, tile_sizes(context, one.launch), guarded_sizes(context, one.launch))
     building = Building(context, one, constraints, few)
     args: list[PlanArg] = []
     for index, param in enumerate(params):
@@ -244,7 +240,7 @@ def _conditions(building: Building) -> Iterator[tuple[str, Expression, Expressio
         if left is None or right is None or not condition.operator:
             continue
         try:
-            sides = [substitute(one, building.constraints.equal) for one in (left, right)]
+            sides = list(map(building.constraints.known.resolved, (left, right)))
         except TooComplexError:
             continue
         names_ = symbols(sides[0]) | symbols(sides[1])

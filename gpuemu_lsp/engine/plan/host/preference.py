@@ -10,7 +10,8 @@ from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
-from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, RecordValue, Truth
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Pointer, RecordValue
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbols
 
 _USUAL = 1024
@@ -88,7 +89,7 @@ def is_refuted(one: ReadHostLaunch) -> bool:
     return any(_holds(condition, values) is False for condition in one.launch.conditions)
 
 
-def _holds(condition: Truth, values: Mapping[str, Size]) -> bool | None:
+def _holds(condition: Condition, values: Mapping[str, Size]) -> bool | None:
     """Return the truth of a condition for some sizes; None if others decide it."""
     if condition.value is not None:
         return condition.value

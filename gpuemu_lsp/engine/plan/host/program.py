@@ -11,7 +11,8 @@ from gpuemu_lsp.engine.plan.host.expressions import evaluate
 from gpuemu_lsp.engine.plan.host.machine import HostSymbol, LimitError, Machine
 from gpuemu_lsp.engine.plan.host.statements import execute
 from gpuemu_lsp.engine.plan.host.syntax import ParsedFunction, ParsedProgram, is_table
-from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor, Truth
+from gpuemu_lsp.engine.plan.host.values import HostLaunch, Tensor
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import Size
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
@@ -37,7 +38,7 @@ class HostRun:
     """Tensors by the symbol of their number of elements."""
     tensors: Mapping[int, str] = field(default_factory=dict)
     """Tensors that callers pass, by allocation."""
-    sides: Mapping[str, tuple[int, Truth, int, int]] = field(default_factory=dict)
+    sides: Mapping[str, tuple[int, Condition, int, int]] = field(default_factory=dict)
     """Constants of the two sides of a branch, by symbol."""
 
 

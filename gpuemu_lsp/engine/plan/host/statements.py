@@ -25,11 +25,10 @@ from gpuemu_lsp.engine.plan.host.values import (
     Pointer,
     Ranged,
     RecordValue,
-    Truth,
     Unknown,
     Value,
-    negated,
 )
+from gpuemu_lsp.engine.symbolic.conditions import Condition, negated
 from gpuemu_lsp.engine.symbolic.size import ZERO, Size, add, number
 
 _MAX_ITERATIONS = 4
@@ -76,30 +75,30 @@ def _return(machine: Machine, node: Node) -> str | None:
     return "return"
 
 
-def condition_of(machine: Machine, node: Node | None) -> Truth:
+def condition_of(machine: Machine, node: Node | None) -> Condition:
     """Return the value of a condition."""
     if node is None:
-        return Truth()
+        return Condition()
     if node.type == "condition_clause":
         inner = node.child_by_field_name("value")
         if inner is not None and inner.type == "declaration":
             machine.execute(machine, inner)
-            return Truth()
+            return Condition()
         node = inner
     value = machine.evaluate(machine, node)
     return truth(value)
 
 
-def truth(value: Value) -> Truth:
+def truth(value: Value) -> Condition:
     """Return a value as a condition."""
-    if isinstance(value, Truth):
+    if isinstance(value, Condition):
         return value
     if isinstance(value, Size):
         known = value.constant
-        return Truth(known != 0) if known is not None else Truth(None, "!=", value, ZERO)
+        return Condition(known != 0) if known is not None else Condition(None, "!=", value, ZERO)
     if isinstance(value, Pointer):
-        return Truth(value.allocation is not None)
-    return Truth(True if isinstance(value, HostFunctionName | Choice) else None)
+        return Condition(value.allocation is not None)
+    return Condition(True if isinstance(value, HostFunctionName | Choice) else None)
 
 
 def _if(machine: Machine, node: Node) -> str | None:
@@ -110,7 +109,7 @@ def _if(machine: Machine, node: Node) -> str | None:
     return branch(machine, condition, then, other)
 
 
-def branch(machine: Machine, condition: Truth, then: Node | None, other: Node | None) -> str | None:
+def branch(machine: Machine, condition: Condition, then: Node | None, other: Node | None) -> str | None:
     """Execute one of two statements, or both and join the results."""
     if condition.value is not None:
         chosen = then if condition.value else other
@@ -164,7 +163,7 @@ def _switch(machine: Machine, node: Node) -> str | None:
             # What one case demands says nothing about the others.
             del machine.conditions[assumed:]
             if isinstance(value, Size) and isinstance(given, Size):
-                machine.conditions.append(Truth(None, "==", value, given))
+                machine.conditions.append(Condition(None, "==", value, given))
         ended = None
         with machine.scope():
             for later in cases[index:]:
@@ -174,7 +173,7 @@ def _switch(machine: Machine, node: Node) -> str | None:
                     break
         if ended not in _ENDS:
             if joined is not None:
-                join(machine, Truth(), joined)
+                join(machine, Condition(), joined)
             joined = machine.snapshot()
     if wanted is None:
         del machine.conditions[assumed:]
@@ -296,7 +295,7 @@ def _forget(machine: Machine, body: Node | None) -> None:
             target = node.child_by_field_name("left") or node.child_by_field_name("argument")
             if target is not None and target.type == "identifier":
                 cell = machine.lookup(text(target))
-                if isinstance(cell, int) and isinstance(machine.held(cell), Size | FloatValue | Ranged | Truth):
+                if isinstance(cell, int) and isinstance(machine.held(cell), Size | FloatValue | Ranged | Condition):
                     machine.cells[cell] = machine.unknown(text(target), "computed")
         pending += node.named_children
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import ONE, Size, add
 
 
@@ -33,18 +34,6 @@ class Ranged:
 
     low: Size
     high: Size
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """A comparison ``left operator right``, or the value of a condition that is known."""
-
-    value: bool | None = None
-    operator: str = ""
-    left: Size | None = None
-    right: Size | None = None
-    parts: tuple[Truth, ...] = ()
-    """Operands of ``&&``, ``||`` and ``!``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +85,7 @@ class StringValue:
 class Choice:
     """One of several functions, or tables of them, each with the conditions under which it is this one."""
 
-    options: tuple[tuple[Value, tuple[Truth, ...]], ...]
+    options: tuple[tuple[Value, tuple[Condition, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +110,7 @@ class Tensor:
 
 
 Value: TypeAlias = (
-    "Unknown | FloatValue | Ranged | Truth | Size | Pointer | Lvalue | RecordValue | HostFunctionName | Choice"
+    "Unknown | FloatValue | Ranged | Condition | Size | Pointer | Lvalue | RecordValue | HostFunctionName | Choice"
     " | StringValue | Closure | Tensor"
 )
 
@@ -184,29 +173,17 @@ class HostLaunch:
     shared: Size | None
     arguments: tuple[Value, ...]
     memory: Mapping[int, Allocation]
-    conditions: tuple[Truth, ...]
+    conditions: tuple[Condition, ...]
     path: str
     line: int
     number: int
     function: str
     recursive: bool = False
     """Whether a function that called itself reached it."""
-    selected: tuple[Truth, ...] = ()
+    selected: tuple[Condition, ...] = ()
     """Conditions under which the program selects this kernel, by an index into a table of them for example."""
     parts: frozenset[int] = frozenset()
     """Positions of arguments of which another iteration of a loop passes another part."""
-
-
-def negated(condition: Truth) -> Truth:
-    """Return the negation of a condition."""
-    opposite = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-    if condition.value is not None:
-        return Truth(not condition.value)
-    if condition.operator in opposite:
-        return Truth(None, opposite[condition.operator], condition.left, condition.right)
-    if condition.operator in ("&&", "||"):
-        return Truth(None, "&&" if condition.operator == "||" else "||", parts=tuple(map(negated, condition.parts)))
-    return Truth()
 
 
 def with_field(value: Value, path: tuple[str, ...], inner: Value) -> Value:
@@ -216,12 +193,6 @@ def with_field(value: Value, path: tuple[str, ...], inner: Value) -> Value:
     record = value if isinstance(value, RecordValue) else RecordValue("")
     before = record.fields.get(path[0], Unknown())
     return replace(record, fields={**record.fields, path[0]: with_field(before, path[1:], inner)})
-
-
-def conjuncts(conditions: Iterable[Truth]) -> Iterator[Truth]:
-    """Yield conditions, the operands of a conjunction one by one."""
-    for condition in conditions:
-        yield from conjuncts(condition.parts) if condition.operator == "&&" else (condition,)
 
 
 def bounds(value: Value) -> tuple[Size | None, Size | None]:

@@ -27,10 +27,10 @@ from gpuemu_lsp.engine.plan.host.values import (
     RecordValue,
     StringValue,
     Tensor,
-    Truth,
     Unknown,
     Value,
 )
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     ZERO,
@@ -195,7 +195,7 @@ def _zero(machine: Machine, value: Value) -> Value:
 
 
 def _assert(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    if values and isinstance(values[0], Truth):
+    if values and isinstance(values[0], Condition):
         if values[0].value is False:
             return Unknown("exit")
         machine.conditions.append(values[0])

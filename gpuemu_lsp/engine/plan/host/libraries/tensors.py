@@ -11,17 +11,8 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.syntax import text
-from gpuemu_lsp.engine.plan.host.values import (
-    Contents,
-    Lvalue,
-    Pointer,
-    RecordValue,
-    Tensor,
-    Truth,
-    Unknown,
-    Value,
-    conjuncts,
-)
+from gpuemu_lsp.engine.plan.host.values import Contents, Lvalue, Pointer, RecordValue, Tensor, Unknown, Value
+from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number, symbol
 
 Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
@@ -81,7 +72,7 @@ def subscripted_size(machine: Machine, node: Node) -> Value | None:
     return tensor_size(machine, tensor, index.constant)
 
 
-def compared_sizes(machine: Machine, left: Value, right: Value) -> Truth | None:
+def compared_sizes(machine: Machine, left: Value, right: Value) -> Condition | None:
     """Return the condition ``x.sizes() == IntArrayRef({n, m})``; None if these are not sizes of a tensor and a list."""
     tensors = [one.fields["of"] for one in (left, right) if isinstance(one, RecordValue) and one.type == SIZES]
     if len(tensors) == 2 and isinstance(tensors[0], Tensor) and isinstance(tensors[1], Tensor):
@@ -92,19 +83,19 @@ def compared_sizes(machine: Machine, left: Value, right: Value) -> Truth | None:
         if not isinstance(tensor, Tensor) or listed is None or isinstance(other, Size):
             continue
         if tensor.sizes is not None and len(tensor.sizes) != len(listed):
-            return Truth(False)
-        parts: list[Truth] = []
+            return Condition(False)
+        parts: list[Condition] = []
         if tensor.sizes is None:
-            parts.append(Truth(None, "==", _dim(machine, tensor), number(len(listed))))
+            parts.append(Condition(None, "==", _dim(machine, tensor), number(len(listed))))
         for axis, size in enumerate(listed):
             own = tensor_size(machine, tensor, axis)
             if own != size:
-                parts.append(Truth(None, "==", own, size))
-        return Truth(None, "&&", parts=tuple(parts)) if parts else Truth(True)
+                parts.append(Condition(None, "==", own, size))
+        return Condition(None, "&&", parts=tuple(parts)) if parts else Condition(True)
     return None
 
 
-def _same_sizes(machine: Machine, left: Tensor, right: Tensor) -> Truth:
+def _same_sizes(machine: Machine, left: Tensor, right: Tensor) -> Condition:
     """Return the condition that two tensors have the same sizes: those that the program reads of either one."""
     pairs = [(_dim(machine, left), _dim(machine, right))]
     pattern = re.compile(rf"(?:{re.escape(left.name)}|{re.escape(right.name)})_size_(m?\d+)")
@@ -113,8 +104,8 @@ def _same_sizes(machine: Machine, left: Tensor, right: Tensor) -> Truth:
     pairs += [(tensor_size(machine, left, axis), tensor_size(machine, right, axis)) for axis in sorted(axes)]
     counts = tensor_elements(machine, left), tensor_elements(machine, right)
     pairs += [(counts[0], counts[1])] if counts[0] is not None and counts[1] is not None else []
-    parts = tuple(Truth(None, "==", one, other) for one, other in pairs if one != other)
-    return Truth(None, "&&", parts=parts) if parts else Truth(True)
+    parts = tuple(Condition(None, "==", one, other) for one, other in pairs if one != other)
+    return Condition(None, "&&", parts=parts) if parts else Condition(True)
 
 
 def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -214,9 +205,9 @@ def _method_has_value(
     machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     if isinstance(owner, Tensor):
-        return Truth(True)
+        return Condition(True)
     known = isinstance(owner, RecordValue) and owner.type == OPTIONAL
-    return Truth(None if owner.fields else False) if known and isinstance(owner, RecordValue) else None
+    return Condition(None if owner.fields else False) if known and isinstance(owner, RecordValue) else None
 
 
 def _method_value(

@@ -8,25 +8,18 @@ from typing import TypeAlias, TypeVar
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.values import (
-    Choice,
-    HostFunctionName,
-    RecordValue,
-    Truth,
-    Unknown,
-    Value,
-    conjuncts,
-)
+from gpuemu_lsp.engine.plan.host.values import Choice, HostFunctionName, RecordValue, Unknown, Value
+from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts
 from gpuemu_lsp.engine.symbolic.size import Size, number
 
 _MOST = 4
 """Elements of a table that stand for all of them."""
 
 T = TypeVar("T")
-Option: TypeAlias = tuple[Value, tuple[Truth, ...]]
+Option: TypeAlias = tuple[Value, tuple[Condition, ...]]
 
 
-def functions_of(value: Value) -> list[tuple[HostFunctionName, tuple[Truth, ...]]]:
+def functions_of(value: Value) -> list[tuple[HostFunctionName, tuple[Condition, ...]]]:
     """Return the functions that a value may be, with conditions; none for other values."""
     options = [(one, given) for one, given in options_of(value) if isinstance(one, HostFunctionName)]
     # A few instances stand for all of a template, but no kernel for another one.
@@ -39,7 +32,7 @@ def options_of(value: Value) -> tuple[Option, ...]:
     return value.options if isinstance(value, Choice) else ((value, ()),)
 
 
-def under(value: Value, conditions: Iterable[Truth]) -> Value:
+def under(value: Value, conditions: Iterable[Condition]) -> Value:
     """Return a function as one that is selected under some conditions; other values unchanged."""
     if not isinstance(value, HostFunctionName | Choice):
         return value
@@ -80,7 +73,7 @@ def _elements(tables: Iterable[Option], index: Value | None) -> Iterator[Option]
             if not isinstance(index, Size):
                 yield value, given
             elif index.constant is None:
-                yield value, (*given, Truth(None, "==", index, place))
+                yield value, (*given, Condition(None, "==", index, place))
             elif index == place:
                 yield value, given
 

@@ -9,7 +9,8 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.host.machine import Machine
 from gpuemu_lsp.engine.plan.host.syntax import declared_name, expression_of, text
-from gpuemu_lsp.engine.plan.host.values import Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import Unknown, Value
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import Size, number
 
 CLASS = "::class"
@@ -55,7 +56,7 @@ def _argument(machine: Machine, written: str) -> str:
         return found
     node = expression_of(written)
     value: Value = machine.evaluate(machine, node) if node is not None else Unknown()
-    if isinstance(value, Truth) and value.value is not None:
+    if isinstance(value, Condition) and value.value is not None:
         return "true" if value.value else "false"
     if isinstance(value, Size) and value.constant is not None and written not in ("true", "false"):
         return str(value.constant)

@@ -12,13 +12,14 @@ from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
 from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.parameters.pointers import tensor
-from gpuemu_lsp.engine.plan.host.values import FloatValue, RecordValue, Truth, Unknown, Value
+from gpuemu_lsp.engine.plan.host.values import FloatValue, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf
 from gpuemu_lsp.engine.plan.textures.objects import is_object, object_argument
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.source.model import Param
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import Size, divide
 
 
@@ -98,7 +99,7 @@ def _member(building: Building, name: str, leaf: Leaf, value: Value) -> Iterator
 
 def _scalar(building: Building, name: str, dtype: str, value: Value) -> ScalarArg:
     if dtype in DISCRETE:
-        if isinstance(value, Truth) and value.value is not None:
+        if isinstance(value, Condition) and value.value is not None:
             return ScalarArg(name, name, dtype, value.value if dtype == "bool" else parse(int(value.value)))
         if isinstance(value, FloatValue) and value.top is not None and value.bottom is not None:
             value = divide(value.top, value.bottom)

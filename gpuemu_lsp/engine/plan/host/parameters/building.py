@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.facts import READ, BufferFact, Claim, Fact, ValueFact, assumed
-from gpuemu_lsp.engine.plan.host.constraints import Constraints
+from gpuemu_lsp.engine.plan.host.constraints import LaunchSizes
 from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.model import PlanArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, parse
-from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, substitute, symbols
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, symbols
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Building:
 
     context: KernelContext
     found: ReadHostLaunch
-    constraints: Constraints
+    constraints: LaunchSizes
     few: bool = False
     """Integers that the program computes in a way that is not known are no sizes: there would be too many."""
     uncertain: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ class Building:
     def is_unknown(self, value: Size) -> bool:
         """Return whether an integer depends on one that the program computes in a way that is not known."""
         known = self.found.run.symbols
-        return any(known[name].origin == "computed" for name in symbols(substitute(value, self.constraints.equal)))
+        return any(known[name].origin == "computed" for name in symbols(self.constraints.known.resolved(value)))
 
     def expression(self, value: Size) -> Expression:
         """Return an integer as an expression over dims.
@@ -67,7 +67,7 @@ class Building:
         TooComplexError
             If it is too long.
         """
-        value = substitute(value, self.constraints.equal)
+        value = self.constraints.known.resolved(value)
         self.used |= symbols(value)
         written = str(value)
         if len(written) > MAX_LENGTH // 4:

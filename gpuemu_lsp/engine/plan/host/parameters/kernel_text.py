@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.host.lookup.comparisons import single
 from gpuemu_lsp.engine.plan.host.values import HostLaunch
 from gpuemu_lsp.engine.symbolic.size import Size, symbols
 
@@ -66,5 +65,5 @@ def bounded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
     return frozenset(
         name
         for param, value in zip(context.declaration.params, launch.arguments, strict=False)
-        if isinstance(value, Size) and (name := single(value)) is not None and param.name in bounds
+        if isinstance(value, Size) and (name := value.name) is not None and param.name in bounds
     )
