@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.ptx.model import Address, Instruction, Location, Operand,
 Divisor: TypeAlias = "int | str"
 """A number, or the axis ``x``, ``y`` or ``z`` of a block whose size is the divisor."""
 
-_SAMPLES: Final = np.concatenate((np.arange(4200), [99_991, 1 << 20, (1 << 24) + 4_321, (1 << 30) + 77]))
+_SAMPLES: Final = np.concatenate((np.arange(1100), [99_991, 1 << 20, (1 << 24) + 4_321, (1 << 30) + 77]))
 _BLOCK: Final = {1031: "x", 1033: "y", 1039: "z"}
 """Primes that stand for the sizes of a block, larger than every other divisor that is looked for."""
 _LARGEST_DIVISOR: Final = 1024

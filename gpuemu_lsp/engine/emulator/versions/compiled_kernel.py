@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
-from gpuemu_lsp.engine.emulator.analysis.cfg import build_cfg
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo, all_divergent, analyse_divergence
+from gpuemu_lsp.engine.emulator.analysis.kernel_graph import graph_of
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness, liveness, undefined_uses
 from gpuemu_lsp.engine.emulator.analysis.provenance import pointer_parameters
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDATES, RaceCandidates, find_race_candidates
@@ -20,7 +20,6 @@ from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit, registers_with_slots
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramSizeError
-from gpuemu_lsp.engine.emulator.frontend.flatten import flatten
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Program, Trap
@@ -116,7 +115,7 @@ class CompiledKernel:
     def __init__(self, module: Module, entry: str, *, optimised: bool = False, wide: bool = False) -> None:
         self._wide = wide
         with _translating():
-            program, self.graph = build_cfg(flatten(module, entry))
+            program, self.graph = graph_of(module, entry)
             self.program: Program = split_webs(program, self.graph)
             self.liveness: Liveness = liveness(self.program, self.graph)
         self.symbol_indices = {name: index for index, name in enumerate(self.program.variables)}
