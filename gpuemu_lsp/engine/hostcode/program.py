@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,9 +11,6 @@ from gpuemu_lsp.engine.hostcode.ir import Block, Expression, HostParameter, List
 from gpuemu_lsp.engine.hostcode.walk import walk
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_CHANGE = re.compile(
-    rb"\b(\w+)\s*(?:\.\s*\w+\s*|\[[^\]]*\]\s*)?(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:&|\+\+|--)\s*(\w+)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +137,8 @@ class HostProgram:
 
     constants: Mapping[str, str]
     expression: Callable[[str], Expression | None]
+    changes: Callable[[HostFunction], Iterable[str]]
+    """Returns names that a function assigns, or of which it takes the address, before it is lowered."""
     functions: dict[str, list[HostFunction]] = field(default_factory=dict)
     structs: dict[str, HostStruct] = field(default_factory=dict)
     variables: dict[str, HostVariable] = field(default_factory=dict)
@@ -151,7 +150,7 @@ class HostProgram:
     """Names of functions that are declared, without a body."""
     methods: set[str] = field(default_factory=set)
     """Names of member functions that a class declares, without a body."""
-    assigned: frozenset[bytes] | None = None
+    assigned: frozenset[str] | None = None
     """Names that its functions assign, or of which they take the address."""
     linked: tuple[HostProgram, ...] = ()
     """Other translation units of the same program: they call functions of this one, or define what it calls."""
@@ -163,9 +162,8 @@ class HostProgram:
     def assigns(self, name: str) -> bool:
         """Return whether a function of this unit may change a variable of a name."""
         if self.assigned is None:
-            changes = (_CHANGE.findall(one.code) for one in self.all_functions())
-            self.assigned = frozenset(word for change in changes for pair in change for word in pair)
-        return name.encode() in self.assigned
+            self.assigned = frozenset(name for one in self.all_functions() for name in self.changes(one))
+        return name in self.assigned
 
     def find(self, name: str, *, method: bool = False) -> list[HostFunction]:
         """Return the functions of a name: this unit's, or those that other units of the program define.

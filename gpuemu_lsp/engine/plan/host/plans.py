@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.element_types import element_type
+from gpuemu_lsp.engine.hostcode.values import Pointer, Unknown
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.facts import (
@@ -38,7 +39,6 @@ from gpuemu_lsp.engine.plan.host.reading import (
     is_complete,
     with_open_grid,
 )
-from gpuemu_lsp.engine.plan.host.values import Pointer, Unknown
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, names

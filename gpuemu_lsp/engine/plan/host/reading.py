@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.plan.host.machine import HostSymbol
-from gpuemu_lsp.engine.plan.host.program import HostRun, interpret, roots, selectors
-from gpuemu_lsp.engine.plan.host.syntax import ParsedFunction, ParsedProgram, link
-from gpuemu_lsp.engine.plan.host.units.translation_units import calling_units, unit_of
-from gpuemu_lsp.engine.plan.host.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
+from gpuemu_lsp.engine.hostcode.cpp.translation_units import calling_units, unit_of
+from gpuemu_lsp.engine.hostcode.launches import interpret, roots, selectors
+from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
+from gpuemu_lsp.engine.hostcode.state import HostAssumptions, HostRun, HostSymbol
+from gpuemu_lsp.engine.hostcode.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
 from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, named_strings, sources_near
@@ -39,19 +39,11 @@ class ReadHostLaunch:
     file: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Assumed:
-    """What an interpretation assumes: a type for template parameters, and the number of devices."""
-
-    scalar: str
-    devices: int = 1
-
-
 class _HostReading:
     """Interpretations of a program, by entry point and the constants that are symbols."""
 
     def __init__(self, views: DeviceViews, others: Sequence[DeviceViews] = ()) -> None:
-        self.program: ParsedProgram = unit_of(views)
+        self.program: HostProgram = unit_of(views)
         link([self.program, *map(unit_of, others)])
         self._paths = frozenset(file.path for file in views.files)
         code = _DIRECTIVE.sub("", "\n".join((views.view, *views.headers.values())))
@@ -65,11 +57,13 @@ class _HostReading:
         ``scalar`` stands for template parameters of host functions. Programs for several devices may end on one.
         """
         if (kernel, scalar) not in self._found:
-            one_device = tuple(self._launches(kernel, _Assumed(scalar)))
-            self._found[kernel, scalar] = one_device or tuple(self._launches(kernel, _Assumed(scalar, devices=2)))
+            one_device = tuple(self._launches(kernel, HostAssumptions(scalar)))
+            self._found[kernel, scalar] = one_device or tuple(
+                self._launches(kernel, HostAssumptions(scalar, devices=2))
+            )
         return self._found[kernel, scalar]
 
-    def _launches(self, kernel: str, assumed: _Assumed) -> Iterator[ReadHostLaunch]:
+    def _launches(self, kernel: str, assumed: HostAssumptions) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
             run = self._run(root, frozenset(), assumed)
             mine = self._of(run, kernel)
@@ -90,7 +84,7 @@ class _HostReading:
         return [launch for launch in run.launches if launch.kernel == kernel and launch.path in self._paths]
 
     def _scaled(
-        self, root: ParsedFunction, kernel: str, level: str, assumed: _Assumed
+        self, root: HostFunction, kernel: str, level: str, assumed: HostAssumptions
     ) -> tuple[HostRun, list[HostLaunch]] | None:
         """Return the launches with large constants as symbols; None if they determine blocks or instances."""
         excluded: frozenset[str] = frozenset()
@@ -103,10 +97,11 @@ class _HostReading:
             excluded |= fixed
         return None
 
-    def _run(self, root: ParsedFunction, scalable: frozenset[str], assumed: _Assumed) -> HostRun:
-        key = id(root), scalable, assumed
+    def _run(self, root: HostFunction, scalable: frozenset[str], assumed: HostAssumptions) -> HostRun:
+        assumptions = replace(assumed, scalable=scalable, device=self._device)
+        key = root, scalable, assumed
         if key not in self._runs:
-            self._runs[key] = interpret(self.program, root, scalable, self._device, assumed.scalar, assumed.devices)
+            self._runs[key] = interpret(self.program, root, assumptions)
         return self._runs[key]
 
 
@@ -127,7 +122,7 @@ def host_launches(
     if any(is_complete(one.launch) for one in found):
         return found
     tried = 0
-    wanted = selectors(unit_of(views), (kernel.encode(),)) | {kernel.encode()}
+    wanted = selectors(unit_of(views), [kernel]) | {kernel}
     for candidate in sources_near(source.path):
         if candidate == source.path or not _may_launch(candidate, source.path, wanted, include_dirs):
             continue
@@ -142,12 +137,13 @@ def host_launches(
     return found
 
 
-def _may_launch(candidate: str, path: str, names: frozenset[bytes], include_dirs: Sequence[str]) -> bool:
+def _may_launch(candidate: str, path: str, wanted: frozenset[str], include_dirs: Sequence[str]) -> bool:
     """Return whether a file launches a kernel that another one defines, of this name or from a table of these names.
 
     A kernel of the same name in a file that does not include that one is another kernel. A program that finds it in a
     module by its name is next to the file, or names it or what was compiled from it: ``"scale.cu"``, ``"scale.ptx"``.
     """
+    names = frozenset(name.encode() for name in wanted)
     # A header with the launch may use what the file that includes it defines.
     launched = launched_names(candidate) | launched_names(path)
     if not names.isdisjoint(launched) and path in include_closure(candidate, include_dirs):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpuemu_lsp.engine.element_types import DISCRETE, ElementType, element_type
+from gpuemu_lsp.engine.hostcode.arithmetic import low_bits
+from gpuemu_lsp.engine.hostcode.objects import CONSTANTS
+from gpuemu_lsp.engine.hostcode.values import FloatValue, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.plan.facts import Source, ValueFact
-from gpuemu_lsp.engine.plan.host.arithmetic import low_bits
-from gpuemu_lsp.engine.plan.host.objects import CONSTANTS
 from gpuemu_lsp.engine.plan.host.parameters.building import Building
 from gpuemu_lsp.engine.plan.host.parameters.pointers import tensor
-from gpuemu_lsp.engine.plan.host.values import FloatValue, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam
 from gpuemu_lsp.engine.plan.struct_layout import Leaf

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gpuemu_lsp.engine.hostcode.values import HostLaunch
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.host.values import HostLaunch
 from gpuemu_lsp.engine.symbolic.size import Size, symbols
 
 _LEAST_TILE, _LARGEST_TILE = 32, 1024

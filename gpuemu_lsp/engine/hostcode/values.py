@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tree_sitter import Node
-
+from gpuemu_lsp.engine.hostcode.ir import LambdaValue
 from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import ONE, Size, add
 
@@ -90,10 +89,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A lambda expression; ``scopes`` are those in which it was written."""
+    """A lambda expression; ``scopes`` are those in which it was written, and ``line`` is that of its item."""
 
-    node: Node
+    code: LambdaValue
     scopes: tuple[dict[str, int | str], ...]
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

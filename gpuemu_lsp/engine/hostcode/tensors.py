@@ -3,198 +3,203 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
 
-from tree_sitter import Node
-
-from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.syntax import text
-from gpuemu_lsp.engine.plan.host.values import Contents, Lvalue, Pointer, RecordValue, Tensor, Unknown, Value
+from gpuemu_lsp.engine.hostcode.interpreter import Handler, Method
+from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.values import (
+    Contents,
+    Lvalue,
+    Pointer,
+    RecordValue,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number, symbol
 
-Handler: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
 SIZES = "tensor sizes"
 """Type of the record that stands for ``tensor.sizes()``."""
 OPTIONAL = "optional"
 """Type of the record that stands for a tensor which a caller may omit; it has no value where one does."""
 NO_TENSOR = RecordValue(OPTIONAL)
-Method: TypeAlias = "Callable[[Machine, Value, list[Value], Lvalue | Pointer | None, tuple[str, ...]], Value | None]"
 
 
-def tensor_size(machine: Machine, tensor: Tensor, axis: int | None) -> Size:
+def tensor_size(run: Execution, tensor: Tensor, axis: int | None) -> Size:
     """Return a size of a tensor, the same symbol wherever the program reads it."""
     if tensor.sizes is not None and axis is not None and -len(tensor.sizes) <= axis < len(tensor.sizes):
         return tensor.sizes[axis]
     key = f"{tensor.name}_size_{axis}".replace("-", "m")
-    if key not in machine.known:
-        machine.unknown(key, "parameter")
+    if key not in run.reached.symbols:
+        run.unknown(key, "parameter")
     return symbol(key, 1)
 
 
-def tensor_stride(machine: Machine, tensor: Tensor, axis: int | None) -> Size | None:
+def tensor_stride(run: Execution, tensor: Tensor, axis: int | None) -> Size | None:
     """Return a stride of a tensor that is contiguous, None if its rank is not known."""
-    rank = _rank(machine, tensor)
+    rank = _rank(run, tensor)
     if axis == -1:
         return ONE
     if rank is None or axis is None or not -rank <= axis < rank:
         return None
     stride = ONE
     for inner in range(axis % rank + 1, rank):
-        stride = multiply(stride, tensor_size(machine, tensor, inner))
+        stride = multiply(stride, tensor_size(run, tensor, inner))
     return stride
 
 
-def _rank(machine: Machine, tensor: Tensor) -> int | None:
+def _rank(run: Execution, tensor: Tensor) -> int | None:
     """Return the rank of a tensor that the program has stated on the path so far."""
     if tensor.sizes is not None:
         return len(tensor.sizes)
     stated = symbol(f"{tensor.name}_dim")
-    for condition in conjuncts(machine.conditions):
+    for condition in conjuncts(run.state.conditions):
         if condition.operator == "==" and condition.left == stated and condition.right is not None:
             return condition.right.constant
     return None
 
 
-def subscripted_size(machine: Machine, node: Node) -> Value | None:
-    """Return the value of ``sizes[1]`` for the sizes of a tensor."""
-    owner, listed = node.child_by_field_name("argument"), node.child_by_field_name("indices")
-    cell = machine.lookup(text(owner)) if owner is not None and owner.type == "identifier" else None
-    called = owner is not None and owner.type == "call_expression" and text(owner).endswith("sizes()")
-    sizes = machine.held(cell) if isinstance(cell, int) else machine.evaluate(machine, owner) if called else None
-    if not isinstance(sizes, RecordValue) or sizes.type != SIZES or listed is None or not listed.named_children:
-        return None
-    tensor, index = sizes.fields["of"], machine.evaluate(machine, listed.named_children[0])
-    if not isinstance(tensor, Tensor) or not isinstance(index, Size):
-        return None
-    return tensor_size(machine, tensor, index.constant)
+def subscripted_size(run: Execution, base: Value, index: Value) -> Value | None:
+    """Return the value of ``sizes[1]`` for the sizes of a tensor; None for another object."""
+    tensor = base.fields["of"] if isinstance(base, RecordValue) and base.type == SIZES else None
+    return tensor_size(run, tensor, index.constant) if isinstance(tensor, Tensor) and isinstance(index, Size) else None
 
 
-def compared_sizes(machine: Machine, left: Value, right: Value) -> Condition | None:
+def member_of_tensor(run: Execution, owner: Value, name: str) -> Value:
+    """Return the value of ``tensor.shape`` and the like; unknown for another member, or another object."""
+    if not isinstance(owner, Tensor):
+        return Unknown()
+    if name == "shape":
+        return RecordValue(SIZES, {"of": owner})
+    if name == "ndim":
+        return _dim(run, owner)
+    return (tensor_elements(run, owner) or Unknown()) if name == "size" else Unknown()
+
+
+def compared_sizes(run: Execution, left: Value, right: Value) -> Condition | None:
     """Return the condition ``x.sizes() == IntArrayRef({n, m})``; None if these are not sizes of a tensor and a list."""
     tensors = [one.fields["of"] for one in (left, right) if isinstance(one, RecordValue) and one.type == SIZES]
     if len(tensors) == 2 and isinstance(tensors[0], Tensor) and isinstance(tensors[1], Tensor):
-        return _same_sizes(machine, tensors[0], tensors[1])
+        return _same_sizes(run, tensors[0], tensors[1])
     for one, other in ((left, right), (right, left)):
         tensor = one.fields["of"] if isinstance(one, RecordValue) and one.type == SIZES else None
-        listed = _listed(machine, other)
+        listed = _listed(run, other)
         if not isinstance(tensor, Tensor) or listed is None or isinstance(other, Size):
             continue
         if tensor.sizes is not None and len(tensor.sizes) != len(listed):
             return Condition(False)
         parts: list[Condition] = []
         if tensor.sizes is None:
-            parts.append(Condition(None, "==", _dim(machine, tensor), number(len(listed))))
+            parts.append(Condition(None, "==", _dim(run, tensor), number(len(listed))))
         for axis, size in enumerate(listed):
-            own = tensor_size(machine, tensor, axis)
+            own = tensor_size(run, tensor, axis)
             if own != size:
                 parts.append(Condition(None, "==", own, size))
         return Condition(None, "&&", parts=tuple(parts)) if parts else Condition(True)
     return None
 
 
-def _same_sizes(machine: Machine, left: Tensor, right: Tensor) -> Condition:
+def _same_sizes(run: Execution, left: Tensor, right: Tensor) -> Condition:
     """Return the condition that two tensors have the same sizes: those that the program reads of either one."""
-    pairs = [(_dim(machine, left), _dim(machine, right))]
+    pairs = [(_dim(run, left), _dim(run, right))]
     pattern = re.compile(rf"(?:{re.escape(left.name)}|{re.escape(right.name)})_size_(m?\d+)")
-    read = {found[1] for name in machine.known if (found := pattern.fullmatch(name))}
+    read = {found[1] for name in run.reached.symbols if (found := pattern.fullmatch(name))}
     axes = {*(int(one.replace("m", "-")) for one in read), *range(len(left.sizes or right.sizes or ()))}
-    pairs += [(tensor_size(machine, left, axis), tensor_size(machine, right, axis)) for axis in sorted(axes)]
-    counts = tensor_elements(machine, left), tensor_elements(machine, right)
+    pairs += [(tensor_size(run, left, axis), tensor_size(run, right, axis)) for axis in sorted(axes)]
+    counts = tensor_elements(run, left), tensor_elements(run, right)
     pairs += [(counts[0], counts[1])] if counts[0] is not None and counts[1] is not None else []
     parts = tuple(Condition(None, "==", one, other) for one, other in pairs if one != other)
     return Condition(None, "&&", parts=parts) if parts else Condition(True)
 
 
-def _tensor(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    return _created(machine, name.split("::")[-1], values[0] if values else Unknown())
+def _tensor(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return _created(run, name.split("::")[-1], values[0] if values else Unknown())
 
 
-def _created(machine: Machine, function: str, size: Value) -> Tensor:
+def _created(run: Execution, function: str, size: Value) -> Tensor:
     """Return a tensor with the sizes of another one, or those of a list."""
     zero = function in ("zeros", "zeros_like", "new_zeros")
     contents = Contents("any", ZERO, ONE) if zero else Contents("none" if "empty" in function else "any")
-    made = machine.allocate(machine.hint or "tensor", None, "device", contents)
+    made = run.allocate(run.hint or "tensor", None, "device", contents)
     sizes: tuple[Size, ...] | None = None
     elements: Size | None = None
     if isinstance(size, RecordValue) and size.type == SIZES:
         size = size.fields["of"]
     if isinstance(size, Tensor):
-        sizes, elements = size.sizes, tensor_elements(machine, size)
+        sizes, elements = size.sizes, tensor_elements(run, size)
     else:
-        sizes = _listed(machine, size)
+        sizes = _listed(run, size)
         if sizes is not None:
             elements = ONE
             for one in sizes:
                 elements = multiply(elements, one)
     allocation = made.allocation or 0
-    machine.heap[allocation] = replace(machine.heap[allocation], elements=elements)
-    return Tensor(machine.hint or "tensor", allocation, sizes)
+    run.set_memory(allocation, replace(run.memory(allocation), elements=elements))
+    return Tensor(run.hint or "tensor", allocation, sizes)
 
 
-def _listed(machine: Machine, value: Value) -> tuple[Size, ...] | None:
+def _listed(run: Execution, value: Value) -> tuple[Size, ...] | None:
     """Return sizes from a list, an array or a vector of them; None if one is not known."""
     if isinstance(value, Size):
         return (value,)
     if isinstance(value, RecordValue) and value.type == "vector":
         data = value.fields.get("data")
-        cell = machine.struct_cells.get(data.allocation or 0) if isinstance(data, Pointer) else None
-        value = machine.held(cell) if cell is not None else value
+        cell = run.object_cells.get(data.allocation or 0) if isinstance(data, Pointer) else None
+        value = run.held(cell) if cell is not None else value
     if not isinstance(value, RecordValue) or value.type not in ("list", "array"):
         return None
     found: list[Size] = []
     for index in range(len(value.fields)):
-        size = machine.integer(value.fields.get(f"[{index}]", Unknown()))
+        size = run.integer(value.fields.get(f"[{index}]", Unknown()))
         if size is None:
             return None
         found.append(size)
     return tuple(found)
 
 
-def _sizes(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+def _sizes(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Return the argument of ``IntArrayRef(...)``."""
     return values[0] if values else Unknown()
 
 
-def tensor_elements(machine: Machine, tensor: Tensor) -> Size | None:
+def tensor_elements(run: Execution, tensor: Tensor) -> Size | None:
     """Return the number of elements of a tensor, a new symbol if the program does not say it."""
-    known = machine.heap[tensor.allocation]
+    known = run.memory(tensor.allocation)
     if known.elements is None and tensor.sizes is None:
-        count = machine.unknown(f"{tensor.name}_numel", "parameter")
-        machine.heap[tensor.allocation] = replace(known, elements=count)
-        machine.numels[str(count)] = tensor.name
+        count = run.unknown(f"{tensor.name}_numel", "parameter")
+        run.set_memory(tensor.allocation, replace(known, elements=count))
+        run.reached.numels[str(count)] = tensor.name
         return count
     return known.elements
 
 
 def _method_numel(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    return tensor_elements(machine, owner) if isinstance(owner, Tensor) else None
+    return tensor_elements(run, owner) if isinstance(owner, Tensor) else None
 
 
-def _dim(machine: Machine, tensor: Tensor) -> Size:
+def _dim(run: Execution, tensor: Tensor) -> Size:
     if tensor.sizes is not None:
         return number(len(tensor.sizes))
     key = f"{tensor.name}_dim"
-    if key not in machine.known:
-        machine.unknown(key, "parameter")
+    if key not in run.reached.symbols:
+        run.unknown(key, "parameter")
     return symbol(key, 1)
 
 
 def _method_dim(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
-    return _dim(machine, owner) if isinstance(owner, Tensor) else None
+    return _dim(run, owner) if isinstance(owner, Tensor) else None
 
 
 def _method_stride(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     axis = values[0].constant if values and isinstance(values[0], Size) else None
-    return tensor_stride(machine, owner, axis) if isinstance(owner, Tensor) else None
+    return tensor_stride(run, owner, axis) if isinstance(owner, Tensor) else None
 
 
 def _same(owner: Value) -> Value | None:
@@ -202,7 +207,7 @@ def _same(owner: Value) -> Value | None:
 
 
 def _method_has_value(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     if isinstance(owner, Tensor):
         return Condition(True)
@@ -211,20 +216,20 @@ def _method_has_value(
 
 
 def _method_value(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     known = isinstance(owner, RecordValue) and owner.type == OPTIONAL
     return owner.fields.get("value", Unknown()) if known and isinstance(owner, RecordValue) else _same(owner)
 
 
 def _method_same(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     return owner if isinstance(owner, Tensor) else None
 
 
 def _method_sizes(
-    machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     if isinstance(owner, Tensor):
         return RecordValue(SIZES, {"of": owner})
@@ -232,15 +237,15 @@ def _method_sizes(
 
 
 def _method_created(name: str) -> Method:
-    def run(
-        machine: Machine, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+    def apply(
+        run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
     ) -> Value | None:
         if not isinstance(owner, Tensor):
             return None
         size: Value = owner if name == "clone" else values[0] if values else Unknown()
-        return _created(machine, name, size)
+        return _created(run, name, size)
 
-    return run
+    return apply
 
 
 TENSOR_FUNCTIONS: dict[str, Handler] = {

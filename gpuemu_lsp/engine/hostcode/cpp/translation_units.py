@@ -14,9 +14,10 @@ from copy import copy
 from itertools import islice, takewhile
 from pathlib import Path
 
-from gpuemu_lsp.engine.plan.host.program import roots
-from gpuemu_lsp.engine.plan.host.syntax import HostFile, ParsedFunction, ParsedProgram, link, program_of
-from gpuemu_lsp.engine.plan.host.units.launch_macros import with_launch_macros
+from gpuemu_lsp.engine.hostcode.cpp.declarations import HostFile, program_of
+from gpuemu_lsp.engine.hostcode.cpp.launch_macros import with_launch_macros
+from gpuemu_lsp.engine.hostcode.launches import roots
+from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_dirs
 from gpuemu_lsp.engine.source.headers.includes import load
 from gpuemu_lsp.engine.source.headers.nearby_sources import called_names, sources_near
@@ -34,7 +35,7 @@ _MAX_CALLERS = 2
 _MAX_READ = 8
 
 
-def unit_of(views: DeviceViews) -> ParsedProgram:
+def unit_of(views: DeviceViews) -> HostProgram:
     """Return the host code of a file with its headers."""
     texts = [(file.path, without_older_cuda(file.path, file.text)) for file in views.files]
     files = [HostFile(path, with_launch_macros(_with_names(text), views.macros)) for path, text in texts]
@@ -88,15 +89,15 @@ def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) 
     return tuple(found)
 
 
-def _tops(program: ParsedProgram, kernel: str) -> tuple[ParsedFunction, ...]:
+def _tops(program: HostProgram, kernel: str) -> tuple[HostFunction, ...]:
     """Return the functions that lead to a launch and that nothing calls; none if ``main`` does."""
     found = roots(program, [kernel])
     return () if any(one.name == "main" for one in found) else tuple(found)
 
 
 def _callers(
-    tops: Sequence[ParsedFunction], path: str, candidates: Iterable[str], include_dirs: Sequence[str]
-) -> Iterator[tuple[DeviceViews, ParsedProgram]]:
+    tops: Sequence[HostFunction], path: str, candidates: Iterable[str], include_dirs: Sequence[str]
+) -> Iterator[tuple[DeviceViews, HostProgram]]:
     """Yield the candidates that call functions of the file at ``path``."""
     names = frozenset(one.name for one in tops)
     methods = frozenset(one.name for one in tops if one.may_be_member)
@@ -135,7 +136,7 @@ def _defined_apart(names: Set[str], caller: str, path: str, include_dirs: Sequen
     return names & frozenset[str]().union(*(one[1].functions.keys() for one in made if one is not None))
 
 
-def _unit_at(path: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, ParsedProgram] | None:
+def _unit_at(path: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, HostProgram] | None:
     content = load(path)
     if content is None:
         return None

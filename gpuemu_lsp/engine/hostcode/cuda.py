@@ -1,15 +1,19 @@
-"""Functions of the CUDA runtime that describe the device: an A100, one that programs may well run on."""
+"""Functions of CUDA that describe the device, and those that find a kernel by its name.
+
+The device is an A100, one that programs may well run on. A kernel of a module is launched by ``cuLaunchKernel`` after
+``cuModuleGetFunction(&function, module, "kernel")``, and the module may have been compiled by NVRTC, or by nvcc from a
+file that this program does not include.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+import re
 
-from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.values import Lvalue, RecordValue, StringValue, Value
+from gpuemu_lsp.engine.hostcode.interpreter import Handler
+from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.values import HostFunctionName, Lvalue, RecordValue, StringValue, Unknown, Value
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, number
 
-_Function: TypeAlias = "Callable[[Machine, list[Value], tuple[str, ...], str], Value]"
 _MULTIPROCESSORS = 108
 _ATTRIBUTES = {
     "MultiProcessorCount": _MULTIPROCESSORS, "MULTIPROCESSOR_COUNT": _MULTIPROCESSORS, "WarpSize": 32, "WARP_SIZE": 32,
@@ -27,9 +31,12 @@ _OCCUPANCY = (
     "cudaOccupancyMaxPotentialBlockSize",
     "cudaOccupancyMaxPotentialBlockSizeVariableSMem",
 )
+_LOOKUPS = ("cuModuleGetFunction", "cuLibraryGetKernel", "cudaLibraryGetKernel")
+"""Functions that return the kernel of a name: its place, the module, the name."""
+_NAME = re.compile(r"(?:::)?(?:\w+::)*(?P<name>[A-Za-z_]\w*)\s*(?:<(?P<arguments>.*)>)?")
 
 
-def _properties(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+def _properties(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     if values and isinstance(values[0], Lvalue):
         fields: dict[str, Value] = {
             "maxThreadsPerBlock": number(1024), "warpSize": number(32), "multiProcessorCount": number(_MULTIPROCESSORS),
@@ -40,11 +47,11 @@ def _properties(machine: Machine, values: list[Value], template: tuple[str, ...]
             "unifiedAddressing": ONE, "concurrentManagedAccess": ONE, "asyncEngineCount": number(3),
             "computeMode": ZERO, "memoryPoolsSupported": ONE,
         }  # fmt: skip
-        machine.assign(values[0], RecordValue("cudaDeviceProp", fields))
+        run.assign(values[0], RecordValue("cudaDeviceProp", fields))
     return ZERO
 
 
-def _occupancy(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+def _occupancy(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Assign what an occupancy of two blocks of 256 threads gives: other kernels and devices have others."""
     if "PotentialBlockSize" in name:
         given = [_MULTIPROCESSORS * 2, 256]
@@ -52,35 +59,70 @@ def _occupancy(machine: Machine, values: list[Value], template: tuple[str, ...],
         given = [2]
     for place, value in zip(values, given, strict=False):
         if isinstance(place, Lvalue):
-            machine.assign(place, number(value))
+            run.assign(place, number(value))
     return ZERO
 
 
-def _device_count(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+def _device_count(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     if values and isinstance(values[0], Lvalue):
-        machine.assign(values[0], number(machine.device_count))
+        run.assign(values[0], number(run.assumptions.devices))
     return ZERO
 
 
-def _peer_access(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+def _peer_access(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     if values and isinstance(values[0], Lvalue):
-        machine.assign(values[0], ONE)
+        run.assign(values[0], ONE)
     return ZERO
 
 
-def _attribute(machine: Machine, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+def _attribute(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Assign an attribute of the device, which is an enumerator; one that is not in the table is not known."""
     if len(values) >= 2 and isinstance(values[0], Lvalue):
         known = values[1].text if isinstance(values[1], StringValue) else ""
         given = _ATTRIBUTES.get(known.removeprefix("cudaDevAttr").removeprefix("CU_DEVICE_ATTRIBUTE_"))
-        machine.assign(values[0], machine.unknown("attribute", "computed") if given is None else number(given))
+        run.assign(values[0], run.unknown("attribute", "computed") if given is None else number(given))
     return ZERO
 
 
-DEVICE_FUNCTIONS: dict[str, _Function] = {
+DEVICE_FUNCTIONS: dict[str, Handler] = {
     "cudaGetDeviceProperties": _properties,
     **dict.fromkeys(("cudaGetDeviceCount", "cuDeviceGetCount"), _device_count),
     **dict.fromkeys(("cudaDeviceCanAccessPeer", "cuDeviceCanAccessPeer"), _peer_access),
     **dict.fromkeys(("cudaDeviceGetAttribute", "cuDeviceGetAttribute"), _attribute),
     **dict.fromkeys(_OCCUPANCY, _occupancy),
+}
+
+
+def _lookup(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) >= 3 and isinstance(values[0], Lvalue):
+        run.assign(values[0], _named_kernel(values[2]))
+    return ZERO
+
+
+def _named_kernel(value: Value) -> Value:
+    """Return the kernel that a string names, with its template arguments."""
+    found = _NAME.fullmatch(value.text.strip()) if isinstance(value, StringValue) else None
+    if found is None:
+        return Unknown()
+    listed = found["arguments"]
+    return HostFunctionName(found["name"], tuple(one.strip() for one in listed.split(",")) if listed else ())
+
+
+def _lowered_name(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Keep the name expression in place of its mangled name."""
+    if len(values) >= 3 and isinstance(values[2], Lvalue):
+        run.assign(values[2], values[1])
+    return ZERO
+
+
+def _function_of_kernel(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if len(values) >= 2 and isinstance(values[0], Lvalue):
+        run.assign(values[0], values[1])
+    return ZERO
+
+
+NAMED_KERNELS: dict[str, Handler] = {
+    **dict.fromkeys(_LOOKUPS, _lookup),
+    "nvrtcGetLoweredName": _lowered_name,
+    "cuKernelGetFunction": _function_of_kernel,
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuemu_lsp.engine.plan.host.lookup.function_tables import joined_functions, under
-from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.values import (
+from gpuemu_lsp.engine.hostcode.selections import joined_functions, under
+from gpuemu_lsp.engine.hostcode.state import Execution, State
+from gpuemu_lsp.engine.hostcode.values import (
     Allocation,
     Choice,
     Contents,
@@ -30,39 +30,35 @@ from gpuemu_lsp.engine.symbolic.size import (
 )
 
 
-def join(machine: Machine, condition: Condition, other: tuple[dict[int, Value], dict[int, Allocation]]) -> None:
-    """Join the current state, in which a condition is true, with another one."""
-    names = {cell: name for scope in machine.scopes for name, cell in scope.items() if isinstance(cell, int)}
-    cells, heap = other
-    machine.branches += 1
-    for cell, value in cells.items():
-        mine = machine.cells.get(cell, value)
-        if mine != value:
-            machine.cells[cell] = choose(machine, condition, mine, value, names.get(cell, ""))
-    for key, allocation in heap.items():
-        mine_too = machine.heap.get(key)
-        if mine_too is None:
-            machine.heap[key] = allocation
-        elif mine_too != allocation:
-            machine.heap[key] = _joined(mine_too, allocation)
+def join(run: Execution, condition: Condition, other: State) -> None:
+    """Join the current state, in which a condition is true, with that of another path."""
+    names = run.variable_names()
+    state = run.state
+    run.branches += 1
+    for cell in sorted(state.cells.differing(other.cells)):
+        own, value = state.cells.get(cell), other.cells.get(cell)
+        if own is not None and value is not None and own != value:
+            run.set_cell(cell, choose(run, condition, own, value, names.get(cell, "")))
+    for key in sorted(state.heap.differing(other.heap)):
+        memory, own_memory = other.heap.get(key), run.state.heap.get(key)
+        if memory is not None and own_memory != memory:
+            run.set_memory(key, memory if own_memory is None else _joined(own_memory, memory))
 
 
-def choose(machine: Machine, condition: Condition, yes: Value, no: Value, hint: str = "") -> Value:
+def choose(run: Execution, condition: Condition, yes: Value, no: Value, hint: str = "") -> Value:
     """Return the value that is ``yes`` where a condition is true and ``no`` elsewhere."""
     if yes == no or condition.value is True:
         return yes
     if condition.value is False:
         return no
     if isinstance(yes, Size) and isinstance(no, Size):
-        return _chosen(machine, condition, yes, no, hint)
+        return _chosen(run, condition, yes, no, hint)
     if isinstance(yes, RecordValue) and isinstance(no, RecordValue) and yes.type == no.type:
         keys = yes.fields.keys() | no.fields.keys()
         return RecordValue(
             yes.type,
             {
-                key: choose(
-                    machine, condition, yes.fields.get(key, Unknown()), no.fields.get(key, Unknown()), hint + key
-                )
+                key: choose(run, condition, yes.fields.get(key, Unknown()), no.fields.get(key, Unknown()), hint + key)
                 for key in keys
             },
         )
@@ -75,9 +71,9 @@ def choose(machine: Machine, condition: Condition, yes: Value, no: Value, hint: 
         both = isinstance(no, HostFunctionName | Choice)
         return joined_functions(under(yes, [condition]), under(no, [negated(condition)])) if both else yes
     if isinstance(yes, Pointer) and isinstance(no, Pointer):
-        return _either(machine, yes, no)
+        return _either(run, yes, no)
     if isinstance(yes, Size) or isinstance(no, Size):
-        return machine.unknown(hint, "computed")
+        return run.unknown(hint, "computed")
     return Unknown()
 
 
@@ -85,20 +81,20 @@ def _is_missing(value: Value) -> bool:
     return isinstance(value, Unknown) or (isinstance(value, Pointer) and value.allocation is None)
 
 
-def _either(machine: Machine, yes: Pointer, no: Pointer) -> Pointer:
+def _either(run: Execution, yes: Pointer, no: Pointer) -> Pointer:
     """Return a pointer to one of two allocations."""
     if yes.allocation == no.allocation or yes.allocation is None or no.allocation is None:
         return yes
-    mine, theirs = machine.heap.get(yes.allocation), machine.heap.get(no.allocation)
+    mine, theirs = run.state.heap.get(yes.allocation), run.state.heap.get(no.allocation)
     if mine is None or theirs is None:
         return yes
-    made = machine.allocate(mine.name, mine.size if mine.size == theirs.size else None, mine.space, Contents("some"))
+    made = run.allocate(mine.name, mine.size if mine.size == theirs.size else None, mine.space, Contents("some"))
     assert made.allocation is not None
-    machine.heap[made.allocation] = replace(machine.heap[made.allocation], shared=True)
+    run.set_memory(made.allocation, replace(run.memory(made.allocation), shared=True))
     return replace(yes, allocation=made.allocation)
 
 
-def _chosen(machine: Machine, condition: Condition, yes: Size, no: Size, hint: str) -> Size:
+def _chosen(run: Execution, condition: Condition, yes: Size, no: Size, hint: str) -> Size:
     operator, left, right = condition.operator, condition.left, condition.right
     if left is not None and right is not None and operator in ("<", "<=", ">", ">="):
         smaller = operator in ("<", "<=")
@@ -118,16 +114,16 @@ def _chosen(machine: Machine, condition: Condition, yes: Size, no: Size, hint: s
         names = symbols(one)
         if value is not None and len(names) == 1:
             name = next(iter(names))
-            if machine.known[name].origin in ("input", "constant") and one == symbol(name):
-                known = machine.known[name]
-                machine.known[name] = replace(known, values=known.values | {value})
+            if run.reached.symbols[name].origin in ("input", "constant") and one == symbol(name):
+                known = run.reached.symbols[name]
+                run.reached.symbols[name] = replace(known, values=known.values | {value})
                 return one
     first, second = yes.constant, no.constant
     if first is not None and second is not None:
-        made = machine.unknown(hint, "constant", frozenset((first, second)))
-        machine.sides[next(iter(symbols(made)))] = machine.branches, condition, first, second
+        made = run.unknown(hint, "constant", frozenset((first, second)))
+        run.reached.sides[next(iter(symbols(made)))] = run.branches, condition, first, second
         return made
-    return machine.unknown(hint, "computed")
+    return run.unknown(hint, "computed")
 
 
 def _rounding(condition: Condition) -> tuple[Size, Size, bool] | None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 
-from gpuemu_lsp.engine.plan.host.values import FloatValue, Pointer, Ranged, Unknown, Value
+from gpuemu_lsp.engine.hostcode.values import (
+    Choice,
+    FloatValue,
+    HostFunctionName,
+    Pointer,
+    Ranged,
+    Unknown,
+    Value,
+)
 from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
@@ -29,6 +37,18 @@ def both(left: Condition, right: Condition) -> Condition:
     if left.value:
         return right
     return left if right.value else Condition(None, "&&", parts=(left, right))
+
+
+def truth(value: Value) -> Condition:
+    """Return a value as a condition."""
+    if isinstance(value, Condition):
+        return value
+    if isinstance(value, Size):
+        known = value.constant
+        return Condition(known != 0) if known is not None else Condition(None, "!=", value, ZERO)
+    if isinstance(value, Pointer):
+        return Condition(value.allocation is not None)
+    return Condition(True if isinstance(value, HostFunctionName | Choice) else None)
 
 
 def operate(operator: str, left: Value, right: Value) -> Value:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-from tree_sitter import Node
-
-from gpuemu_lsp.engine.plan.host.machine import Machine
-from gpuemu_lsp.engine.plan.host.values import Choice, HostFunctionName, RecordValue, Unknown, Value
+from gpuemu_lsp.engine.hostcode.values import (
+    Choice,
+    HostFunctionName,
+    RecordValue,
+    Unknown,
+    Value,
+)
 from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts
 from gpuemu_lsp.engine.symbolic.size import Size, number
 
@@ -45,22 +48,17 @@ def joined_functions(one: Value, other: Value) -> Value:
     return Choice(tuple(dict.fromkeys((*options_of(one), *options_of(other)))))
 
 
-def element(machine: Machine, node: Node) -> Value:
+def element(base: Value, index: Value) -> Value:
     """Return the element ``table[index]`` of a table of functions: one of several if the index is not known."""
-    base = machine.evaluate(machine, node.child_by_field_name("argument"))
     if not isinstance(base, RecordValue | Choice):
         return Unknown()
-    listed = node.child_by_field_name("indices")
-    index = (
-        machine.evaluate(machine, listed.named_children[0]) if listed is not None and listed.named_children else None
-    )
     options = _spread(list(_elements(options_of(base), index)))
     if len(options) == 1 and not options[0][1]:
         return options[0][0]
     return Choice(tuple(options)) if options else Unknown()
 
 
-def _elements(tables: Iterable[Option], index: Value | None) -> Iterator[Option]:
+def _elements(tables: Iterable[Option], index: Value) -> Iterator[Option]:
     for table, given in tables:
         inner = table.fields.get("[0]") if isinstance(table, RecordValue) and len(table.fields) == 1 else None
         # The object of std::array has an array as its only member: std::array<F, 2> table = {{f, g}}.

@@ -1,0 +1,9 @@
+"""C++ and CUDA as a front end of host code.
+
+- :mod:`.syntax` parses with tree-sitter, :mod:`.lower` turns the syntax trees of one item into the representation.
+- :mod:`.declarations` finds the functions, classes and variables of some files; what they do is lowered on demand.
+- :mod:`.launch_macros` expands macros around launches before the text is parsed.
+- :mod:`.translation_units` has the files of a program, and those that call functions of another one.
+
+Only this package and the preprocessor of :mod:`gpuemu_lsp.engine.source` read the text of C++.
+"""

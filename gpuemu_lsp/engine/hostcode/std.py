@@ -1,0 +1,236 @@
+"""Functions of the C and C++ libraries and of thrust, and the table of all functions that decide sizes and contents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpuemu_lsp.engine.hostcode.cuda import DEVICE_FUNCTIONS, NAMED_KERNELS
+from gpuemu_lsp.engine.hostcode.interpreter import Handler, Method
+from gpuemu_lsp.engine.hostcode.memory import MEMORY_FUNCTIONS
+from gpuemu_lsp.engine.hostcode.objects import CONSTANTS, constant_object, make_vector
+from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.tensors import (
+    TENSOR_FUNCTIONS,
+    TENSOR_METHODS,
+    tensor_size,
+)
+from gpuemu_lsp.engine.hostcode.types import typed
+from gpuemu_lsp.engine.hostcode.values import (
+    Contents,
+    FloatValue,
+    Lvalue,
+    Pointer,
+    Ranged,
+    RecordValue,
+    StringValue,
+    Tensor,
+    Unknown,
+    Value,
+)
+from gpuemu_lsp.engine.symbolic.conditions import Condition
+from gpuemu_lsp.engine.symbolic.size import (
+    ONE,
+    ZERO,
+    Size,
+    add,
+    ceil_div,
+    extreme,
+    multiply,
+    number,
+)
+
+HARMLESS = frozenset({
+    "free", "cudaFree", "cudaFreeHost", "cudaFreeAsync", "srand", "time", "fprintf", "puts", "fflush",
+    "cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaSetDevice", "cudaGetDevice", "delete",
+"fwrite", "memcmp", "strcmp", "fclose",
+})  # fmt: skip
+NAMESPACED = frozenset({
+    "iota", "fill", "generate", "fill_n", "generate_n", "empty", "zeros", "ones", "full", "rand_like", "empty_like",
+    "zeros_like", "ones_like", "full_like", "move", "forward",
+})  # fmt: skip
+"""Functions of libraries that are called with their namespace."""
+_VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "longlong", "half")
+_RAND = Ranged(ZERO, number((1 << 31) - 1))
+
+
+def _assert(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if values and isinstance(values[0], Condition):
+        if values[0].value is False:
+            return Unknown("exit")
+        run.assume(values[0])
+    return Unknown()
+
+
+def _input(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return run.unknown(run.hint or "argument", "input")
+
+
+def _scanf(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    # What a user passes to the program may be any number; those of a file may depend on each other.
+    origin = "input" if isinstance(values[0] if values else None, StringValue) and "sscanf" in name else "computed"
+    for value in values:
+        if isinstance(value, Lvalue) and not isinstance(run.get(value), Pointer):
+            run.assign(value, run.unknown(run.name_of(value, "input"), origin))
+        elif isinstance(value, Pointer):
+            run.set_contents(value, Contents("any"))
+    return Unknown()
+
+
+def _extreme_of(kind: str) -> Handler:
+    def apply(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        numbers = [run.integer(value) for value in values]
+        if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
+            return extreme(kind, numbers[0], numbers[1])
+        return Unknown()
+
+    return apply
+
+
+def _ceil(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    value = values[0] if values else Unknown()
+    if isinstance(value, FloatValue) and value.top is not None and value.bottom is not None:
+        up = ceil_div(value.top, value.bottom)
+        return FloatValue(up, ONE, None if up.constant is None else float(up.constant))
+    if isinstance(value, FloatValue) and value.value is not None:
+        return FloatValue(number(math.ceil(value.value)), ONE, float(math.ceil(value.value)))
+    return value
+
+
+def _real_function(function: Callable[..., float]) -> Handler:
+    def apply(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        known = [_float(value) for value in values]
+        if any(value is None for value in known):
+            return FloatValue()
+        try:
+            result = float(function(*known))
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return FloatValue()
+        whole = number(int(result)) if result.is_integer() and abs(result) < 2**53 else None
+        return FloatValue(whole, ONE if whole is not None else None, result)
+
+    return apply
+
+
+def _float(value: Value) -> float | None:
+    if isinstance(value, FloatValue):
+        return value.value
+    known = value.constant if isinstance(value, Size) else None
+    return None if known is None else float(known)
+
+
+def _first(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return values[0] if values else Unknown()
+
+
+def _vector_of(lanes: int) -> Handler:
+    def apply(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        if len(values) == 1 and isinstance(values[0], RecordValue):
+            return values[0]
+        given = values * lanes if len(values) == 1 else values
+        return RecordValue(name.split("::")[-1].removeprefix("make_"), dict(zip("xyzw", given, strict=False)))
+
+    return apply
+
+
+def _extent(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return RecordValue("cudaExtent", dict(zip(("width", "height", "depth"), values, strict=False)))
+
+
+def _constant(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return constant_object(run, name.split("::")[-1], template)
+
+
+def _fill(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    if values and isinstance(values[0], Pointer):
+        contents = Contents("any")
+        if name.endswith("iota") and len(values) == 3 and isinstance(values[2], Size):
+            data = run.memory(values[0].allocation or 0)
+            if data.size is not None and values[0].element:
+                high = add(values[2], data.size, 1)
+                contents = Contents("any", values[2], high if values[0].element == 1 else None)
+        run.set_contents(values[0], contents)
+    return Unknown()
+
+
+def _method_data(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, RecordValue) and owner.type == "vector":
+        return owner.fields.get("data", Unknown())
+    if isinstance(owner, Pointer):
+        return owner
+    if isinstance(owner, Tensor):
+        return typed(run, Pointer(owner.allocation, ZERO), template[0] if template else "")
+    return None
+
+
+def _method_size(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, RecordValue) and owner.type == "vector":
+        return owner.fields.get("size", Unknown())
+    if isinstance(owner, Tensor) and values and isinstance(values[0], Size):
+        return tensor_size(run, owner, values[0].constant)
+    return None
+
+
+def _method_resize(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, RecordValue) and owner.type == "vector" and isinstance(place, Lvalue) and values:
+        length, data = run.integer(values[0]), owner.fields.get("data")
+        if length is not None and isinstance(data, Pointer):
+            made = make_vector(run, "vector", "char", multiply(length, number(data.element or 1)), "host", [])
+            pointer = made.fields["data"]
+            assert isinstance(pointer, Pointer)
+            run.assign(
+                place,
+                RecordValue("vector", {"data": replace(data, allocation=pointer.allocation), "size": length}),
+            )
+    return Unknown() if isinstance(owner, RecordValue) else None
+
+
+def _method_push(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    if isinstance(owner, RecordValue) and owner.type == "vector" and isinstance(place, Lvalue):
+        data = owner.fields.get("data")
+        if isinstance(data, Pointer) and data.allocation is not None:
+            run.set_memory(data.allocation, replace(run.memory(data.allocation), size=None, contents=Contents("any")))
+        run.assign(place, RecordValue("vector", {**owner.fields, "size": run.unknown("size", "computed")}))
+        return Unknown()
+    return None
+
+
+LIBRARY: dict[str, Handler] = {
+    **dict.fromkeys(("atoi", "atol", "atoll", "strtol", "strtoul", "stoi", "stol", "stoul"), _input),
+    **dict.fromkeys(("getCmdLineArgumentInt",), _input),
+    **dict.fromkeys(("assert", "TORCH_CHECK", "AT_ASSERTM", "AT_ASSERT", "CHECK", "TORCH_INTERNAL_ASSERT"), _assert),
+    **dict.fromkeys(("scanf", "fscanf", "sscanf", "fread"), _scanf),
+    **dict.fromkeys(("min", "fmin", "fminf"), _extreme_of("min")),
+    **dict.fromkeys(("max", "fmax", "fmaxf"), _extreme_of("max")),
+    **dict.fromkeys(("ceil", "ceilf"), _ceil),
+    **dict.fromkeys(("sqrt", "sqrtf"), _real_function(math.sqrt)),
+    **dict.fromkeys(("log2", "log2f"), _real_function(math.log2)),
+    **dict.fromkeys(("pow", "powf"), _real_function(math.pow)),
+    **dict.fromkeys(("floor", "floorf"), _real_function(math.floor)),
+    **dict.fromkeys(("rand", "random", "lrand48"), lambda run, values, template, name: _RAND),
+    **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof", "unique_ptr", "shared_ptr"), _first),
+    **MEMORY_FUNCTIONS,
+    **DEVICE_FUNCTIONS,
+    **NAMED_KERNELS,
+    **dict.fromkeys(CONSTANTS, _constant),
+    **dict.fromkeys(("iota", "fill", "generate", "fill_n", "generate_n"), _fill),
+    **{f"make_{kind}{lanes}": _vector_of(lanes) for kind in _VECTORS for lanes in (2, 3, 4)},
+    "make_cudaExtent": _extent,
+    **TENSOR_FUNCTIONS,
+}
+METHODS: dict[str, Method] = {
+    **dict.fromkeys(("data", "data_ptr", "begin", "const_data_ptr", "mutable_data_ptr", "get"), _method_data),
+    "size": _method_size,
+    **TENSOR_METHODS,
+    "resize": _method_resize,
+    **dict.fromkeys(("push_back", "emplace_back", "insert"), _method_push),
+}

@@ -1,1 +1,0 @@
-"""Functions of libraries in host code: CUDA, C and C++, thrust, PyTorch."""
