@@ -77,13 +77,13 @@ def store_baseline(tag: str, options: CheckOptions, jobs: int | None) -> int:
 
 def diff(tag: str, options: CheckOptions, jobs: int | None, fail: bool, form: str, threshold: float | None) -> int:
     """Compare with a baseline; return 1 for a regression if ``fail``, 2 without one, or if something did not run."""
-    found = read_baseline(tag)
-    if found is None:
+    stored = read_baseline(tag)
+    if stored is None:
         return EXIT_USAGE
-    measured = measure(as_measured(options, found), jobs)
+    measured = measure(as_measured(options, stored), jobs)
     if measured is None:
         return EXIT_USAGE
-    comparison = compared(tag, found, measured, threshold)
+    comparison = compared(tag, stored, measured, threshold)
     root = measured.targets.root
     if form == "json":
         specs = {item.spec.name: item.spec for item in measured.targets.requests}
@@ -113,12 +113,12 @@ def read_baseline(tag: str) -> tuple[BaselineRecord, ...] | None:
         return None
     try:
         with Store(root) as store:
-            found = store.baseline(tag) if is_tag(tag) else None
+            stored = store.baseline(tag) if is_tag(tag) else None
             tags = [name for name, _ in store.baseline_tags()]
     except StoreError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return None
-    if found is None:
-        known = f"Known baselines: {', '.join(tags)}." if tags else f"Store one with: gpuemu baseline {tag}"
-        print(f"gpuemu: no baseline '{tag}'. {known}", file=sys.stderr)
-    return found
+    if stored is None:
+        remedy = f"Known baselines: {', '.join(tags)}." if tags else f"Store one with: gpuemu baseline {tag}"
+        print(f"gpuemu: no baseline '{tag}'. {remedy}", file=sys.stderr)
+    return stored

@@ -34,11 +34,11 @@ def calibrate(
         print("gpuemu: no kernel is registered, so there is no tolerance to set.", file=sys.stderr)
         return EXIT_USAGE
     with open_pool(jobs, options.executor) as pool:
-        found = measure(requests, targets.root, how, pool)
+        calibration = measure(requests, targets.root, how, pool)
     seeds = {item.spec.name: _seed(options, item.validation.seed) for item in requests}
     config = Path(project.config)
     accepted, exceeded = [], False
-    for envelope in found.envelopes:
+    for envelope in calibration.envelopes:
         origin = evidence(envelope, how, seeds[envelope.kernel])
         line = f"{envelope.kernel}: {envelope.dtype} = {_value(envelope)}  ({origin})"
         if envelope.exceeded:
@@ -47,17 +47,17 @@ def calibrate(
         else:
             accepted.append((envelope, origin))
         print_out(line + "\n")
-    for name, why in found.skipped.items():
+    for name, why in calibration.skipped.items():
         print_out(f"{name}: no tolerance: {why}\n")
-    if any(run.exit_code == EXIT_INTERNAL for run in found.runs):
+    if any(run.exit_code == EXIT_INTERNAL for run in calibration.runs):
         return EXIT_INTERNAL
     if write and accepted and not _write(config, accepted):
         return EXIT_USAGE
-    return _exit_code(found, exceeded)
+    return _exit_code(calibration, exceeded)
 
 
-def _exit_code(found: Calibration, exceeded: bool) -> int:
-    statuses = {report.status for report in found.runs[0].kernels}
+def _exit_code(calibration: Calibration, exceeded: bool) -> int:
+    statuses = {report.status for report in calibration.runs[0].kernels}
     if exceeded or "failed" in statuses:
         return EXIT_FINDINGS
     return EXIT_CLEAN if "passed" in statuses and not statuses & {"error", "not-executed"} else EXIT_USAGE

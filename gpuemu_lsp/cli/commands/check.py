@@ -119,13 +119,13 @@ def targets_of(command: CheckCommand) -> Targets | None:
     targets = find_targets(command.targets, command.options)
     if targets is not None and command.shard is not None:
         part, count = command.shard
-        mine = targets.requests[part - 1 :: count]
-        if targets.requests and not mine:
+        share = targets.requests[part - 1 :: count]
+        if targets.requests and not share:
             print(
                 f"gpuemu: shard {part}/{count} is empty: there are only {len(targets.requests)} kernels.",
                 file=sys.stderr,
             )
-        targets = replace(targets, requests=mine)
+        targets = replace(targets, requests=share)
     if targets is None or command.dask in (None, LOCAL):
         return targets
     requests = (replace(item, options=replace(item.options, store_root=None)) for item in targets.requests)
@@ -173,10 +173,10 @@ def verified(run: Run, code: int) -> int:
 def split_time_budget(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
     """Divide a time budget for the whole run among its kernels."""
     share = (jobs or os.cpu_count() or 1) / max(1, len(requests))
-    shares = (one.options.seconds and one.options.seconds * min(1.0, share) for one in requests)
+    shares = (request.options.seconds and request.options.seconds * min(1.0, share) for request in requests)
     return [
-        replace(one, options=replace(one.options, seconds=seconds))
-        for one, seconds in zip(requests, shares, strict=True)
+        replace(request, options=replace(request.options, seconds=seconds))
+        for request, seconds in zip(requests, shares, strict=True)
     ]
 
 

@@ -42,14 +42,14 @@ def lint(kernel: str | None, ptx: Path | None, arch: str | None, form: str, emit
     if targets is None:
         return EXIT_USAGE
     # An op has no artifact.
-    requests = [one for one in targets.requests if one.registered and one.spec.op is None]
-    unchecked = [found for one in targets.requests if (found := op_not_executed(one.spec)) is not None]
+    requests = [request for request in targets.requests if request.registered and request.spec.op is None]
+    unchecked = [found for request in targets.requests if (found := op_not_executed(request.spec)) is not None]
     config = fingerprinted((*targets.findings, *unchecked), targets.root)
     if ptx is not None and len(requests) != 1:
         print("gpuemu: --ptx needs --kernel, whose limits and patterns apply.", file=sys.stderr)
         return EXIT_USAGE
-    one = len(requests) == 1 and (arch is not None or len(requests[0].spec.arch) == 1)
-    if emit is not None and (ptx is not None or not one):
+    single = len(requests) == 1 and (arch is not None or len(requests[0].spec.arch) == 1)
+    if emit is not None and (ptx is not None or not single):
         print("gpuemu: --emit-ptx needs one kernel and one architecture: --kernel and --arch.", file=sys.stderr)
         return EXIT_USAGE
     file = str(ptx.absolute()) if ptx is not None else None
@@ -132,8 +132,8 @@ def _record(report: ArtifactReport, root: str) -> dict[str, Json]:
 
 
 def _exit_code(reports: Sequence[ArtifactReport], config: Sequence[Finding]) -> int:
-    found = [finding for report in reports for finding in report.findings]
-    errors = [finding for finding in found if finding.severity is Severity.ERROR]
+    findings = [finding for report in reports for finding in report.findings]
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if any(finding.rule == "engine/internal-error" for finding in errors):
         return EXIT_INTERNAL
     if errors or any(report.result == "FAIL" for report in reports):

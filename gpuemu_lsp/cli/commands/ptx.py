@@ -36,30 +36,30 @@ def ptx(files: Sequence[Path], arch: str | None, form: str) -> int:
     if len(files) == 2:
         return _compare(files, texts, form)
     try:
-        found = inspect_ptx(texts[0], arch)
+        inspected = inspect_ptx(texts[0], arch)
     except AssemblerError as error:
         print(f"gpuemu: ptxas: {error}", file=sys.stderr)
         return EXIT_USAGE
     if form == "json":
-        print_out(json.dumps(_record(found), indent=2) + "\n")
+        print_out(json.dumps(_record(inspected), indent=2) + "\n")
     else:
-        print_out("\n".join(_lines(files[0], found)) + "\n")
-    if found.errors:
+        print_out("\n".join(_lines(files[0], inspected)) + "\n")
+    if inspected.errors:
         return EXIT_FINDINGS
-    if not found.assembled:
+    if not inspected.assembled:
         print("gpuemu: ptxas was not found; pip install nvidia-cuda-nvcc-cu12", file=sys.stderr)
         return EXIT_USAGE
     return EXIT_CLEAN
 
 
-def _lines(path: Path, found: PtxFile) -> Iterator[str]:
-    text = found.text.split("\n")
-    for line, message in found.errors:
+def _lines(path: Path, inspected: PtxFile) -> Iterator[str]:
+    text = inspected.text.split("\n")
+    for line, message in inspected.errors:
         yield f"{path}:{line}: error: {message}" if line else f"{path}: error: {message}"
         if 0 < line <= len(text):
             yield f"  {line} | {text[line - 1].strip()}"
-    for entry, mix in found.mixes.items():
-        usage = found.resources.get(entry)
+    for entry, mix in inspected.mixes.items():
+        usage = inspected.resources.get(entry)
         yield f"{entry}: {sum(mix.values())} instructions{_usage(usage)}"
         yield from (f"{count:7} {name}" for name, count in mix.items())
 
@@ -71,11 +71,11 @@ def _usage(usage: ResourceUsage | None) -> str:
     return f", {usage.registers} registers, {spilled} bytes spilled, {usage.static_shared_bytes} bytes of shared memory"
 
 
-def _record(found: PtxFile) -> Json:
-    errors: list[Json] = [{"line": line, "message": message} for line, message in found.errors]
+def _record(inspected: PtxFile) -> Json:
+    errors: list[Json] = [{"line": line, "message": message} for line, message in inspected.errors]
     kernels: list[Json] = []
-    for entry, mix in found.mixes.items():
-        usage = found.resources.get(entry)
+    for entry, mix in inspected.mixes.items():
+        usage = inspected.resources.get(entry)
         kernels.append(
             {"entry": entry, "resources": None if usage is None else asdict(usage), "instructions": dict(mix)}
         )

@@ -59,10 +59,10 @@ def register_recorded(recording: Path | None, target: str | None) -> int:
         requests = [wanted]
     else:
         # A registered kernel, and one that the file has no longer, is none of these.
-        found = {name: _request(name) for name in targets}
-        requests = [one for one in found.values() if isinstance(one, CheckRequest)]
+        requested = {name: _request(name) for name in targets}
+        requests = [one for one in requested.values() if isinstance(one, CheckRequest)]
         if not requests:
-            reasons = [f"{name}: {one}" for name, one in found.items()] or ["there are no recorded launches."]
+            reasons = [f"{name}: {one}" for name, one in requested.items()] or ["there are no recorded launches."]
             print("\n".join(f"gpuemu: {one}" for one in reasons), file=sys.stderr)
             return EXIT_USAGE
     with open_pool(1) as pool:
@@ -98,10 +98,10 @@ def _recorded_targets(path: Path | None) -> list[str]:
 def _registered(pool: Pool, request: CheckRequest, *, recorded: bool) -> bool:
     """Write the entry and the reference of one kernel, and say so; return whether they were written."""
     path = Path(request.spec.source)
-    found = discover(path.parent)
+    project = discover(path.parent)
     below = path.is_relative_to(Path.cwd())
-    config = Path(found) if found is not None else (Path.cwd() if below else path.parent) / CONFIG_NAME
-    taken = {spec.name for spec in load(found).kernels} if found is not None else set()
+    config = Path(project) if project is not None else (Path.cwd() if below else path.parent) / CONFIG_NAME
+    taken = {spec.name for spec in load(project).kernels} if project is not None else set()
     request = with_free_name(request, taken)
     reference = reference_path(path.as_posix(), request.spec.name)
     payload = {

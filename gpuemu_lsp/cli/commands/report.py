@@ -109,10 +109,10 @@ def _compared(
     fail = policies.fail_on_regression if options.fail is None else options.fail
     measured = [record for record in records if record.kernel in specs]
     comparison = compare(options.baseline, baseline, measured, policies.warn_threshold)
-    found = regressions(comparison, specs, Severity.ERROR if fail else Severity.WARNING)
+    findings = regressions(comparison, specs, Severity.ERROR if fail else Severity.WARNING)
     return replace(
         run,
-        findings=(*run.findings, *fingerprinted(found, run.root)),
+        findings=(*run.findings, *fingerprinted(findings, run.root)),
         context=replace(run.context, comparison=comparison),
     )
 
@@ -139,10 +139,10 @@ def _sign(command: CheckCommand, options: ReportOptions, run: Run, targets: Targ
         configured = targets.projects[0].validation.seed if targets.projects else None
         seed = command.options.seed if command.options.seed_given or configured is None else configured
         evidence = Evidence(run, command.options, str(seed), before, registered, broken)
-        made = statement(evidence, file.name, file.read_bytes())
+        signed_content = statement(evidence, file.name, file.read_bytes())
         key, key_file, new = signing_key(options.key)
         sealed = file.with_name(file.name + SUFFIX)
-        sealed.write_text(seal(made, key), encoding="utf-8")
+        sealed.write_text(seal(signed_content, key), encoding="utf-8")
     except NotSignableError as error:
         print(f"gpuemu: the report was not signed: {error}.", file=sys.stderr)
         return EXIT_USAGE

@@ -113,13 +113,13 @@ def statement(evidence: Evidence, report_name: str, report: bytes) -> dict[str, 
 
 def digests(paths: Sequence[str]) -> dict[str, str]:
     """Return the SHA-256 of every readable file, by path."""
-    found = {}
+    digests = {}
     for path in paths:
         try:
-            found[path] = sha256(Path(path).read_bytes())
+            digests[path] = sha256(Path(path).read_bytes())
         except OSError:
             continue
-    return found
+    return digests
 
 
 def sha256(data: bytes) -> str:

@@ -61,13 +61,13 @@ def _by_instance(
     records: Sequence[BaselineRecord], others: Sequence[BaselineRecord]
 ) -> dict[tuple[str, str, str], BaselineRecord]:
     """Index records. A kernel that did not compile has one record without dtype, which stands for all its instances."""
-    found = {(record.kernel, record.dtype, record.arch): record for record in records if record.dtype}
+    measured = {(record.kernel, record.dtype, record.arch): record for record in records if record.dtype}
     for record in records:
         if not record.dtype:
             instances = [other for other in others if other.kernel == record.kernel and other.dtype]
             for other in instances or [record]:
-                found[other.kernel, other.dtype, other.arch] = record
-    return found
+                measured[other.kernel, other.dtype, other.arch] = record
+    return measured
 
 
 def _change(
@@ -216,8 +216,8 @@ def _pair(before: Mapping[str, Json], after: Mapping[str, Json], name: str) -> t
 
 def _errors(numbers: Mapping[str, Json]) -> list[float]:
     """Return the relative error of every case; empty for records of earlier versions, which have only the largest."""
-    found = numbers.get("errors")
-    return [float(error) for error in found if isinstance(error, int | float)] if isinstance(found, list) else []
+    errors = numbers.get("errors")
+    return [float(error) for error in errors if isinstance(error, int | float)] if isinstance(errors, list) else []
 
 
 def _text(values: Mapping[str, Json], name: str) -> str | None:

@@ -82,8 +82,8 @@ def _origin(request: CheckRequest, prepared: PreparedKernel) -> dict[str, Json]:
 
 def _library(request: CheckRequest) -> dict[str, Json]:
     """Return the package that an op is of, with its version; nothing for a kernel, or for an op of the project."""
-    found = library_of(request.spec.op) if request.spec.op is not None else None
-    return {} if found is None else {"library": found[0], "library_version": found[1]}
+    library = library_of(request.spec.op) if request.spec.op is not None else None
+    return {} if library is None else {"library": library[0], "library_version": library[1]}
 
 
 def _keywords(request: CheckRequest) -> dict[str, Json]:

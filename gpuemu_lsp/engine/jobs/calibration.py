@@ -95,13 +95,13 @@ def calibrate(requests: Sequence[CheckRequest], root: str, how: CalibrationOptio
     envelopes: list[ToleranceEnvelope] = []
     for request in untoleranced:
         report = reports[request.spec.name]
-        found = _fitted(report, how)
+        fitted = _fitted(report, how)
         if report.status != "passed":
             skipped[report.name] = _why_not(report)
-        elif not found:
+        elif not fitted:
             skipped[report.name] = "all its outputs are exact, so it needs no tolerance"
         else:
-            envelopes += found
+            envelopes += fitted
     held = [
         _held_out(one, envelopes) for one in untoleranced if any(item.kernel == one.spec.name for item in envelopes)
     ]
@@ -150,22 +150,22 @@ def _fitted(report: KernelReport, how: CalibrationOptions) -> list[ToleranceEnve
     for measured in report.measured:
         for dtype, values in measured.needed.items():
             needed[dtype] = (*needed.get(dtype, ()), *values)
-    found = []
+    envelopes = []
     for dtype, values in sorted(needed.items()):
         table = PROFILES[how.profile].get(dtype) if how.profile is not None else None
         if how.profile is not None and table is not None:
-            found.append(ToleranceEnvelope(report.name, dtype, table, 0, max(values)))
+            envelopes.append(ToleranceEnvelope(report.name, dtype, table, 0, max(values)))
         elif how.profile is None and max(values) > 0.0:
             least = bound(values, how.percentile, how.margin)
-            found.append(ToleranceEnvelope(report.name, dtype, Tolerance(least, least), len(values), max(values)))
-    return found
+            envelopes.append(ToleranceEnvelope(report.name, dtype, Tolerance(least, least), len(values), max(values)))
+    return envelopes
 
 
 def _held_out(request: CheckRequest, envelopes: Sequence[ToleranceEnvelope]) -> CheckRequest:
-    mine = {item.dtype: item.tolerance for item in envelopes if item.kernel == request.spec.name}
+    fitted = {item.dtype: item.tolerance for item in envelopes if item.kernel == request.spec.name}
     seed = derive_seed(request.options.seed, "held out")
     options = replace(request.options, seed=seed, seed_given=True)
-    return replace(request, spec=replace(request.spec, tolerances=mine), options=options)
+    return replace(request, spec=replace(request.spec, tolerances=fitted), options=options)
 
 
 def _all_cases(request: CheckRequest) -> CheckOptions:

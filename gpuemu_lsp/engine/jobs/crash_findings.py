@@ -64,29 +64,29 @@ def with_case(request: CheckRequest, finding: Finding, started: StartedCase | No
     """
     if started is None or finding.rule not in ("op/error", "engine/timeout"):
         return finding
-    found = replace(finding, dtype=started.dtype, dims=dict(started.dims))
+    placed = replace(finding, dtype=started.dtype, dims=dict(started.dims))
     if finding.rule == "engine/timeout":
-        return found
-    found = replace(found, case=started.case)
+        return placed
+    placed = replace(placed, case=started.case)
     if request.options.store_root is None:
-        return found
+        return placed
     # The store needs NumPy, which the main process of a check imports in this case only.
     from gpuemu_lsp.engine.fuzz.model import CaseKey
     from gpuemu_lsp.engine.store import Failure, Store, StoreError
 
     try:
         with Store(request.options.store_root) as store:
-            known = [one.failure for one in store.find(started.case) if one.failure.kernel == request.spec.name]
-            if started.kept and known:
-                record = known[0]
+            stored = [one.failure for one in store.find(started.case) if one.failure.kernel == request.spec.name]
+            if started.kept and stored:
+                record = stored[0]
             else:
                 key = CaseKey(int(started.case), started.strategy, started.key_dims)
                 record = Failure(request.spec.name, started.dtype, "", "", key)
             line = finding.place.range.start.line
-            store.record(replace(record, rule=found.rule, message=found.message, dims=dict(started.dims), line=line))
+            store.record(replace(record, rule=placed.rule, message=placed.message, dims=dict(started.dims), line=line))
     except StoreError as error:
-        return replace(found, message=f"{found.message} (its case is not stored: {error})")
-    return found
+        return replace(placed, message=f"{placed.message} (its case is not stored: {error})")
+    return placed
 
 
 def _finding(request: CheckRequest, rule: str, message: str, stage: str | None = None, **more: Json) -> Finding:

@@ -22,24 +22,24 @@ def triton_registration(
     ``source`` and ``reference`` are the paths for the entry; ``skeleton`` writes the reference of a plan.
     """
     module = read_python(spec.source, text)
-    found = inferred_kernel(spec, text, [one.name for one in module.triton])
-    if isinstance(found, MissingLaunch):
-        return {"trouble": f"the program does not determine {found.reason}"}
+    inferred = inferred_kernel(spec, text, [one.name for one in module.triton])
+    if isinstance(inferred, MissingLaunch):
+        return {"trouble": f"the program does not determine {inferred.reason}"}
     kernel, _ = choose_triton_kernel(spec, module)
-    plans = resolve_triton(found.spec, module, kernel, Tuning()).plans if kernel is not None else ()
+    plans = resolve_triton(inferred.spec, module, kernel, Tuning()).plans if kernel is not None else ()
     if not plans:
         return {"trouble": "the launch does not give every parameter a value"}
-    return {"entry": triton_entry(found, source, reference), "reference": skeleton(plans[0])}
+    return {"entry": triton_entry(inferred, source, reference), "reference": skeleton(plans[0])}
 
 
-def triton_entry(found: InferredKernel, source: str, reference: str) -> str:
+def triton_entry(kernel: InferredKernel, source: str, reference: str) -> str:
     """Return the ``[[kernels]]`` block of a launch, for the author to correct."""
-    spec = found.spec
+    spec = kernel.spec
     lines = ["[[kernels]]", f"name = {toml(spec.name)}", f"source = {toml(source)}"]
     lines += [f"reference = {toml(reference)}", f"entry = {toml(spec.entry or spec.name)}", 'language = "triton"']
     if spec.dims:
         lines += ["", "[kernels.dims]", *map(_dim, spec.dims.values())]
-    lines += ["", "[kernels.args]", *_arguments(found)]
+    lines += ["", "[kernels.args]", *_arguments(kernel)]
     if spec.constexprs:
         lines += ["", "[kernels.constexprs]"]
         lines += [f"{name} = {_values(values)}" for name, values in spec.constexprs.items()]
@@ -60,12 +60,12 @@ def _dim(dim: DimSpec) -> str:
     return f"{dim.name} = {{ min = {dim.minimum}, max = {dim.maximum}{more} }}"
 
 
-def _arguments(found: InferredKernel) -> Iterator[str]:
-    for name, arg in (found.spec.args or {}).items():
+def _arguments(kernel: InferredKernel) -> Iterator[str]:
+    for name, arg in (kernel.spec.args or {}).items():
         if isinstance(arg, ScalarSpec):
             yield f"{name} = {_value(arg.value)}"
             continue
-        yield f"{name} = {_tensor(arg)}" + ("  # the shape is assumed" if name in found.uncertain else "")
+        yield f"{name} = {_tensor(arg)}" + ("  # the shape is assumed" if name in kernel.uncertain else "")
 
 
 def _tensor(arg: PointerSpec) -> str:

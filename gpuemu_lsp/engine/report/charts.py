@@ -73,13 +73,13 @@ def heat_map(rows: Sequence[str], label: str) -> str:
 
 def timeline(history: Sequence[HistoryEntry], label: str) -> str:
     """Return registers over time, a point for each check, coloured by its verdict; empty for fewer than two checks."""
-    known = [(item, item.registers) for item in history if item.registers is not None]
-    if len(known) < 2:
+    measured = [(item, item.registers) for item in history if item.registers is not None]
+    if len(measured) < 2:
         return ""
-    figures = [figure for _, figure in known]
+    figures = [figure for _, figure in measured]
     low, high = min(figures), max(figures)
     low, high = (low, high) if high > low else (low - 1, high + 1)
-    across = (_WIDTH - _LEFT - _RIGHT) / (len(known) - 1)
+    across = (_WIDTH - _LEFT - _RIGHT) / (len(measured) - 1)
     down = (_HEIGHT - _TOP - _BOTTOM) / (high - low)
 
     def place(index: int, figure: int) -> tuple[float, float]:
@@ -88,7 +88,7 @@ def timeline(history: Sequence[HistoryEntry], label: str) -> str:
     points = [place(index, figure) for index, figure in enumerate(figures)]
     path = "M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in points)
     parts = [_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM), f'<path class="line" d="{path}"/>']
-    for (item, figure), (x, y) in zip(known, points, strict=True):
+    for (item, figure), (x, y) in zip(measured, points, strict=True):
         style = "good" if item.status in ("passed", "unreferenced") else "bad"
         tooltip = f"{_day(item.time)}: {figure} registers, {item.spills or 0} B spilled, {item.status}"
         parts.append(
@@ -96,8 +96,8 @@ def timeline(history: Sequence[HistoryEntry], label: str) -> str:
         )
     for figure in sorted({min(figures), max(figures)}):
         parts.append(_text(_LEFT - 4, place(0, figure)[1] + 4, str(figure), "end"))
-    parts.append(_text(_LEFT, _HEIGHT - 6, _day(known[0][0].time), "start"))
-    parts.append(_text(_WIDTH - _RIGHT, _HEIGHT - 6, _day(known[-1][0].time), "end"))
+    parts.append(_text(_LEFT, _HEIGHT - 6, _day(measured[0][0].time), "start"))
+    parts.append(_text(_WIDTH - _RIGHT, _HEIGHT - 6, _day(measured[-1][0].time), "end"))
     return _svg(_WIDTH, _HEIGHT, label, parts)
 
 

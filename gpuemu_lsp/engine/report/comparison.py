@@ -41,8 +41,8 @@ def _counts(comparison: Comparison, upgrade: str | None = None) -> str:
         "vanished": "vanished",
         SAME: "unchanged",
     }
-    found = [change.verdict for change in comparison.changes if upgrade in (None, change.upgrade)]
-    return ", ".join(f"{found.count(verdict)} {word}" for verdict, word in words.items() if verdict in found)
+    verdicts = [change.verdict for change in comparison.changes if upgrade in (None, change.upgrade)]
+    return ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts)
 
 
 def comparison_record(comparison: Comparison, root: str) -> dict[str, Json]:

@@ -44,10 +44,10 @@ class FileCoverage:
 
 def files_of(run: Run) -> tuple[FileCoverage, ...]:
     """Return the coverage of all kernels of a run, by file."""
-    found: dict[str, list[LineCoverage]] = {}
+    by_file: dict[str, list[LineCoverage]] = {}
     for line in merged(line for kernel in run.kernels for line in kernel.coverage):
-        found.setdefault(line.path, []).append(line)
-    return tuple(FileCoverage(path, tuple(lines)) for path, lines in sorted(found.items()))
+        by_file.setdefault(line.path, []).append(line)
+    return tuple(FileCoverage(path, tuple(lines)) for path, lines in sorted(by_file.items()))
 
 
 def percent(files: Sequence[FileCoverage]) -> float | None:
@@ -139,15 +139,15 @@ def _lcov(run: Run) -> str:
 
 def _codecov(run: Run) -> str:
     """Render Codecov's JSON: for each line 0, 1, or the fraction of its branch outcomes that were taken."""
-    found: dict[str, Json] = {}
+    by_line: dict[str, Json] = {}
     for file in files_of(run):
         hits: dict[str, Json] = {}
         for line in file.lines:
             taken = sum(way.reached for way in line.ways)
             partly = line.reached and taken < len(line.ways)
             hits[str(line.line + 1)] = f"{taken}/{len(line.ways)}" if partly else int(line.reached)
-        found[relative(file.path, run.root)] = hits
-    return json.dumps({"coverage": found}, indent=1) + "\n"
+        by_line[relative(file.path, run.root)] = hits
+    return json.dumps({"coverage": by_line}, indent=1) + "\n"
 
 
 _FORMS: Mapping[str, Callable[[Run], str]] = {"text": _text, "json": _json, "lcov": _lcov, "codecov": _codecov}

@@ -65,13 +65,13 @@ class Verification:
 
 def expected_findings(text: str) -> tuple[ExpectedFinding, ...]:
     """Read the comments of one source."""
-    found = []
+    expectations = []
     for number, line in enumerate(text.split("\n")):
         if match := _LINE.search(line):
-            found.append(ExpectedFinding(_split(match.group(1)), number))
+            expectations.append(ExpectedFinding(_split(match.group(1)), number))
         if match := _ANYWHERE.search(line):
-            found.append(ExpectedFinding(_split(match.group(1)), None))
-    return tuple(found)
+            expectations.append(ExpectedFinding(_split(match.group(1)), None))
+    return tuple(expectations)
 
 
 def verify(run: Run, texts: Mapping[str, str]) -> Verification:
@@ -79,11 +79,11 @@ def verify(run: Run, texts: Mapping[str, str]) -> Verification:
     announced, mismatches = 0, []
     for kernel in run.kernels:
         expected = expected_findings(texts.get(kernel.source, ""))
-        found = [one for one in run.findings if one.kernel == kernel.name and one.severity in _COUNTED]
-        errors = [one for one in found if one.severity is Severity.ERROR]
+        counted = [one for one in run.findings if one.kernel == kernel.name and one.severity in _COUNTED]
+        errors = [one for one in counted if one.severity is Severity.ERROR]
         if expected:
             announced += 1
-            if not any(one.matches(finding) for one in expected for finding in found):
+            if not any(one.matches(finding) for one in expected for finding in counted):
                 mismatches.append(_missing(kernel, expected, run.root))
         mismatches += [] if expected else [_unexpected(kernel, error, run.root) for error in errors]
     return Verification(announced, tuple(mismatches))

@@ -159,8 +159,8 @@ def _finding(finding: Finding, run: Run) -> str:
 
 def _consequences(finding: Finding, run: Run) -> str:
     items = []
-    for one, text in zip(finding.consequences, finding.consequence_messages, strict=True):
-        where = f"{relative(one.place.path, run.root)}:{one.place.range.start.line + 1}"
+    for consequence, text in zip(finding.consequences, finding.consequence_messages, strict=True):
+        where = f"{relative(consequence.place.path, run.root)}:{consequence.place.range.start.line + 1}"
         items.append(f"<li><code>{escape(where)}</code> {escape(text)}</li>")
     return f"<ul>{''.join(items)}</ul>" if items else ""
 

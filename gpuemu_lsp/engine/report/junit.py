@@ -25,8 +25,8 @@ def render_junit(run: Run) -> str:
     common = [item for item in run.findings if item.kernel not in names and item.severity is Severity.ERROR]
     suite = Xml.Element("testsuite", name="gpuemu")
     for kernel in run.kernels:
-        found = [finding for finding in run.findings if finding.kernel == kernel.name]
-        suite.append(_kernel(kernel, found, run.root))
+        findings = [finding for finding in run.findings if finding.kernel == kernel.name]
+        suite.append(_kernel(kernel, findings, run.root))
     if common:
         case = Xml.SubElement(suite, "testcase", classname="gpuemu.toml", name="configuration", time="0.000")
         _problem(case, "error", common, run.root)
@@ -40,31 +40,31 @@ def render_junit(run: Run) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _kernel(kernel: KernelReport, found: Sequence[Finding], root: str) -> Xml.Element:
+def _kernel(kernel: KernelReport, findings: Sequence[Finding], root: str) -> Xml.Element:
     seconds = kernel.timing_ms.get("total", 0.0) / 1e3
     source = _clean(relative(kernel.source, root))
     case = Xml.Element("testcase", classname=source, name=_clean(kernel.name), time=f"{seconds:.3f}")
-    shown = [finding for finding in found if finding.severity is not Severity.HINT]
+    shown = [finding for finding in findings if finding.severity is not Severity.HINT]
     if kernel.status == "not-executed" and not kernel.registered:
-        Xml.SubElement(case, "skipped", message=_clean(_summary(found)))
+        Xml.SubElement(case, "skipped", message=_clean(_summary(findings)))
     elif kernel.status in _TAGS:
-        _problem(case, _TAGS[kernel.status], shown or found, root)
+        _problem(case, _TAGS[kernel.status], shown or findings, root)
     elif shown:
         Xml.SubElement(case, "system-out").text = _text(shown, root)
     return case
 
 
-def _problem(case: Xml.Element, tag: str, found: Sequence[Finding], root: str) -> None:
-    kind = found[0].rule if found else "engine/not-executed"
-    Xml.SubElement(case, tag, type=kind, message=_clean(_summary(found))).text = _text(found, root)
+def _problem(case: Xml.Element, tag: str, findings: Sequence[Finding], root: str) -> None:
+    kind = findings[0].rule if findings else "engine/not-executed"
+    Xml.SubElement(case, tag, type=kind, message=_clean(_summary(findings))).text = _text(findings, root)
 
 
-def _summary(found: Sequence[Finding]) -> str:
-    return found[0].message.partition("\n")[0] if found else "not executed"
+def _summary(findings: Sequence[Finding]) -> str:
+    return findings[0].message.partition("\n")[0] if findings else "not executed"
 
 
-def _text(found: Sequence[Finding], root: str) -> str:
-    return _clean("\n".join(render_finding(finding, root, TextStyle()) for finding in found))
+def _text(findings: Sequence[Finding], root: str) -> str:
+    return _clean("\n".join(render_finding(finding, root, TextStyle()) for finding in findings))
 
 
 def _clean(text: str) -> str:

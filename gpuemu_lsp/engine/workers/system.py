@@ -85,7 +85,7 @@ def children() -> list[int]:
 
 def _processes() -> dict[int, tuple[str, int]]:
     """Return state and parent of all processes by pid (proc(5), stat: fields 3 and 4)."""
-    found = {}
+    values = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
@@ -93,8 +93,8 @@ def _processes() -> dict[int, tuple[str, int]]:
                 # The command, in parentheses, may contain spaces and parentheses: count fields from the last
                 # parenthesis.
                 state, parent, *_ = stat[stat.rindex(b")") + 2 :].split()
-                found[int(entry.name)] = (state.decode(), int(parent))
-    return found
+                values[int(entry.name)] = (state.decode(), int(parent))
+    return values
 
 
 def descendants(root: int) -> list[int]:
@@ -111,12 +111,12 @@ def marked(mark: bytes) -> list[int]:
 
     A forked process has the environment of the program it was forked from (proc(5), environ).
     """
-    found = []
+    processes = []
     for pid, (state, _) in _processes().items():
         with contextlib.suppress(OSError):
             if state != "Z" and pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes():
-                found.append(pid)
-    return found
+                processes.append(pid)
+    return processes
 
 
 def kill_all(find: Callable[[], Collection[int]], seconds: float = 1.0) -> None:
@@ -165,12 +165,12 @@ def kill_children(spare: Collection[int] = (), seconds: float = 1.0) -> bool:
         Whether there was any child to kill.
     """
     deadline = time.monotonic() + seconds
-    found = False
+    killed = False
     while time.monotonic() < deadline:
         victims = [pid for pid in children() if pid not in spare]
         if not victims:
             break
-        found = True
+        killed = True
         for pid in victims:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -178,4 +178,4 @@ def kill_children(spare: Collection[int] = (), seconds: float = 1.0) -> bool:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.001)
-    return found
+    return killed

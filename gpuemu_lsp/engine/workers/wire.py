@@ -276,12 +276,12 @@ def _fields(kind: Any) -> dict[str, tuple[_Decoder, bool, bool]]:
     ``Json`` is recursive, which typing cannot resolve.
     """
     resolved = typing.get_type_hints(kind, localns={"Json": _AnyJson})
-    found = {}
+    fields = {}
     for field in dataclasses.fields(kind):
         hint = resolved[field.name]
         kinds = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-        found[field.name] = _decoder(hint), set(kinds) <= {str, type(None)}, type(None) in kinds
-    return found
+        fields[field.name] = _decoder(hint), set(kinds) <= {str, type(None)}, type(None) in kinds
+    return fields
 
 
 def _shorten(data: Json) -> str:

@@ -128,8 +128,8 @@ class _JobLoop:
 
     def _resolve(self, name: str) -> Callable[[Json], Iterator[Json]]:
         module, _, function = self._functions[name].partition(":")
-        found: Callable[[Json], Iterator[Json]] = getattr(importlib.import_module(module), function)
-        return found
+        job_function: Callable[[Json], Iterator[Json]] = getattr(importlib.import_module(module), function)
+        return job_function
 
     def _leave_if_forked(self) -> None:
         """Exit if this is a child that user code forked and that returned into the loop: it must not send messages."""

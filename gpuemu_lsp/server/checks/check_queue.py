@@ -272,8 +272,8 @@ class CheckQueue:
             return
         diagnostics, source = self._session.diagnostics, DiagnosticSource("config", parsed.path)
         if parsed.findings or diagnostics.findings_from(source):
-            found = fingerprinted(list(parsed.findings), parsed.project.root if parsed.project is not None else "")
-            self._session.publisher.publish(diagnostics.replace(source, found, revision))
+            findings = fingerprinted(list(parsed.findings), parsed.project.root if parsed.project is not None else "")
+            self._session.publisher.publish(diagnostics.replace(source, findings, revision))
 
     def _open_includers(self, header: str) -> set[str]:
         """Return the open documents that include a header."""

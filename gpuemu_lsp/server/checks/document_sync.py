@@ -140,8 +140,8 @@ class DocumentSync:
                 return revision, _findings(await session.parsed_files.parse_config(path, document.text))
             return revision, await session.parsed_files.run_in_thread(_findings_on_disk, path)
 
-        def publish(found: tuple[int, tuple[Finding, ...] | None]) -> None:
-            revision, findings = found
+        def publish(checked: tuple[int, tuple[Finding, ...] | None]) -> None:
+            revision, findings = checked
             if findings is None:
                 paths = session.diagnostics.drop("config", path)
             else:

@@ -47,10 +47,10 @@ class CaseMinimiser:
 
     async def _run(self, path: str, case: str, dtype: str | None, requests: list[CheckRequest]) -> None:
         try:
-            found = False
+            smaller = False
             for request in requests:
-                found |= await self._minimise(request, case, dtype)
-            if not found:
+                smaller |= await self._minimise(request, case, dtype)
+            if not smaller:
                 self._show_message("This failing case is no longer stored: check the file again.")
             await self._failures.refresh(requests[0].root)
         finally:

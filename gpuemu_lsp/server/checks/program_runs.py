@@ -94,11 +94,11 @@ class ProgramRuns:
             project = session.projects.of(path)
             root = recordings_root(project.root if project is not None else None, path)
             roots = {root} if root is not None else set()
-        found = []
+        launches = []
         for root in sorted(roots):
             recordings, _ = await session.parsed_files.run_in_thread(read_recordings, root)
-            found += [self._recording(one) for one in recordings]
-        return found
+            launches += [self._recording(one) for one in recordings]
+        return launches
 
     def _recording(self, recording: Recording) -> dict[str, Any]:
         return {

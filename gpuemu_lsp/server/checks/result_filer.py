@@ -90,19 +90,21 @@ class ResultFiler:
 
     def _file_compilation(self, batch: Batch, check: KernelCheck, findings: Iterable[Finding]) -> set[str]:
         """File findings of compilation and lint; those of the last run stay."""
-        found = tuple(findings)
-        return self._replace("compile", batch, check, (*found, *_on_includes(check.request.spec.source, found)))
+        all_findings = tuple(findings)
+        return self._replace(
+            "compile", batch, check, (*all_findings, *_on_includes(check.request.spec.source, all_findings))
+        )
 
     def _file_first_error(self, batch: Batch, check: KernelCheck) -> set[str]:
         """File the first error of a run before the run ends.
 
         Errors of the previous run stay until the kernel has finished: else the file would look better than it is.
         """
-        found = split_by_layer(check.findings)[1]
+        run_findings = split_by_layer(check.findings)[1]
         previous = self._session.diagnostics.findings_from(_source("run", batch, check))
-        if batch.key.kind != "check" or not _has_error(found) or _has_error(previous):
+        if batch.key.kind != "check" or not _has_error(run_findings) or _has_error(previous):
             return set()
-        return self._replace("run", batch, check, found)
+        return self._replace("run", batch, check, run_findings)
 
     def _file_result(self, batch: Batch, check: KernelCheck) -> set[str]:
         """File all findings of a kernel, and its result for hovers and lenses."""
@@ -113,8 +115,8 @@ class ResultFiler:
         self._session.results.put(result, executed)
         if not executed:
             # A compilation while typing never runs the kernel: that is not worth a diagnostic.
-            found = [item for item in check.findings if item.rule != "engine/not-executed" or not report.compiled]
-            return self._file_compilation(batch, check, found)
+            shown = [item for item in check.findings if item.rule != "engine/not-executed" or not report.compiled]
+            return self._file_compilation(batch, check, shown)
         static, ran = split_by_layer(check.findings)
         op = check.request.spec.op
         if op is not None:

@@ -248,8 +248,10 @@ class BatchScheduler:
             spec = check.request.spec
             check.findings.append(with_case(check.request, ending_finding(check.request, event), check.case))
             status = "not-executed" if isinstance(event, Cancelled) else "error"
-            known = check.request.registered
-            check.report = KernelReport(spec.name, spec.source, status, False, registered=known, op=spec.op is not None)
+            registered = check.request.registered
+            check.report = KernelReport(
+                spec.name, spec.source, status, False, registered=registered, op=spec.op is not None
+            )
         self._finish(batch, check)
 
     def _finish(self, batch: Batch, check: KernelCheck) -> None:

@@ -37,9 +37,9 @@ class StoredFailures:
         result = await self._jobs.run(Job("failures", {"root": root}, wall_seconds=_SECONDS))
         if not result.done:
             return
-        found = tuple(item for item in result.named("failure") if isinstance(item, dict))
-        changed = [_without_counts(item) for item in found] != [_without_counts(item) for item in self.of(root)]
-        self._failures[root] = found
+        failures = tuple(item for item in result.named("failure") if isinstance(item, dict))
+        changed = [_without_counts(item) for item in failures] != [_without_counts(item) for item in self.of(root)]
+        self._failures[root] = failures
         if changed:
             self._events.publish(StoredFailuresChanged(root))
 

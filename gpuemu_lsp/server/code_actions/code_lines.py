@@ -73,11 +73,11 @@ def _place_in(content: str, number: int) -> Callable[[int], Position]:
 
 def _index_at(code: MappedText, offset: int, line_start: int) -> int | None:
     """Return the last character of a code that stands at or before a byte of the file, on the line of that byte."""
-    found = None
+    last = None
     for index, origin in enumerate(code.origins):
-        if line_start <= origin <= offset and (found is None or origin > code.origins[found]):
-            found = index
-    return found
+        if line_start <= origin <= offset and (last is None or origin > code.origins[last]):
+            last = index
+    return last
 
 
 def _line_of_string(

@@ -73,16 +73,16 @@ def without_suppressions(line: EditableLine | None, rules: Collection[str]) -> T
     return TextChange(Range.of(number, 0, number + 1, 0), "") if number + 1 < len(line.lines) else None
 
 
-def distance(one: str, other: str) -> int:
+def distance(name: str, other: str) -> int:
     """Return the optimal string alignment distance: insertions, deletions, replacements, swaps of neighbours."""
     above: list[int] = []
     previous = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
+    for row, letter in enumerate(name, 1):
         current = [row]
         for column, compared in enumerate(other, 1):
             cost = letter != compared
             least = min(previous[column] + 1, current[-1] + 1, previous[column - 1] + cost)
-            if row > 1 and column > 1 and (one[row - 2], letter) == (compared, other[column - 2]):
+            if row > 1 and column > 1 and (name[row - 2], letter) == (compared, other[column - 2]):
                 least = min(least, above[column - 2] + 1)
             current.append(least)
         above, previous = previous, current

@@ -71,8 +71,8 @@ def limit_edit(text: str, kernel: str, rule: str, value: int) -> TextChange | No
 def errors_of(data: Sequence[dict[str, Any]]) -> list[tuple[float, float]]:
     """Return absolute error and expected value of every element listed in findings."""
     pairs = []
-    for found in data:
-        rows = [*found.get("elements", ()), {"expected": found.get("expected"), "actual": found.get("actual")}]
+    for item in data:
+        rows = [*item.get("elements", ()), {"expected": item.get("expected"), "actual": item.get("actual")}]
         for row in rows:
             expected, actual = row.get("expected"), row.get("actual")
             if isinstance(expected, int | float) and isinstance(actual, int | float):

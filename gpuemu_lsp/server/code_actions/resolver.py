@@ -67,7 +67,7 @@ class CodeActionResolver:
 
     async def tolerance(self, path: str, kernel: str, dtype: Any) -> float | None:
         """Return the tolerance that would cover the errors found in a registered kernel."""
-        found = [
+        edits = [
             dict(finding.data)
             for finding in self._session.diagnostics.findings_of(path)
             if finding.kernel == kernel and finding.dtype == dtype and finding.rule == "numeric/tolerance-exceeded"
@@ -75,7 +75,7 @@ class CodeActionResolver:
         request = await self._request(path, kernel)
         if request is None or not request.registered:
             return None
-        return fixes.measured_tolerance(fixes.errors_of(found))
+        return fixes.measured_tolerance(fixes.errors_of(edits))
 
     async def resolve(self, action: types.CodeAction) -> None:
         """Set the edit of an action; an action whose edit is no longer possible stays without."""
@@ -123,12 +123,12 @@ class CodeActionResolver:
         text = self._session.text(path)
         if text is None:
             return None
-        found = [
+        edits = [
             finding
             for source, result, finding in self._session.diagnostics.in_file(path)
             if source.layer == "config" or result.text == text
         ]
-        changes = [FileChange(path, change) for change in fix_all.certain_changes(text, found)]
+        changes = [FileChange(path, change) for change in fix_all.certain_changes(text, edits)]
         return self.workspace_edit(changes) if changes else None
 
     def unused(self, path: str, span: types.Range) -> types.WorkspaceEdit | None:

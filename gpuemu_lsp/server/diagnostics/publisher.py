@@ -80,7 +80,7 @@ class DiagnosticPublisher:
 
     def values_at_lines(self, path: str) -> dict[int, str]:
         """Return the values of failing threads by line of a document, of lines that are as they were checked."""
-        document, found = self._documents.get(path), dict[int, str]()
+        document, by_line = self._documents.get(path), dict[int, str]()
         current = document.text.split("\n") if document is not None else []
         for source, result, finding in self._diagnostics.in_file(path):
             text = values_text(finding.data)
@@ -89,8 +89,8 @@ class DiagnosticPublisher:
             line = self._location(finding.place, source, result.revision).range.start.line
             checked = result.text.split("\n")[finding.place.range.start.line :][:1]
             if current[line : line + 1] == checked:
-                found.setdefault(line, text)
-        return found
+                by_line.setdefault(line, text)
+        return by_line
 
     def pull(self, path: str) -> tuple[list[types.Diagnostic], str]:
         """Return a document's diagnostics and their result id (LSP 3.17, textDocument/diagnostic)."""

@@ -123,9 +123,9 @@ class DiagnosticStore:
 
 def split_by_layer(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Split a check's findings into those the next compilation replaces, and those only a run replaces."""
-    found = tuple(findings)
-    static = tuple(finding for finding in found if finding.rule.startswith(_STATIC_RULES))
-    return static, tuple(finding for finding in found if not finding.rule.startswith(_STATIC_RULES))
+    new = tuple(findings)
+    static = tuple(finding for finding in new if finding.rule.startswith(_STATIC_RULES))
+    return static, tuple(finding for finding in new if not finding.rule.startswith(_STATIC_RULES))
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:

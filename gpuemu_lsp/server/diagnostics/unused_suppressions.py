@@ -30,8 +30,10 @@ def unused_suppressions(batch: Batch) -> Iterator[Finding]:
         for finding in check.findings
         if finding.place.path == path
     }
-    for one in suppressions(text, path.endswith(".py")):
-        known = one.rule in RULES and ignorable(one.rule) and not one.rule.startswith(_DEEP_RULES)
-        if known and (one.line, one.rule) not in used:
-            message = f"The last check found no `{one.rule}` here: this comment suppressed nothing."
-            yield make("config/unused-suppression", message, Place(path, one.range))
+    for suppression in suppressions(text, path.endswith(".py")):
+        checked = (
+            suppression.rule in RULES and ignorable(suppression.rule) and not suppression.rule.startswith(_DEEP_RULES)
+        )
+        if checked and (suppression.line, suppression.rule) not in used:
+            message = f"The last check found no `{suppression.rule}` here: this comment suppressed nothing."
+            yield make("config/unused-suppression", message, Place(path, suppression.range))

@@ -48,7 +48,7 @@ def config_sections(lines: Sequence[str]) -> list[ConfigSection]:
     ``[[kernels]]`` ends before the next table that is not below it, other tables before the next header.
     """
     headers = [(number, match) for number, line in enumerate(lines) if (match := _HEADER.match(line))]
-    found = []
+    entries = []
     for index, (first, match) in enumerate(headers):
         path, is_entry = match["path"], match["brackets"] == "[["
         following = headers[index + 1 :]
@@ -57,10 +57,10 @@ def config_sections(lines: Sequence[str]) -> list[ConfigSection]:
         end = following[0][0] if following else len(lines)
         own_end = headers[index + 1][0] if index + 1 < len(headers) else len(lines)
         names = (name["name"] for line in lines[first:own_end] if (name := _NAME.match(line)))
-        found.append(
+        entries.append(
             ConfigSection(path, is_entry, first, _last(lines, first, end), next(names, "") if is_entry else "")
         )
-    return found
+    return entries
 
 
 def config_folds(text: str) -> Iterator[Fold]:

@@ -64,8 +64,8 @@ class KernelEntry:
         if self.triton is not None:  # as far as they are known without importing the module
             spec, module = self.spec, self.triton.module
             if not self.registered:
-                found = inferred_kernel(spec, module.text, [one.name for one in module.triton])
-                spec = found.spec if isinstance(found, InferredKernel) else spec
+                inferred = inferred_kernel(spec, module.text, [one.name for one in module.triton])
+                spec = inferred.spec if isinstance(inferred, InferredKernel) else spec
             return resolve_triton(spec, module, self.triton.kernel, Tuning()).plans
         if self.pyptx:  # only the imported kernel has its tensors
             return ()
@@ -319,10 +319,10 @@ class ParsedFiles:
 
     async def parse_config(self, path: str, text: str) -> Project:
         """Parse the text of an open gpuemu.toml. The project that checks use changes only on save."""
-        known = self._configs.get(path)
-        if known is None or known[0] != text:
-            known = self._configs[path] = text, await self.run_in_thread(load, Path(path), text)
-        return known[1]
+        loaded = self._configs.get(path)
+        if loaded is None or loaded[0] != text:
+            loaded = self._configs[path] = text, await self.run_in_thread(load, Path(path), text)
+        return loaded[1]
 
     def forget_config(self, path: str) -> None:
         """Parse a configuration again although its text is the same, because files that it names have changed."""

@@ -69,7 +69,7 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
         return PythonKernels()
     source = read_python(path, text)
     codes = _Codes(source)
-    found = [
+    kernels = [
         op_entry(spec, text)
         or _triton(spec, source, registered=True)
         or _pyptx(spec, source, registered=True)
@@ -77,18 +77,18 @@ def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
         for spec in registered
     ]
     if project.broken and mentions(project, path):
-        return PythonKernels(tuple(found), codes.launches)
+        return PythonKernels(tuple(kernels), codes.launches)
     specs, findings = kernels_in_strings(path, text, registered)
     # The files that PyTorch's load compiles are documents of their own.
-    found += [codes.kernel(spec, registered=False) for spec in specs if spec.source == path]
+    kernels += [codes.kernel(spec, registered=False) for spec in specs if spec.source == path]
     if _may_have_triton(text):
-        taken = {one.triton.kernel.name for one in found if one.triton is not None}
+        taken = {one.triton.kernel.name for one in kernels if one.triton is not None}
         unregistered = (_triton(spec, source, registered=False) for spec in unregistered_specs(source, taken))
-        found += [one for one in unregistered if one is not None]
-    known = {spec.entry or spec.name for spec in registered}
-    others = (_pyptx(spec, source, registered=False) for spec in unregistered_pyptx(source, known))
-    found += [one for one in others if one is not None]
-    return PythonKernels(tuple(found), codes.launches, tuple(findings))
+        kernels += [one for one in unregistered if one is not None]
+    registered_names = {spec.entry or spec.name for spec in registered}
+    others = (_pyptx(spec, source, registered=False) for spec in unregistered_pyptx(source, registered_names))
+    kernels += [one for one in others if one is not None]
+    return PythonKernels(tuple(kernels), codes.launches, tuple(findings))
 
 
 def op_entry(spec: KernelSpec, text: str) -> PythonKernel | None:

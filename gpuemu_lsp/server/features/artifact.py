@@ -45,8 +45,8 @@ def register(server: GpuemuServer, services: Services) -> None:
     )
     async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
         uri, kernel, form = parse_virtual_uri(params.uri)
-        found = await disassemble(session, uri, kernel, form, None)
-        return types.TextDocumentContentResult(text=found["text"])
+        artifact = await disassemble(session, uri, kernel, form, None)
+        return types.TextDocumentContentResult(text=artifact["text"])
 
 
 def virtual_uri(uri: str, kernel: str, form: str) -> str:
@@ -71,17 +71,17 @@ def parse_virtual_uri(uri: str) -> tuple[str, str, str]:
     return urllib.parse.unquote(parts.query), kernel, path[0]
 
 
-def write_artifact(path: str, kernel: str, form: str, found: dict[str, Any]) -> str:
+def write_artifact(path: str, kernel: str, form: str, artifact: dict[str, Any]) -> str:
     """Write a kernel's code to the user's cache, for clients without virtual documents; return the file's path.
 
     A kernel always has the same file, so that showing it again refreshes what the editor has open.
     """
     digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel)
-    target = cache_root() / "artifacts" / digest / f"{name}.{found['arch']}.{form}"
+    target = cache_root() / "artifacts" / digest / f"{name}.{artifact['arch']}.{form}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(found["text"], encoding="utf-8")
+        target.write_text(artifact["text"], encoding="utf-8")
     except OSError as error:
         raise JsonRpcInternalError(f"{target} cannot be written: {error.strerror or error}") from error
     return target.as_posix()
@@ -112,11 +112,11 @@ async def disassemble(session: Session, uri: Any, kernel: Any, form: Any, arch: 
     # Compiling a Triton kernel executes its module.
     job = Job("disassemble", payload, wall_seconds=_SECONDS, taint=request.user_code)
     result = await session.jobs.run(job)
-    found = next(result.named("artifact"), None)
-    if isinstance(found, dict):
+    artifact = next(result.named("artifact"), None)
+    if isinstance(artifact, dict):
         name = names.get(kernel_id(request.spec), request.spec.name)
-        title = f"{name} {form.upper()} ({found['arch']})"
-        return {"title": title, **found}
+        title = f"{name} {form.upper()} ({artifact['arch']})"
+        return {"title": title, **artifact}
     problem = next(result.named("trouble"), None)
     if problem is None:
         raise JsonRpcInternalError(ending_finding(request, result.ending).message)

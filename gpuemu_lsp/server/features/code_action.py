@@ -52,19 +52,19 @@ def register(server: GpuemuServer, services: Services) -> None:
                 return [types.CodeAction(title, FIX_ALL, edit=edit)]
         if wanted and not _includes(wanted, _FIX):
             return []
-        found: list[types.CodeAction] = []
+        actions: list[types.CodeAction] = []
         for diagnostic in params.context.diagnostics:
             if diagnostic.source == SOURCE:
                 async for action in _actions(session, resolver, params.text_document.uri, path, diagnostic):
-                    _add(found, action)
-        _make_titles_unique(found)
+                    _add(actions, action)
+        _make_titles_unique(actions)
         if not _supports_resolve(server):
-            for action in found:
+            for action in actions:
                 await resolver.resolve(action)
-            found = [action for action in found if action.edit is not None or action.command is not None]
+            actions = [action for action in actions if action.edit is not None or action.command is not None]
         if _supports_literals(server):
-            return list(found)
-        return [action.command for action in found if action.command is not None]
+            return list(actions)
+        return [action.command for action in actions if action.command is not None]
 
     @background_request(server, types.CODE_ACTION_RESOLVE)
     async def resolve(action: types.CodeAction) -> types.CodeAction:
@@ -152,19 +152,19 @@ def _case_label(data: dict[str, Any]) -> str:
     return f" ({', '.join(facts)})" if facts else ""
 
 
-def _add(found: list[types.CodeAction], action: types.CodeAction) -> None:
+def _add(actions: list[types.CodeAction], action: types.CodeAction) -> None:
     """Add an action, or its diagnostics to an action that has the same effect."""
-    same = next((other for other in found if _effect(other) == _effect(action)), None)
+    same = next((other for other in actions if _effect(other) == _effect(action)), None)
     if same is None:
-        found.append(action)
+        actions.append(action)
     else:
         same.diagnostics = [*(same.diagnostics or ()), *(action.diagnostics or ())]
 
 
-def _make_titles_unique(found: list[types.CodeAction]) -> None:
+def _make_titles_unique(actions: list[types.CodeAction]) -> None:
     """Append their commands' arguments (case, kernel) to titles that occur more than once."""
-    counts = Counter(action.title for action in found)
-    for action in found:
+    counts = Counter(action.title for action in actions)
+    for action in actions:
         if counts[action.title] > 1 and action.command is not None and action.command.arguments:
             action.title = action.command.title = f"{action.title}: {', '.join(map(str, action.command.arguments[1:]))}"
 

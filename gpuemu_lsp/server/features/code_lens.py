@@ -30,8 +30,8 @@ def register(server: GpuemuServer, services: Services) -> None:
         if path is None or not session.settings.code_lens:
             return []
         kernels = await kernels_of(session, path)
-        found = [lens for kernel in kernels for lens in _lenses(session, uri, kernel)]
-        return [*found, *_program_lens(session, uri, path, bool(kernels))]
+        lenses = [lens for kernel in kernels for lens in _lenses(session, uri, kernel)]
+        return [*lenses, *_program_lens(session, uri, path, bool(kernels))]
 
 
 def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> list[types.CodeLens]:
@@ -40,10 +40,10 @@ def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> l
     if not session.settings.trusted or not (path.endswith(".cu") or (is_script and has_kernels)):
         return []
     text = session.text(path) or ""
-    found = (_SCRIPT if is_script else _MAIN).search(text)
-    if found is None and not is_script:
+    entry_point = (_SCRIPT if is_script else _MAIN).search(text)
+    if entry_point is None and not is_script:
         return []
-    start = types.Position(text.count("\n", 0, found.start()) if found is not None else 0, 0)
+    start = types.Position(text.count("\n", 0, entry_point.start()) if entry_point is not None else 0, 0)
     run = types.Command(title="Run under gpuemu", command=RUN, arguments=[uri])
     return [types.CodeLens(range=types.Range(start, start), command=run)]
 

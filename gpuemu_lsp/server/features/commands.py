@@ -127,8 +127,8 @@ def register(server: GpuemuServer, services: Services) -> None:
         if get_capability(server.client_capabilities, "workspace.text_document_content", None) is not None:
             _show(server, uri)
             return {"uri": uri}
-        found = await disassemble(session, arguments[0], name, form, None)
-        written = await session.parsed_files.run_in_thread(write_artifact, path, name, form, found)
+        artifact = await disassemble(session, arguments[0], name, form, None)
+        written = await session.parsed_files.run_in_thread(write_artifact, path, name, form, artifact)
         if not _show(server, uri_from_path(written)):
             show_message(server, f"The {form.upper()} of {name} is in {written}.")
         return {"uri": uri, "path": written}

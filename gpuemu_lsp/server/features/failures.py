@@ -53,13 +53,13 @@ def register(server: GpuemuServer, services: Services) -> None:
         if project is None or not isinstance(case, str):
             raise JsonRpcInvalidParams("gpuemu/failure takes the uri of a file in a project and the id of a case")
         stored = await failures.details(project.root, case)
-        known = [item for item in stored if "failure" in item]
-        if not known:
+        failing = [item for item in stored if "failure" in item]
+        if not failing:
             problem = next((item["trouble"] for item in stored if "trouble" in item), None)
             raise JsonRpcInvalidParams(str(problem or f"there is no stored case {case}"))
         others = session.parsed_files.unregistered(project.root)
         kernels = {spec.name for spec in (*project.kernels, *others) if spec.source == path}
-        chosen = min(known, key=lambda item: _mismatch(item, given, kernels))
+        chosen = min(failing, key=lambda item: _mismatch(item, given, kernels))
         return _details(project, others, chosen, session.uri_of)
 
 

@@ -63,11 +63,11 @@ def _kernel(session: Session, kernels: Sequence[KernelSummary], position: Positi
 
 def _findings(session: Session, path: str, position: types.Position) -> list[str]:
     """Describe the findings whose range contains a position, both in the client's code units."""
-    found = [
+    findings = [
         finding
         for finding, span in session.publisher.located(path)
         if finding.case is not None
         and (span.start.line, span.start.character) <= (position.line, position.character)
         and (position.line, position.character) <= (span.end.line, span.end.character)
     ]
-    return [finding_text(finding) for finding in found[:_MAX_FINDINGS]]
+    return [finding_text(finding) for finding in findings[:_MAX_FINDINGS]]

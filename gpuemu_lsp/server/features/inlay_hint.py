@@ -26,21 +26,21 @@ def register(server: GpuemuServer, services: Services) -> None:
         path = path_from_uri(params.text_document.uri)
         if path is None or not session.settings.inlay_hints:
             return []
-        found = []
+        hints = []
         document = session.documents.get(path)
         lines = document.lines if document is not None else [""]
         for kernel in await kernels_of(session, path):
             end = client_position(lines, kernel.decl.name_range.end, session.publisher.encoding)
             if kernel.results and params.range.start.line <= end.line <= params.range.end.line:
                 position = types.Position(end.line, end.column)
-                found.append(types.InlayHint(position, _label(kernel), padding_left=True))
+                hints.append(types.InlayHint(position, _label(kernel), padding_left=True))
         for number, text in session.publisher.values_at_lines(path).items():
             if params.range.start.line <= number <= params.range.end.line:
                 end = Position(number, len(lines[number].rstrip("\r").encode("utf-8", "surrogatepass")))
                 at = client_position(lines, end, session.publisher.encoding)
                 position = types.Position(at.line, at.column)
-                found.append(types.InlayHint(position, text, padding_left=True, tooltip=_TOOLTIP))
-        return found
+                hints.append(types.InlayHint(position, text, padding_left=True, tooltip=_TOOLTIP))
+        return hints
 
 
 def _label(kernel: KernelSummary) -> str:

@@ -78,10 +78,10 @@ async def _instruction(session: Session, params: types.DefinitionParams) -> type
     else:
         return None
     find = mlir_source_of if form in MLIR_FORMS else source_of
-    found = await session.parsed_files.run_in_thread(find, text, line)
-    if found is None or not Path(found[0]).is_absolute():
+    target = await session.parsed_files.run_in_thread(find, text, line)
+    if target is None or not Path(target[0]).is_absolute():
         return None
-    return location(session, Place(found[0], Range.of(found[1], 0, found[1], 0)))
+    return location(session, Place(target[0], Range.of(target[1], 0, target[1], 0)))
 
 
 def keys_at(kernels: tuple[KernelSpec, ...], path: str, position: Position) -> Iterator[tuple[KernelSpec, str]]:

@@ -47,13 +47,13 @@ def register(server: GpuemuServer, services: Services) -> None:
 async def _kernels_at(session: Session, document: Document, position: Position) -> list[tuple[ParsedFile, KernelDecl]]:
     """Return the kernels that are declared or launched at a position of a source, or named at one of gpuemu.toml."""
     if Path(document.path).name == CONFIG_NAME:
-        found = []
+        places = []
         for spec, key in keys_at((await config_project(session, document)).kernels, document.path, position):
             parsed = await session.parse(spec.source) if key in _KERNEL_KEYS else None
             decl = parsed.decl_of(spec) if parsed is not None else None
             if parsed is not None and decl is not None:
-                found.append((parsed, decl))
-        return found
+                places.append((parsed, decl))
+        return places
     parsed = await session.parse(document.path)
     if parsed is None:
         return []

@@ -53,9 +53,9 @@ def register(server: GpuemuServer, services: Services) -> None:
         if not is_config and (is_python(document.path) or not session.is_kernel_file(document.path)):
             return []  # Python: left to Python servers
         folds = config_folds if is_config else source_folds
-        found = await session.parsed_files.run_in_thread(lambda text: list(folds(text)), document.text)
+        ranges = await session.parsed_files.run_in_thread(lambda text: list(folds(text)), document.text)
         comment = types.FoldingRangeKind.Comment
-        return [types.FoldingRange(fold.first, fold.last, kind=comment if fold.comment else None) for fold in found]
+        return [types.FoldingRange(fold.first, fold.last, kind=comment if fold.comment else None) for fold in ranges]
 
     @background_request(server, types.WORKSPACE_SYMBOL)
     async def workspace_symbol(params: types.WorkspaceSymbolParams) -> list[types.SymbolInformation]:
@@ -110,18 +110,20 @@ def _config_symbols(lines: list[str]) -> list[types.DocumentSymbol]:
 async def _workspace_symbols(session: Session, query: str) -> list[types.SymbolInformation]:
     """Return the kernels whose name contains a query: of all sources of the workspace, and entries of gpuemu.toml."""
     await session.parsed_files.run_in_thread(session.projects.read_all, tuple(session.folders))
-    found: list[types.SymbolInformation] = []
+    matching: list[types.SymbolInformation] = []
     for path in session.files() if session.settings.symbols else ():
         parsed = await session.parse(path)
         for decl in parsed.kernels if parsed is not None else ():
             if query in decl.qualified_name.lower() and parsed is not None and decl.range not in parsed.functions:
                 place = location(session, Place(path, decl.name_range))
                 kind = types.SymbolKind.Function
-                found.append(types.SymbolInformation(place, decl.qualified_name, kind, container_name=Path(path).name))
+                matching.append(
+                    types.SymbolInformation(place, decl.qualified_name, kind, container_name=Path(path).name)
+                )
     for project in session.projects.known():
         for spec in project.kernels:
             place_of_name = spec.places.get("name", Place(spec.source, Range.of(0, 0, 0, 0)))
             if query in spec.name.lower():
                 place, kind = location(session, place_of_name), types.SymbolKind.Class
-                found.append(types.SymbolInformation(place, spec.name, kind, container_name=CONFIG_NAME))
-    return found[:_MAX_SYMBOLS]
+                matching.append(types.SymbolInformation(place, spec.name, kind, container_name=CONFIG_NAME))
+    return matching[:_MAX_SYMBOLS]

@@ -137,9 +137,9 @@ def _measured(results: KernelResults, text: str, path: tuple[str | int, ...]) ->
 
 
 def _result_text(summary: ResultSummary) -> str:
-    report, found = summary.result.report, summary.result.findings
+    report, findings = summary.result.report, summary.result.findings
     parts = [summary.text]
-    if any("numeric/nan" in (finding.rule, *(one.rule for one in finding.consequences)) for finding in found):
+    if any("numeric/nan" in (finding.rule, *(one.rule for one in finding.consequences)) for finding in findings):
         parts.append("result NaN")
     elif report.worst is not None and any(one.errors for one in report.measured):
         cases = " of the cases that passed" if report.status == "failed" else ""
@@ -150,7 +150,7 @@ def _result_text(summary: ResultSummary) -> str:
         parts.append(f"{report.timing_ms['total']:.0f} ms on the {'GPU' if report.executor == 'gpu' else 'emulator'}")
     if report.approximate:
         parts.append(f"approximate instructions: {', '.join(report.approximate)}")
-    rules = dict.fromkeys(finding.rule for finding in found)
+    rules = dict.fromkeys(finding.rule for finding in findings)
     if rules:
         parts.append(f"found: {', '.join(rules)}")
     return "; ".join(parts)
@@ -190,11 +190,11 @@ def _resource_table(resources: Mapping[str, ResourceUsage], launch: tuple[int, i
 
 
 def _occupancy(arch: str, usage: ResourceUsage, launch: tuple[int, int] | None) -> str:
-    found = occupancy(arch, usage, *launch) if launch is not None else None
-    if found is None or launch is None:
+    resident = occupancy(arch, usage, *launch) if launch is not None else None
+    if resident is None or launch is None:
         return "unknown"
-    limit = "" if found.limit == "nothing" else f", limited by {found.limit}"
-    return f"{100 * found.share:.0f} % at {launch[0]} threads{limit}"
+    limit = "" if resident.limit == "nothing" else f", limited by {resident.limit}"
+    return f"{100 * resident.share:.0f} % at {launch[0]} threads{limit}"
 
 
 def _tuple(value: Json) -> str:

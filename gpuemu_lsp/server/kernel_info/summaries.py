@@ -93,12 +93,12 @@ async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
         results = [session.results.of_entries(path, [entry.id for entry in own]) for own in own_entries]
     else:
         results = session.results.of_kernels(path, parsed.kernels)
-    found = []
+    summaries = []
     for decl, own, (checks, resources) in zip(parsed.kernels, own_entries, results, strict=True):
         edited = frozenset(item.report.name for item in checks if item.request.text != document.text)
         name = _name(parsed, checks[0]) if checks else None
-        found.append(KernelSummary(decl, checks, resources, edited, _unregistered(parsed, own), own, name))
-    return found
+        summaries.append(KernelSummary(decl, checks, resources, edited, _unregistered(parsed, own), own, name))
+    return summaries
 
 
 def _name(parsed: ParsedFile, result: KernelResult) -> str:

@@ -33,9 +33,9 @@ def client_result(request: CheckRequest) -> ClientResult | None:
     if verdict is None:
         return None
     if isinstance(verdict, str):
-        found = unverified_op(spec)
-        assert found is not None
-        return ClientResult((found,), KernelReport(spec.name, spec.source, "not-executed", compiled=False, op=True))
+        verified = unverified_op(spec)
+        assert verified is not None
+        return ClientResult((verified,), KernelReport(spec.name, spec.source, "not-executed", compiled=False, op=True))
     seconds = max(0.0, time.time() - verdict.sent)
     findings = []
     if verdict.failure is not None:
@@ -50,8 +50,8 @@ def client_result(request: CheckRequest) -> ClientResult | None:
 
 def _report(request: CheckRequest, verdict: ClientVerdict, seconds: float) -> KernelReport:
     measured = tuple(
-        DtypeMeasurements(one.dtype, CaseCount(one.run, one.passed), one.max_diff, errors=one.errors)
-        for one in verdict.dtypes
+        DtypeMeasurements(result.dtype, CaseCount(result.run, result.passed), result.max_diff, errors=result.errors)
+        for result in verdict.dtypes
     )
     return KernelReport(
         request.spec.name,
@@ -59,7 +59,7 @@ def _report(request: CheckRequest, verdict: ClientVerdict, seconds: float) -> Ke
         "passed" if verdict.failure is None else "failed",
         compiled=True,
         executor="client",
-        cases=CaseCount(verdict.cases, sum(one.passed for one in verdict.dtypes)),
+        cases=CaseCount(verdict.cases, sum(result.passed for result in verdict.dtypes)),
         timing_ms={"age": seconds * 1e3},
         registered=request.registered,
         measured=measured,
@@ -79,16 +79,17 @@ def _records(request: CheckRequest, verdict: ClientVerdict) -> tuple[BaselineRec
     if verdict.version:
         origin |= {"library": verdict.library, "library_version": verdict.version}
     return tuple(
-        BaselineRecord(request.spec.name, one.dtype, "", _numbers(one), origin=origin) for one in verdict.dtypes
+        BaselineRecord(request.spec.name, result.dtype, "", _numbers(result), origin=origin)
+        for result in verdict.dtypes
     )
 
 
-def _numbers(one: ClientDtype) -> dict[str, Json]:
+def _numbers(result: ClientDtype) -> dict[str, Json]:
     return {
-        "status": "passed" if one.run == one.passed else "failed",
-        "cases_run": one.run,
-        "cases_passed": one.passed,
-        "max_diff": one.max_diff,
-        "max_rel_diff": max(one.errors, default=0.0),
-        "errors": list(one.errors),
+        "status": "passed" if result.run == result.passed else "failed",
+        "cases_run": result.run,
+        "cases_passed": result.passed,
+        "max_diff": result.max_diff,
+        "max_rel_diff": max(result.errors, default=0.0),
+        "errors": list(result.errors),
     }

@@ -18,12 +18,12 @@ def failures(payload: Json) -> Iterator[Json]:
     assert isinstance(payload, dict) and isinstance(payload["root"], str)
     try:
         with Store(payload["root"]) as store:
-            found = store.failures(_MOST)
+            failures = store.failures(_MOST)
     except StoreError as error:
         yield {"trouble": str(error)}
         return
-    smaller = {(item.failure.kernel, item.failure.dtype, item.failure.minimised_from) for item in found}
-    for item in found:
+    smaller = {(item.failure.kernel, item.failure.dtype, item.failure.minimised_from) for item in failures}
+    for item in failures:
         failure = item.failure
         if (failure.kernel, failure.dtype, item.case) not in smaller:
             yield {"failure": _record(item)}
@@ -36,18 +36,18 @@ def failure(payload: Json) -> Iterator[Json]:
     try:
         with Store(payload["root"]) as store:
             for item in store.find(case):
-                known = item.failure
+                failure = item.failure
                 smaller = next(
                     (
                         other
-                        for other in store.failures_for(known.kernel, known.dtype)
+                        for other in store.failures_for(failure.kernel, failure.dtype)
                         if other.failure.minimised_from == case
                     ),
                     None,
                 )
                 yield {
                     "failure": _record(item),
-                    "shown": store.details(known.kernel, known.dtype, case),
+                    "shown": store.details(failure.kernel, failure.dtype, case),
                     "minimized": _record(smaller) if smaller is not None else None,
                 }
     except StoreError as error:

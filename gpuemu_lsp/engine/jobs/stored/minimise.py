@@ -103,8 +103,8 @@ def shrinking(
     space, launch = space_of(run.plan, case, run.context.hints), run.runner.launch
 
     def fails(other: Case) -> bool:
-        found = opened.examine(other, case.key.id, attribute=False)
-        return any(_is_error(one) and one.rule == target.rule and _line(one) == _line(target) for one in found)
+        examined = opened.examine(other, case.key.id, attribute=False)
+        return any(_is_error(one) and one.rule == target.rule and _line(one) == _line(target) for one in examined)
 
     run.runner.launch = replace(launch, max_seconds=min(_limit(target, seconds), launch.max_seconds))
     try:
@@ -159,9 +159,9 @@ def _limit(target: Finding, seconds: float) -> float:
     return _HANG_SECONDS if target.rule == "sync/hang" else max(1.0, _SLOWDOWN * seconds)
 
 
-def _same(one: Array, other: Array) -> bool:
+def _same(array: Array, other: Array) -> bool:
     """Compare bitwise: NaN equals itself, and -0 differs from 0."""
-    return one.shape == other.shape and one.tobytes() == other.tobytes()
+    return array.shape == other.shape and array.tobytes() == other.tobytes()
 
 
 def _is_error(finding: Finding) -> bool:

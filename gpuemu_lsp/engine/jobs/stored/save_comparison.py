@@ -50,9 +50,9 @@ def _arguments(payload: Json) -> tuple[str, list[str]]:
 
 def _deltas(comparison: Comparison | None) -> list[Json]:
     """Return the figures that differ, each once however many dtypes have the same difference."""
-    found: dict[tuple[Json, ...], None] = {}
+    changes: dict[tuple[Json, ...], None] = {}
     for change in comparison.changes if comparison is not None else ():
         for delta in change.deltas:
             if delta.verdict != SAME and delta.name in _SHOWN:
-                found[delta.name, delta.before, delta.after, change.arch] = None
-    return [{"name": name, "before": old, "after": new, "arch": arch} for name, old, new, arch in found]
+                changes[delta.name, delta.before, delta.after, change.arch] = None
+    return [{"name": name, "before": old, "after": new, "arch": arch} for name, old, new, arch in changes]
