@@ -194,9 +194,9 @@ class Constraints:
                 continue
             rest = store._bounds(size - Size(((factors, coefficient),)))
             # Each other term may have any of its values.
-            room = Bounds(wanted.low, wanted.high) - rest if coefficient > 0 else rest - wanted
+            product = Bounds(wanted.low, wanted.high) - rest if coefficient > 0 else rest - wanted
             times = Bounds(abs(coefficient), abs(coefficient))
-            store = store._tighten_atom(factors[0], Bounds((-(-room // times)).low, (room // times).high))
+            store = store._tighten_atom(factors[0], Bounds((-(-product // times)).low, (product // times).high))
         return store if size.terms or 0 in wanted else None
 
     def _tighten_atom(self, atom: Atom, wanted: Bounds) -> Constraints | None:
