@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.page import put
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, TargetError, collect
@@ -93,9 +94,9 @@ def _compiled(repository: Path, run: Run, reasons: list[str]) -> tuple[int, int]
     counted = good = 0
     for report in run.kernels:
         why = [finding for finding in run.findings if _about(finding, report)]
-        if not report.compiled and any("is a template, and no launch" in finding.message for finding in why):
+        if not report.compiled and any(finding.cause is Cause.UNKNOWN_INSTANCE for finding in why):
             continue
-        if any("an #if excludes it" in finding.message for finding in why):
+        if any(finding.cause is Cause.EXCLUDED for finding in why):
             continue
         counted += 1
         if report.compiled and _lines_unchanged(report.source):

@@ -96,7 +96,7 @@ def _summary(run: Run, groups: Sequence[ReasonGroup], each: bool) -> Iterator[st
         yield f"{len(group.kernels):>4}  {group.title}"
         yield f"      -> {group.remedy}"
         if each:
-            yield from (f"      {kernel.name}: {kernel.cause}" for kernel in group.kernels)
+            yield from (f"      {kernel.name}: {kernel.reason}" for kernel in group.kernels)
             continue
         ordered = sorted(group.kernels, key=lambda kernel: kernel.source)
         for source, kernels in groupby(ordered, key=lambda kernel: kernel.source):

@@ -86,6 +86,7 @@ def not_checked(finding: Finding, reasons: Sequence[str], *, refused: bool) -> F
         dims=finding.dims,
         data={"refused": why} if refused else {},
         severity=Severity.HINT,
+        cause=Cause.INCOMPLETE,
         states_sizes=finding.states_sizes,
     )
 

@@ -281,4 +281,5 @@ def _has_shapes(plan: Plan) -> bool:
 def _unsettled(request: CheckRequest, plan: Plan, reason: str) -> Finding:
     message = f"'{plan.kernel}' was compiled but not run: {reason}. Set its dims, args and launch in gpuemu.toml."
     severity = Severity.WARNING if request.registered else Severity.HINT
-    return make("engine/not-executed", message, plan.place, kernel=plan.kernel, severity=severity)
+    data = {"reason": reason}
+    return make("engine/not-executed", message, plan.place, kernel=plan.kernel, severity=severity, data=data)

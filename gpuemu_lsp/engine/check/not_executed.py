@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.build.python_packages import package_of
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.rules import RULES
 
 _REGISTER = "register it in gpuemu.toml with its dims, args and launch"
 _ENTRY = 'register it in gpuemu.toml with `entry = "kernel<float>"`'
 _MOST_CHARACTERS = 110
-_PREFIX = re.compile(r"(?:'[^']*' was (?:compiled but )?not (?:run|checked)|This kernel was not run|Not checked): ")
-_ADVICE = re.compile(
-    r"\.? (?:Register it|Set (?:its|`)|Add |Install |Keep the kernel|It is (?:host code|a header)|Add:).*", re.DOTALL
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +23,6 @@ class UnexecutedKernel:
     name: str
     source: str
     reason: str
-
-    @property
-    def cause(self) -> str:
-        """The reason without the kernel's name and the advice."""
-        return _ADVICE.sub("", _PREFIX.sub("", self.reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +48,8 @@ def reason_groups(kernels: Sequence[KernelReport], findings: Sequence[Finding]) 
         if kernel.status not in ("not-executed", "error"):
             continue
         explaining = explanations(kernel, findings)
-        message = explaining[0].message if explaining else "no reason was reported"
-        compiles = not explaining or not explaining[0].rule.startswith("compile/")
-        key = _classified(message) if compiles else ("does not compile", "correct the errors that --check shows")
-        reason = _one_line(message)
+        reason = _reason(explaining[0]) if explaining else "no reason was reported"
+        key = _title(explaining[0]) if explaining else (reason, _REGISTER)
         groups.setdefault(key, []).append(UnexecutedKernel(kernel.name, kernel.source, reason))
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return tuple(ReasonGroup(title, remedy, tuple(found)) for (title, remedy), found in ordered)
@@ -93,60 +83,53 @@ def _is_of(finding: Finding, source: str) -> bool:
     return source in (finding.place.path, *(related.place.path for related in finding.related))
 
 
+def _reason(finding: Finding) -> str:
+    """Return the reason in one line, without the kernel's name and the advice where the finding has it apart."""
+    reason = finding.data.get("reason")
+    return _one_line(reason if isinstance(reason, str) else finding.message)
+
+
 def _one_line(message: str) -> str:
     return message.partition("\n")[0]
 
 
-def _headers(match: re.Match[str]) -> tuple[str, str]:
-    name = next(group for group in match.groups() if group)
-    first = name.split(",")[0].strip()
-    package = package_of(first)
-    remedy = f"pip install {package} into the project's Python" if package is not None else _FOLDER
-    return f"header {first} was not found", remedy
-
-
-def _library(match: re.Match[str]) -> tuple[str, str]:
-    return (
-        f"library header {match[1]} does not compile under NVRTC",
-        "keep the kernel in a file that does not include it",
-    )
-
-
 _FOLDER = "add its folder to `include_dirs` of `[build]` in gpuemu.toml"
-_UNKNOWN_SIZES = "the sizes of its buffers are not known"
-_UNKNOWN_INSTANCE = "no launch says which instance of the template to check"
-_KNOWN: tuple[tuple[str, tuple[str, str] | Callable[[re.Match[str]], tuple[str, str]]], ...] = (
-    (r"header \"([^\"]+)\" was not found|headers were not found \(([^)]+)\)|'([^']+)' file not found", _headers),
-    (r"is a template, and no launch|guessed instance", (_UNKNOWN_INSTANCE, _ENTRY)),
-    (r"no integer parameter says|sizes? of (?:its|the) buffers?|how large", (_UNKNOWN_SIZES, _REGISTER)),
-    (
-        r"no product of its sizes|in a way (?:that )?no size",
-        ("no combination of its sizes explains its accesses", _REGISTER),
+_TITLES = {
+    Cause.UNKNOWN_INSTANCE: ("no launch says which instance of the template to check", _ENTRY),
+    Cause.INCOMPLETE: ("with guessed sizes it does not run to completion", _REGISTER),
+    Cause.TEXTURE_REFERENCE: ("texture references were removed in CUDA 12", "use texture objects"),
+    Cause.TEXTURE_OBJECT: (
+        "it reads texture or surface objects",
+        "those in memory, and of registered kernels, are not made",
     ),
-    (r"too many size parameters", ("it has too many size parameters to infer", _REGISTER)),
-    (r"Set dims, args and launch", ("with assumed sizes or values it does not run to completion", _REGISTER)),
-    (r"removed texture references", ("texture references were removed in CUDA 12", "use texture objects")),
-    (
-        r"(?:texture|surface) object",
-        ("it reads texture or surface objects", "those in memory, and of registered kernels, are not made"),
+    Cause.DEVICE_RUNTIME: ("it uses the CUDA device runtime", "that is not supported"),
+    Cause.EXCLUDED: ("an #if excludes it", "define the macro in `compile_options` of `[build]`"),
+    Cause.DYNAMIC_INITIALIZATION: (
+        "a constant at file scope needs dynamic initialisation",
+        "declare it constexpr",
     ),
-    (r"dynamic parallelism|device runtime", ("it uses the CUDA device runtime", "that is not supported")),
-    (r"the library's header (\S+) does not compile", _library),
-    (r"an #if excludes it", ("an #if excludes it", "define the macro in `compile_options` of `[build]`")),
-    (
-        r"declare the constant `constexpr`",
-        ("a constant at file scope needs dynamic initialisation", "declare it constexpr"),
-    ),
-)
-"""Patterns of messages, and the title and remedy of each."""
+}
 
 
-def _classified(message: str) -> tuple[str, str]:
-    """Return the title and remedy of the reason in a message."""
-    for pattern, result in _KNOWN:
-        match = re.search(pattern, message)
-        if match is not None:
-            return result if isinstance(result, tuple) else result(match)
-    reason = UnexecutedKernel("", "", _one_line(message)).cause
-    general = re.sub(r"'[^']*'|`[^`]*`|\"[^\"]*\"", "...", reason)
-    return re.sub(r"\b\d+\b", "N", general)[:_MOST_CHARACTERS].rstrip(". "), _REGISTER
+def _title(finding: Finding) -> tuple[str, str]:
+    """Return the title of the reason that a finding gives, and its remedy."""
+    if finding.rule.startswith("compile/"):
+        return "does not compile", "correct the errors that --check shows"
+    if isinstance(header := finding.data.get("header"), str):
+        return _without_header(header)
+    if isinstance(headers := finding.data.get("headers"), list) and headers:
+        return _without_header(str(headers[0]))
+    if isinstance(library := finding.data.get("library"), str):
+        title = f"library header {library} does not compile under NVRTC"
+        return title, "keep the kernel in a file that does not include it"
+    if finding.cause in _TITLES:
+        return _TITLES[finding.cause]
+    reason = finding.data.get("reason")
+    title = reason if isinstance(reason, str) else RULES[finding.rule].summary
+    return _one_line(title)[:_MOST_CHARACTERS].rstrip(". "), _REGISTER
+
+
+def _without_header(name: str) -> tuple[str, str]:
+    package = package_of(name)
+    remedy = f"pip install {package} into the project's Python" if package is not None else _FOLDER
+    return f"header {name} was not found", remedy

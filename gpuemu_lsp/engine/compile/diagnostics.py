@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gpuemu_lsp.engine.cause import ErrorTrait
+from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 from gpuemu_lsp.engine.compile.error_traits import traits_of, undeclared_name
 from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, read_text
 from gpuemu_lsp.engine.compile.messages import CompilerMessage, DiagnosticNote, LogPosition
@@ -117,9 +117,9 @@ def _finding(message: CompilerMessage, sources: DiagnosticSources) -> Finding:
         text = f"in {PurePosixPath(message.position.path).name}:{message.position.line}: {text}"
     if message.tool == "ptxas":
         text = "ptxas: " + _HEX_BYTES.sub(lambda match: str(int(match[0], 16)), text)
-    rule = "compile/warning" if message.kind == "warning" else "compile/error"
+    rule, cause = "compile/warning" if message.kind == "warning" else "compile/error", None
     if message.text.startswith(_DYNAMIC_PARALLELISM):
-        rule = "engine/unsupported-instruction"
+        rule, cause = "engine/unsupported-instruction", Cause.DEVICE_RUNTIME
         text = "dynamic parallelism (a kernel launch in device code) is not supported"
     if message.options:
         rule, place = "config/bad-value", sources.options
@@ -131,7 +131,7 @@ def _finding(message: CompilerMessage, sources: DiagnosticSources) -> Finding:
     if ErrorTrait.UNDECLARED in traits and (name := undeclared_name(text)) is not None:
         data["name"] = name
     shown = tuple(item for item in related if item is not None)
-    return make(rule, text, place, data=data, related=shown, traits=traits)
+    return make(rule, text, place, data=data, related=shown, traits=traits, cause=cause)
 
 
 def _hint(header: str) -> str:

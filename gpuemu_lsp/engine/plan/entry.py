@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.element_types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.cexpr import Scope, translate
@@ -206,7 +207,8 @@ def _from_template(
         f"'{decl.name}' is a template, and no launch in the file has template arguments for it. "
         f'Select an instance in gpuemu.toml: entry = "{decl.name}<{wanted}>"'
     )
-    return (), (make("config/ambiguous-signature", message, context.place, kernel=spec.name),)
+    cause = Cause.UNKNOWN_INSTANCE
+    return (), (make("config/ambiguous-signature", message, context.place, kernel=spec.name, cause=cause),)
 
 
 def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles, assign_roles
 from gpuemu_lsp.engine.plan.candidates import grid_tiles
@@ -325,15 +326,17 @@ def _unsupported_dtypes(context: KernelContext, plans: list[Plan]) -> list[Findi
 
 
 def _unresolved(context: KernelContext, problem: str) -> Finding:
-    spec, name = context.spec, context.declaration.name
+    spec, name, reason = context.spec, context.declaration.name, {"reason": problem.rstrip(".")}
     if spec.reference is None and spec.args is None and context.registered:
         message = f"'{name}' was compiled but not run: {problem.rstrip('.')}.\n{template(context)}"
-        return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.WARNING)
+        severity = Severity.WARNING
+        return make("engine/not-executed", message, context.place, kernel=spec.name, severity=severity, data=reason)
     if spec.reference is None and spec.args is None:
         message = f"'{name}' was compiled but not run: {problem}. Register it in gpuemu.toml to have it checked."
-        return make("engine/not-executed", message, context.place, kernel=spec.name, severity=Severity.HINT)
+        severity = Severity.HINT
+        return make("engine/not-executed", message, context.place, kernel=spec.name, severity=severity, data=reason)
     message = f"'{name}' was not run: {problem.rstrip('.')}.\n{template(context)}"
-    return make("config/ambiguous-signature", message, context.place, kernel=spec.name)
+    return make("config/ambiguous-signature", message, context.place, kernel=spec.name, data=reason)
 
 
 def _texture_parameter(context: KernelContext, param: Param) -> Finding:
@@ -344,4 +347,5 @@ def _texture_parameter(context: KernelContext, param: Param) -> Finding:
         f"{kind}s cannot be registered."
     )
     severity = Severity.WARNING if "name" in context.spec.places else Severity.HINT
-    return make("engine/not-executed", message, context.place, kernel=context.spec.name, severity=severity)
+    hint = make("engine/not-executed", message, context.place, kernel=context.spec.name, severity=severity)
+    return replace(hint, cause=Cause.TEXTURE_OBJECT)

@@ -95,7 +95,8 @@ def op_not_executed(spec: KernelSpec) -> Finding | None:
     else:
         example = f"{op.module or 'package.module'}:function"
         why = f'it is {op.execution_mode}, and no client has sent a result. To run it here, add op = "{example}"'
-    return make("engine/not-executed", f"'{spec.name}' was not run: {why}.", spec.places["name"], kernel=spec.name)
+    message = f"'{spec.name}' was not run: {why}."
+    return make("engine/not-executed", message, spec.places["name"], kernel=spec.name, data={"reason": why})
 
 
 def _read(config: Path, start: Place) -> tuple[str, Finding | None]:

@@ -87,7 +87,8 @@ class SourceRequest:
     def not_run(self, why: str, place: Place | None = None) -> Finding:
         """Return the finding that the kernel was not run, for a reason that is the end of a sentence."""
         message = f"'{self.spec.name}' was not run: {why}."
-        return make("engine/not-executed", message, place or self.place, kernel=self.spec.name)
+        data = {"reason": why}
+        return make("engine/not-executed", message, place or self.place, kernel=self.spec.name, data=data)
 
     def function(self, name: str, name_range: Range, whole: Range) -> SourceFile:
         """Return a function of Python as the only declaration of its file."""

@@ -30,7 +30,8 @@ def softened(finding: Finding) -> Finding:
     if finding.rule != "compile/missing-entry":
         return finding
     message = "This kernel is not compiled: an #if excludes it."
-    return make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
+    hint = make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
+    return replace(hint, cause=Cause.EXCLUDED)
 
 
 def of_kernel(finding: Finding, spec: KernelSpec) -> Finding:
@@ -64,7 +65,7 @@ def without_guessed_instance(compiled: CompileResult, entry: str) -> CompileResu
         "Set `entry` in gpuemu.toml to the instance to check."
     )
     hint = make("engine/not-executed", message, first.place, kernel=first.kernel, severity=Severity.HINT)
-    return replace(compiled, findings=(hint,))
+    return replace(compiled, findings=(replace(hint, cause=Cause.UNKNOWN_INSTANCE),))
 
 
 def claim_before_run(finding: Finding, text: str) -> Finding:

@@ -33,7 +33,7 @@ def test_a_project_by_reason_the_most_frequent_first(tmp_path, capsys):
     text = capsys.readouterr().out
     assert text.startswith("4 kernels in 4 files: 1 ran, 3 did not run.\n")
     header = text.index("   2  header own/tile.h was not found\n      -> add its folder to `include_dirs` of `[build]`")
-    assert header < text.index("   1  no values can be generated for the type of\n")
+    assert header < text.index("   1  no values can be generated for the type of 't'\n")
     assert "      a.cu: tiled\n" in text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.abi.records import lanes_of
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.abi.texture_forms import Geometry
@@ -43,7 +44,10 @@ class TextureFaults:
         fault, form = TextureFault(which & 0xFF), which >> FORM_SHIFT
         for lane in lanes_of(mask):
             rule, message, name = self._described(fault, form, lane)
-            self._incidents.append(Incident(rule, message, site, first + lane, number, buffer=name, access=access))
+            cause = Cause.TEXTURE_OBJECT if rule == UNSUPPORTED else None
+            self._incidents.append(
+                Incident(rule, message, site, first + lane, number, None, name, cause=cause, access=access)
+            )
 
     def _described(self, fault: TextureFault, form: int, lane: int) -> tuple[str, str, str | None]:
         """Return the rule, the message and the name of the memory."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpuemu_lsp.engine.build.python_packages import package_of
-from gpuemu_lsp.engine.cause import ErrorTrait
+from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 from gpuemu_lsp.engine.compile.preamble import stub_headers
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Severity
 from gpuemu_lsp.engine.rules import make
@@ -108,17 +108,26 @@ def _missing(views: DeviceViews, include_dirs: Sequence[str]) -> Iterator[Missin
             yield MissingHeader(Place(file.path, include.range), include, opens_torch)
 
 
-def _limit(finding: Finding, views: DeviceViews) -> str | None:
-    """Return a message with a place for ``{names}`` if an error is due to a limit of NVRTC or CUDA 12, else None."""
+_LIMITS = {
+    Cause.DEVICE_RUNTIME: "NVRTC does not support {names} of the CUDA device runtime",
+    Cause.DYNAMIC_INITIALIZATION: (
+        "NVRTC does not support dynamic initialization at file scope: declare the constant `constexpr`"
+    ),
+    Cause.TEXTURE_REFERENCE: "CUDA 12 removed texture references like {names}: use texture objects",
+}
+
+
+def _limit(finding: Finding, views: DeviceViews) -> Cause | None:
+    """Return the limit of NVRTC or CUDA 12 that an error is due to, None if it is due to none."""
     if ErrorTrait.DEVICE_RUNTIME in finding.traits:
-        return "NVRTC does not support {names} of the CUDA device runtime"
+        return Cause.DEVICE_RUNTIME
     if ErrorTrait.DYNAMIC_INITIALIZATION in finding.traits and not _is_device_variable(finding, views):
-        return "NVRTC does not support dynamic initialization at file scope: declare the constant `constexpr`"
+        return Cause.DYNAMIC_INITIALIZATION
     if ErrorTrait.UNDECLARED in finding.traits:
         name = re.escape(_name(finding, views))
         reference = re.compile(rf"\btexture\s*<[^;]*>\s*{name}\s*;")
         if any(reference.search(file.text.code) for file in views.files):
-            return "CUDA 12 removed texture references like {names}: use texture objects"
+            return Cause.TEXTURE_REFERENCE
     return None
 
 
@@ -128,9 +137,10 @@ def _is_device_variable(finding: Finding, views: DeviceViews) -> bool:
     return not lines or bool(re.search(r"__(?:device|constant|shared)__", lines[0][finding.place.range.start.line]))
 
 
-def _unsupported(limit: str, findings: Sequence[Finding], views: DeviceViews) -> Iterator[Finding]:
+def _unsupported(limit: Cause, findings: Sequence[Finding], views: DeviceViews) -> Iterator[Finding]:
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(_name(finding, views) for finding in findings))
-    yield make("engine/not-executed", f"Not checked: {limit.format(names=names)}.", findings[0].place)
+    message = f"Not checked: {_LIMITS[limit].format(names=names)}."
+    yield make("engine/not-executed", message, findings[0].place, cause=limit)
 
 
 def _not_found(missing: Sequence[MissingHeader], names: Sequence[str]) -> Finding:

@@ -235,7 +235,8 @@ class TritonKernelSubject:
         return given
 
     def _not_executed(self, why: str) -> Finding:
-        return make("engine/not-executed", f"'{self.name}' was not run: {why}.", self.place, kernel=self.name)
+        message = f"'{self.name}' was not run: {why}."
+        return make("engine/not-executed", message, self.place, kernel=self.name, data={"reason": why})
 
 
 @dataclass(frozen=True, slots=True)
