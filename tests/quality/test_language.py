@@ -59,7 +59,6 @@ LATER = (
     "gpuemu_lsp/engine/source/host/",
     "gpuemu_lsp/engine/source/python/host_",
     "gpuemu_lsp/engine/check/policies/",
-    "gpuemu_lsp/engine/runtime/service.py",
     "gpuemu_lsp/engine/subjects/",
 )
 """Paths that are being replaced, which "is no" is allowed in until then."""

@@ -51,8 +51,6 @@ BRANCHED_FUNCTIONS = frozenset(
         "gpuemu_lsp/engine/plan/wrappers/launch_entry.py:LaunchEntry._result",
         "gpuemu_lsp/engine/plan/wrappers/tensor_functions.py:method",
         "gpuemu_lsp/engine/project/entries.py:_op",
-        "gpuemu_lsp/engine/runtime/service.py:RuntimeService._launch",
-        "gpuemu_lsp/engine/runtime/service.py:RuntimeService._transfer",
         "gpuemu_lsp/engine/source/python/strings.py:_call",
         "gpuemu_lsp/engine/source/syntax/structs.py:_types",
         "gpuemu_lsp/server/features/code_action.py:_actions",

@@ -26,7 +26,7 @@ from gpuemu_lsp.engine.recordings.model import (
 from gpuemu_lsp.engine.recordings.project_files import recording_path
 from gpuemu_lsp.engine.recordings.reader import contents_digest
 from gpuemu_lsp.engine.recordings.writer import RecordingWriter
-from gpuemu_lsp.engine.runtime.launches import loaded_kernel
+from gpuemu_lsp.engine.runtime.launches.kernels import loaded_kernel
 
 Value = np.ndarray | int | float | None
 

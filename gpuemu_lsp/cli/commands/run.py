@@ -22,9 +22,9 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_USAGE
 from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.runtime.findings import has_errors
-from gpuemu_lsp.engine.runtime.processes import temporary_folder
+from gpuemu_lsp.engine.runtime.observers.recorder import LaunchRecorder
+from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
-from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
 
 _SIGNALS = 128
 """Exit statuses above it are of a command that a signal has ended."""

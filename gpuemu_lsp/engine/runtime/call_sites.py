@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gpuemu_lsp.engine.runtime.messages import frames_of
-from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY
+from gpuemu_lsp.engine.runtime.protocol.records import CallStack, frames_of
+from gpuemu_lsp.engine.runtime.shim import LIBRARY
 
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
@@ -33,7 +34,7 @@ class CallSite:
 
 
 @lru_cache(maxsize=4096)
-def call_site(stack: bytes, kernel: str | None = None) -> CallSite | None:
+def call_site(stack: CallStack, kernel: str | None = None) -> CallSite | None:
     """Return the innermost line of the program's own sources, None if the program has no line table.
 
     ``kernel`` is the mangled name of a kernel that is launched: the host function of that name, which nvcc writes, and
@@ -41,10 +42,11 @@ def call_site(stack: bytes, kernel: str | None = None) -> CallSite | None:
     headers, as of what Thrust allocates.
     """
     stub, header = "", None
-    for offset, binary in frames_of(stack):
+    for frame in frames_of(stack):
+        binary = os.fsdecode(frame.path)
         if LIBRARY in binary:
             continue
-        for function, site in _lines(binary, offset):
+        for function, site in _lines(binary, frame.offset):
             if _STUB in function:
                 stub = function
             elif site is not None and function != kernel and f"{_STUB}{function}" not in stub:

@@ -23,11 +23,13 @@ from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related,
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
-from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
-from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
-from gpuemu_lsp.engine.runtime.launches import BuiltRequest, ProgramLaunch
+from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
+from gpuemu_lsp.engine.runtime.launches.requests import BuiltRequest
+from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess
+from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
+from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE, DeviceMemory
+from gpuemu_lsp.engine.runtime.protocol.calls import MemoryKind
 
 _AT_TIME_LIMIT = StopReason("was stopped at its time limit", "")
 
@@ -169,7 +171,7 @@ class RunFindings:
 
     def _elsewhere(self, event: Event, nearest: DeviceAllocation) -> str:
         address = nearest.address + (event.offset or 0)
-        if event.offset is None or BASE <= address < BASE + SIZE or not self._memory.header.program_has(address):
+        if event.offset is None or BASE <= address < BASE + SIZE or not self._memory.words.program_has(address):
             return "in no allocation"
         return "in the host's memory, which the device cannot access"
 

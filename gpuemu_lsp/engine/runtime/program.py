@@ -11,23 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.memory_limit import kills_for_memory
 from gpuemu_lsp.engine.ptx.errors import PtxError
-from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE
-from gpuemu_lsp.engine.runtime.messages import MessageError, receive, reply
-from gpuemu_lsp.engine.runtime.processes import SupervisedProgram
-from gpuemu_lsp.engine.runtime.recorder import LaunchRecorder
-from gpuemu_lsp.engine.runtime.service import RuntimeService
-from gpuemu_lsp.engine.runtime.stopping.memory_watch import MemoryWatch
-from gpuemu_lsp.engine.runtime.stopping.run_stop import INTERRUPTED, NO_MEMORY, PROGRAM_ENDED, RunStop, interrupts_stop
+from gpuemu_lsp.engine.runtime.answers import Answers
+from gpuemu_lsp.engine.runtime.device import DEVICE_BYTES, DeviceLimits, EmulatedDevice
+from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE
+from gpuemu_lsp.engine.runtime.observers.recorder import LaunchRecorder
+from gpuemu_lsp.engine.runtime.processes.memory_watch import MemoryWatch
+from gpuemu_lsp.engine.runtime.processes.run_stop import INTERRUPTED, NO_MEMORY, PROGRAM_ENDED, RunStop, interrupts_stop
+from gpuemu_lsp.engine.runtime.processes.supervised import SupervisedProgram
+from gpuemu_lsp.engine.runtime.protocol.connection import receive, reply
+from gpuemu_lsp.engine.runtime.protocol.records import MessageError
 from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library
 from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
-
-DEVICE_BYTES = 4 << 30
-"""Memory of the emulated device: ``cudaMalloc`` beyond it fails."""
 
 _KILLED_FOR_MEMORY = (
     "the system ended the program, as it had no memory left: use smaller arguments, or a machine with more memory"
@@ -92,27 +91,35 @@ def run_program(
     except ProgramBuildError:
         libraries = []
     started = time.monotonic()
-    name = str(Path(command[0]).resolve())
-    service = RuntimeService(name, limits.launch_seconds, limits.device_bytes, recorder, checks)
+    deadline = started + limits.seconds
+    request = StopRequest()
     ours, theirs = socket.socketpair()
+    stop = RunStop(request, ours)
+    watch = MemoryWatch(stop, limits.memory_bytes)
+    device = EmulatedDevice(
+        str(Path(command[0]).resolve()),
+        DeviceLimits(limits.device_bytes, limits.launch_seconds, deadline),
+        checks=checks,
+        recorder=recorder,
+        stop=request,
+        memory_is_scarce=lambda: watch.scarce,
+    )
+    # The recorder counts repeats, which it therefore has to see.
+    answers = Answers(device, repeats_unseen=recorder is None)
     problem: str | None = None
     child: SupervisedProgram | None = None
     killed_before = kills_for_memory()
-    stop = RunStop(service.stop, ours)
-    watch = MemoryWatch(stop, limits.memory_bytes)
-    service.memory_is_scarce = lambda: watch.scarce
     try:
-        with ours, interrupts_stop(service.stop):
+        with ours, interrupts_stop(request):
             try:
                 with theirs:
-                    shared = (theirs.fileno(), service.memory.descriptor)
+                    shared = (theirs.fileno(), device.memory.descriptor)
                     settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}"
                     # A program that was not linked by us has no path to the library.
                     paths = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *libraries]
                     environment = {**os.environ, "GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
                     child = SupervisedProgram(command, environment, shared, stop.program_has_ended)
-                deadline = started + limits.seconds
-                problem = _serve(service, ours, deadline, limits.seconds)
+                problem = _serve(answers, request, ours, deadline, limits.seconds)
                 stop.over()
                 if problem is None:
                     child.wait(max(deadline - time.monotonic(), 0.1))
@@ -121,35 +128,35 @@ def run_program(
             except KeyboardInterrupt:
                 if child is None:
                     raise
-                problem = _stopped(service, service.stop.reason or INTERRUPTED)
+                problem = _stopped(device, request.reason or INTERRUPTED)
             except MemoryError:
-                problem = _stopped(service, NO_MEMORY)
+                problem = _stopped(device, NO_MEMORY)
             finally:
                 stop.over()
                 if child is not None:
                     child.end()
     finally:
-        refused = service.memory.header.refused_process
-        service.count_unseen()
-        service.memory.close()
+        refused = device.memory.words.refused_process
+        answers.count_unseen()
+        device.close()
     assert child is not None
     if problem in (None, PROGRAM_ENDED.run) and _was_killed(child) and kills_for_memory() > killed_before:
         problem = _KILLED_FOR_MEMORY
     if problem is None and refused:
         problem = "a second process made CUDA calls, which were not carried out"
-    service.end(leaks=leaks and problem is None)
+    answers.end(leaks=leaks and problem is None)
     status = child.status
     code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
     return ProgramRun(
         exit_status=code if code >= 0 else 128 - code,
-        launches=service.launches,
-        completed=service.completed,
-        repeated=service.repeated,
+        launches=device.counts.launches,
+        completed=device.counts.completed,
+        repeated=device.counts.repeated,
         seconds=time.monotonic() - started,
-        findings=service.findings.all,
+        findings=device.findings.all,
         problem=problem,
-        notes=(*service.notes, *_end_notes(child)),
-        library_calls=service.library_calls,
+        notes=(*device.notes, *_end_notes(child)),
+        library_calls=answers.library_calls,
     )
 
 
@@ -170,16 +177,17 @@ def _end_notes(child: SupervisedProgram) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _serve(service: RuntimeService, connection: socket.socket, deadline: float, seconds: float) -> str | None:
+def _serve(
+    answers: Answers, stop: StopRequest, connection: socket.socket, deadline: float, seconds: float
+) -> str | None:
     """Answer the program until it ends; return the reason if it has to be stopped."""
     connection.settimeout(seconds)
     try:
         for message in receive(connection):
-            service.remaining_seconds = deadline - time.monotonic()
-            answer = service.answer(message)
-            if service.stop.reason is not None:
+            answer = answers.answer(message)
+            if stop.reason is not None:
                 raise KeyboardInterrupt
-            reply(connection, *answer)
+            reply(connection, answer)
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError
@@ -195,8 +203,8 @@ def _serve(service: RuntimeService, connection: socket.socket, deadline: float, 
     return None
 
 
-def _stopped(service: RuntimeService, reason: StopReason) -> str:
-    service.note_stop(reason)
+def _stopped(device: EmulatedDevice, reason: StopReason) -> str:
+    device.note_stop(reason)
     return reason.run
 
 

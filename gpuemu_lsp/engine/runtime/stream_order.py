@@ -7,66 +7,14 @@ known to have ended. Operations execute in the order of the calls; the clocks sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+
+from gpuemu_lsp.engine.runtime.protocol.calls import WaitScope
 
 Clock = dict[int, int]
 
 DEFAULT_STREAM = 0
 _NON_BLOCKING = 1
 """``cudaStreamNonBlocking``: such a stream is not ordered with the default stream."""
-
-
-class WaitScope(IntEnum):
-    """What the host waits for, as in the library's source."""
-
-    DEVICE = 0
-    STREAM = 1
-    EVENT = 2
-
-
-class FreeCall(IntEnum):
-    """What frees memory, as in the library's source; or the call only asks what kind of memory is there."""
-
-    OF_DEVICE = 0
-    OF_HOST = 1
-    ASKS_FOR_KIND = 2
-    IN_STREAM_ORDER = 3
-
-
-class HostWait(IntEnum):
-    """Whether the host waits for the end of a copy or fill, as in the library's source.
-
-    Calls without a stream wait, but not for what they do within device memory.
-    """
-
-    ALWAYS = 0
-    NEVER = 1
-    FOR_HOST_MEMORY = 2
-
-
-class CopyDirection(IntEnum):
-    """Values of ``cudaMemcpyKind``."""
-
-    HOST_TO_HOST = 0
-    HOST_TO_DEVICE = 1
-    DEVICE_TO_HOST = 2
-    DEVICE_TO_DEVICE = 3
-    DEFAULT = 4
-
-    @property
-    def to_device(self) -> bool:
-        """Whether the target is memory of the device."""
-        return self in (self.HOST_TO_DEVICE, self.DEVICE_TO_DEVICE)
-
-    @property
-    def from_device(self) -> bool:
-        """Whether the source is."""
-        return self in (self.DEVICE_TO_HOST, self.DEVICE_TO_DEVICE)
-
-    @property
-    def text(self) -> str:
-        """The direction, for messages."""
-        return f"from {'device' if self.from_device else 'host'} to {'device' if self.to_device else 'host'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,13 @@ from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.emulator.launch.device_memory.memory import LastingMemory
 from gpuemu_lsp.engine.emulator.versions.stores import Stores
 from gpuemu_lsp.engine.ptx import parse
-from gpuemu_lsp.engine.runtime.allocations import PendingAccess
-from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
-from gpuemu_lsp.engine.runtime.launches import ModuleVariables, ProgramLaunch, loaded_kernel, request_of
-from gpuemu_lsp.engine.runtime.stream_order import StreamOperation
+from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch, loaded_kernel
+from gpuemu_lsp.engine.runtime.launches.modules import ModuleVariables
+from gpuemu_lsp.engine.runtime.launches.requests import LaunchSettings, request_of
+from gpuemu_lsp.engine.runtime.memory.allocations import PendingAccess
+from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
+from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
 GATHER = """extern "C" __global__ void k(int* y, const int* x, const int* at, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[at[i]]; }"""
@@ -29,7 +31,7 @@ N = 100
 
 @pytest.fixture
 def memory():
-    one = DeviceMemory()
+    one = DeviceMemory(StreamOrder())
     yield one
     one.close()
 
@@ -50,7 +52,8 @@ class Run:
         module = parse(compile_ptx(source))
         block = struct.pack("<QQQi", *(one.address for one in self.arrays), count)
         launch = ProgramLaunch(loaded_kernel(module, "k"), (1, 1, 1), (128, 1, 1), 0, block, None)
-        built = request_of(launch, self.memory, 60.0, ModuleVariables({}), list(unordered))
+        self.memory.hide(unordered)
+        built = request_of(launch, self.memory, ModuleVariables({}), LaunchSettings(60.0), unordered)
         outcome = self.emulator.run(built.request)
         return outcome, self.memory.settle(masks=True)
 
@@ -181,7 +184,7 @@ class LargeRun:
         block = struct.pack("<QQiii", self.y.address, self.x.address, number, step, factor)
         grid = -(-self.COUNT // 256), 1, 1
         launch = ProgramLaunch(self.kernel, grid, (256, 1, 1), 0, block, None)
-        built = request_of(launch, self.memory, 60.0, ModuleVariables({}), [])
+        built = request_of(launch, self.memory, ModuleVariables({}), LaunchSettings(60.0))
         before = self.memory.generation
         if expected:
             self.memory.expect_launch(built.pointers(), self.COUNT)
@@ -217,7 +220,7 @@ def test_an_address_in_no_allocation_is_noted(memory, before, outside):
     run = LargeRun(memory, initialised=True)
     block = struct.pack("<QQiii", run.y.address - before, run.x.address, 1, 1, 1)
     launch = ProgramLaunch(run.kernel, (1, 1, 1), (256, 1, 1), 0, block, None)
-    assert request_of(launch, memory, 60.0, ModuleVariables({}), []).outside == outside
+    assert request_of(launch, memory, ModuleVariables({}), LaunchSettings(60.0)).outside == outside
 
 
 @pytest.mark.parametrize("expected", [False, True], ids=["found", "expected"])

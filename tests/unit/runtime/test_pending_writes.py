@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.runtime.allocations import PendingAccess
-from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
+from gpuemu_lsp.engine.runtime.memory.allocations import PendingAccess
+from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
+from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.stream_order import StreamOrder
 
 
 def test_a_write_hides_earlier_ones_of_its_stream_only():
-    order, memory = StreamOrder(), DeviceMemory()
+    order = StreamOrder()
+    memory = DeviceMemory(order)
     order.create(1, 0)
     order.create(2, 0)
     allocation = memory.allocate(8, None, 1 << 20)

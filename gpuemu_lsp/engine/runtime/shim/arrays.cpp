@@ -125,10 +125,10 @@ cudaError_t make_object(unsigned long long* object, const cudaResourceDesc* reso
     cudaError_t error = describe_memory(*resource, &record);
     if (error == cudaSuccess && texture) error = describe_sampling(*texture, &record);
     if (error != cudaSuccess) return error;
-    uint64_t address = Message(ALLOCATE).word(sizeof record).word(uint64_t(OBJECT)).call_stack().call()[0];
+    void* address = call(message::Allocate{sizeof record, MemoryKind::VARIABLE}).address;
     if (!address) return result(cudaErrorMemoryAllocation);
-    memcpy(reinterpret_cast<void*>(address), &record, sizeof record);
-    *object = address;
+    memcpy(address, &record, sizeof record);
+    *object = reinterpret_cast<unsigned long long>(address);
     return cudaSuccess;
 }
 

@@ -53,7 +53,7 @@ template <class T>
 cublasStatus_t store(cublasHandle_t handle, T* result, T value) {
     if (on_device(result) && !access(result, sizeof(T), sizeof(T), 1, true, handle->stream))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (handle->mode == CUBLAS_POINTER_MODE_HOST) synchronize(ONE_STREAM, stream_number(handle->stream));
+    if (handle->mode == CUBLAS_POINTER_MODE_HOST) synchronize(WaitScope::STREAM, stream_number(handle->stream));
     *result = value;
     return CUBLAS_STATUS_SUCCESS;
 }

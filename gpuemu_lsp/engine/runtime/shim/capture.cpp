@@ -20,7 +20,7 @@ bool has_joined(const Graph& graph) {
 
 // The error of a capture that makes no graph. The program gets it from the call.
 cudaError_t lost(cudaError_t error, const char* reason) {
-    Message(LOST_CAPTURE).text(reason).call_stack().call();
+    call(message::CaptureLost{reason});
     return result(error);
 }
 

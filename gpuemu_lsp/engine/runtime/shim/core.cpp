@@ -1,8 +1,7 @@
 // CUDA's runtime API (version 13) for programs that `gpuemu run` starts.
 //
 // Device memory is a file that this process and gpuemu both map; this process maps it at one fixed address, so that a
-// device pointer is an address of its own. Every allocation, copy and launch is a message to gpuemu, which answers
-// with 64-bit words. A message is an operation (u32), the number of its bytes (u32), and these bytes.
+// device pointer is an address of its own. Every allocation, copy and launch is a message to gpuemu (messages.h).
 #include "core.h"
 
 #include <execinfo.h>
@@ -45,17 +44,17 @@ bool unchecked_launch = false;           // gpuemu knows of a failed launch for 
 
 // A synchronisation and the number of its message. Until the next message there is nothing that it would wait for.
 struct Synchronized {
+    uint64_t message;
+    WaitScope scope;
     uint64_t number;
-    Scope scope;
-    uint64_t which;
 };
 Synchronized last_synchronized{};  // `mutex` guards it
 
-bool has_ended(Scope scope, uint64_t which) {
+bool has_ended(WaitScope scope, uint64_t number) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     const Synchronized& last = last_synchronized;
-    if (!last.number || last.number != messages) return false;
-    return last.scope == WHOLE_DEVICE || (last.scope == scope && last.which == which);
+    if (!last.message || last.message != messages) return false;
+    return last.scope == WaitScope::DEVICE || (last.scope == scope && last.number == number);
 }
 
 // A program must not outlive the command that started it.
@@ -81,29 +80,20 @@ void transmit(const char* at, size_t size) {
     }
 }
 
-// The first words of device memory, where nothing is allocated: who has the connection, and whether others wanted it;
-// and, for launches that are proved to do nothing, a number that gpuemu changes with the contents of memory, 0 if
-// launches are not repeated, how many this process has not made, and the calls of libraries' functions.
-struct Header {
-    std::atomic<pid_t> owner;
-    std::atomic<int32_t> refused;
-    std::atomic<uint64_t> generation;
-    std::atomic<uint64_t> repeats;
-    std::atomic<uint64_t> library_calls;
-};
+// In device memory, where nothing is allocated.
+SharedWords& shared_words() { return *reinterpret_cast<SharedWords*>(device_memory); }
 
 [[noreturn]] void refuse() {
-    reinterpret_cast<Header*>(device_memory)->refused = 1;
+    shared_words().refused = 1;
     give_up("CUDA calls of a second process, or of a forked one, are not supported: they are not carried out");
 }
 
 // Processes that were forked share one connection: only one of them may use it, until it has ended.
 void claim() {
-    Header* header = reinterpret_cast<Header*>(device_memory);
-    pid_t other = 0;
-    while (!header->owner.compare_exchange_strong(other, getpid()))
-        if (other == getpid()) break;
-        else if (kill(other, 0) == 0) refuse();
+    uint64_t own = uint64_t(getpid()), other = 0;
+    while (!shared_words().owner.compare_exchange_strong(other, own))
+        if (other == own) break;
+        else if (kill(pid_t(other), 0) == 0) refuse();
 }
 
 const std::string& executable() {
@@ -132,7 +122,7 @@ int note_file(dl_phdr_info* object, size_t, void* data) {
 bool owns_connection() { return in_owner && *in_owner; }
 
 void checked() {
-    if (unchecked_launch) Message(CHECKED).call();
+    if (unchecked_launch) call(message::ErrorsChecked{});
     unchecked_launch = false;
 }
 
@@ -164,10 +154,6 @@ void connect_once() {
     claim();
 }
 
-Message::Message(Operation operation) : bytes_(8) { memcpy(&bytes_[0], &operation, 4); }
-
-Message& Message::text(const char* value) { return data(value, strlen(value)); }
-
 CallStack CallStack::here() { return replayed ? *replayed : current(); }
 
 CallStack CallStack::current() {
@@ -190,42 +176,30 @@ CallStack CallStack::of(const std::vector<uint64_t>& addresses) {
 CallStack::Use::Use(const CallStack& stack) : before(replayed) { replayed = &stack; }
 CallStack::Use::~Use() { replayed = before; }
 
-Message& Message::call_stack() {
-    CallStack stack = CallStack::here();
-    word(uint64_t(stack.frames.size()));
-    for (const auto& [offset, file] : stack.frames) word(offset).text(file.c_str());
-    return *this;
-}
-
-std::vector<uint64_t> Message::call() {
+std::vector<char> exchange(std::vector<char>& request) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     connect_once();
     messages++;
-    uint32_t size = bytes_.size() - 8, count;
-    memcpy(&bytes_[4], &size, 4);
-    transmit(bytes_.data(), bytes_.size());
-    receive(&count, 4);
-    std::vector<uint64_t> words(count);
-    if (count) receive(words.data(), 8 * count);
-    return words;
-}
-
-Message& Message::raw(const void* from, size_t size) {
-    bytes_.insert(bytes_.end(), static_cast<const char*>(from), static_cast<const char*>(from) + size);
-    return *this;
+    uint32_t size = uint32_t(request.size() - 8);
+    memcpy(&request[4], &size, 4);
+    transmit(request.data(), request.size());
+    receive(&size, 4);
+    std::vector<char> answer(size);
+    receive(answer.data(), size);
+    return answer;
 }
 
 bool has_connection() { return connection >= 0 && getpid() == owner; }
 
 uint64_t memory_contents() {
-    return owns_connection() ? reinterpret_cast<Header*>(device_memory)->generation.load() : 0;
+    return owns_connection() ? shared_words().contents.load() : 0;
 }
 
-void count_repeat() { reinterpret_cast<Header*>(device_memory)->repeats++; }
+void count_repeat() { shared_words().repeats++; }
 
 void count_library_call() {
     connect_once();
-    reinterpret_cast<Header*>(device_memory)->library_calls++;
+    shared_words().library_calls++;
 }
 
 bool on_device(const void* address) {
@@ -241,7 +215,7 @@ cudaError_t result(cudaError_t error) {
 cudaError_t result(uint64_t error) { return result(static_cast<cudaError_t>(error)); }
 
 cudaError_t unsupported(const char* what) {
-    Message(UNSUPPORTED).text(what).call_stack().call();
+    call(message::Unsupported{what});
     return result(cudaErrorNotSupported);
 }
 
@@ -253,15 +227,17 @@ void launch_failed(cudaError_t error) {
 
 namespace {
 
-cudaError_t synchronize(Operation operation, Scope scope, uint64_t which) {
-    if (!owns_connection() || !has_ended(scope, which)) {
+template <class Request>
+cudaError_t wait(const Request& request) {
+    if (!owns_connection() || !has_ended(request.scope, request.number)) {
         uint64_t before = messages;
-        auto words = Message(operation).word(uint64_t(scope)).word(which).call();
-        if (!words[0]) return cudaErrorNotReady;
+        auto answer = call(request);
+        if (!answer.ended) return cudaErrorNotReady;
         end_watch();
-        watch(words, 1);
+        watch(answer.watched);
         std::lock_guard<std::recursive_mutex> guard(mutex);
-        last_synchronized = {before + 1, scope, which};  // another thread's message in between has a higher number
+        // Another thread's message in between has a higher number.
+        last_synchronized = {before + 1, request.scope, request.number};
     }
     cudaError_t error = launch_error;
     launch_error = cudaSuccess;
@@ -270,8 +246,8 @@ cudaError_t synchronize(Operation operation, Scope scope, uint64_t which) {
 
 }  // namespace
 
-cudaError_t synchronize(Scope scope, uint64_t which) { return synchronize(SYNCHRONIZE, scope, which); }
-cudaError_t query(Scope scope, uint64_t which) { return synchronize(QUERY, scope, which); }
+cudaError_t synchronize(WaitScope scope, uint64_t number) { return wait(message::Synchronize{scope, number}); }
+cudaError_t query(WaitScope scope, uint64_t number) { return wait(message::Query{scope, number}); }
 
 }  // namespace gpuemu
 

@@ -36,7 +36,7 @@ cudaError_t create_stream(cudaStream_t* stream, unsigned flags) {
     made->flags = flags;
     std::lock_guard<std::mutex> guard(all_streams);
     streams.insert(made);
-    Message(STREAM).word(made->number).word(uint64_t(flags)).call();
+    call(message::CreateStream{made->number, flags});
     *stream = reinterpret_cast<cudaStream_t>(made);
     return cudaSuccess;
 }
@@ -49,7 +49,7 @@ uint64_t stream_of_thread() {
     static thread_local uint64_t number = 0;
     if (!number) {
         number = next_number++;
-        Message(STREAM).word(number).word(uint64_t(cudaStreamDefault)).call();
+        call(message::CreateStream{number, cudaStreamDefault});
     }
     return number;
 }
@@ -105,29 +105,29 @@ API int gpuemu_streams_of_threads() {
 
 API cudaError_t cudaDeviceSynchronize() {
     if (refused_in_capture()) return result(cudaErrorStreamCaptureUnsupported);
-    return result(synchronize(WHOLE_DEVICE, 0));
+    return result(synchronize(WaitScope::DEVICE));
 }
 API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (refused_in_capture(stream)) return result(cudaErrorStreamCaptureUnsupported);
-    return result(synchronize(ONE_STREAM, stream_number(stream)));
+    return result(synchronize(WaitScope::STREAM, stream_number(stream)));
 }
 // Work that has not ended is not an error of the thread.
 API cudaError_t cudaStreamQuery(cudaStream_t stream) {
     if (refused_in_capture(stream)) return result(cudaErrorStreamCaptureUnsupported);
-    cudaError_t error = query(ONE_STREAM, stream_number(stream));
+    cudaError_t error = query(WaitScope::STREAM, stream_number(stream));
     return error == cudaErrorNotReady ? error : result(error);
 }
 API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    return result(synchronize(ONE_EVENT, handle(event)->number));
+    return result(synchronize(WaitScope::EVENT, handle(event)->number));
 }
 API cudaError_t cudaEventQuery(cudaEvent_t event) {
-    cudaError_t error = query(ONE_EVENT, handle(event)->number);
+    cudaError_t error = query(WaitScope::EVENT, handle(event)->number);
     return error == cudaErrorNotReady ? error : result(error);
 }
 API cudaError_t cudaDeviceReset() {
-    cudaError_t error = synchronize(WHOLE_DEVICE, 0);
+    cudaError_t error = synchronize(WaitScope::DEVICE);
     end_watch();
-    Message(RESET).call_stack().call();
+    call(message::Reset{});
     unload_modules();
     return result(error);
 }
@@ -148,7 +148,7 @@ API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     if (wait_captured(stream, event)) return cudaSuccess;
-    Message(WAIT).word(stream_number(stream)).word(handle(event)->number).call();
+    call(message::WaitForEvent{stream_number(stream), handle(event)->number});
     return cudaSuccess;
 }
 API cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
@@ -167,12 +167,12 @@ API cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     Work later = [=](cudaStream_t s) { return cudaLaunchHostFunc(s, function, data); };
     if (captured(stream, cudaGraphNodeTypeHost, later)) return cudaSuccess;
-    synchronize(ONE_STREAM, stream_number(stream));
+    synchronize(WaitScope::STREAM, stream_number(stream));
     function(data);
     return cudaSuccess;
 }
 API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
-    cudaError_t error = synchronize(ONE_STREAM, stream_number(stream));
+    cudaError_t error = synchronize(WaitScope::STREAM, stream_number(stream));
     callback(stream, error, data);
     return cudaSuccess;
 }
@@ -192,7 +192,7 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     if (event_captured(stream, event)) return cudaSuccess;
     handle(event)->recorded = true;
     handle(event)->time = milliseconds();
-    Message(EVENT).word(handle(event)->number).word(stream_number(stream)).call();
+    call(message::RecordEvent{handle(event)->number, stream_number(stream)});
     return cudaSuccess;
 }
 API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {

@@ -14,12 +14,12 @@ Node* node_of(cudaGraphNode_t node) { return reinterpret_cast<Node*>(node); }
 
 uint64_t record(cudaStream_t stream) {
     uint64_t event = new_number();
-    Message(EVENT).word(event).word(stream_number(stream)).call();
+    call(message::RecordEvent{event, stream_number(stream)});
     return event;
 }
 
 void wait(cudaStream_t stream, uint64_t event) {
-    Message(WAIT).word(stream_number(stream)).word(event).call();
+    call(message::WaitForEvent{stream_number(stream), event});
 }
 
 cudaError_t run(const Graph& graph, cudaStream_t stream) {
@@ -41,7 +41,7 @@ cudaError_t run(const Graph& graph, cudaStream_t stream) {
         if (!found && first) own = stream, found = true;
         if (!found) {
             added.emplace_back(new Handle{new_number()});
-            Message(STREAM).word(added.back()->number).word(uint64_t(cudaStreamNonBlocking)).call();
+            call(message::CreateStream{added.back()->number, cudaStreamNonBlocking});
             own = reinterpret_cast<cudaStream_t>(added.back().get());
             wait(own, start);
         }

@@ -61,7 +61,7 @@ void on_fault(int number, siginfo_t* info, void* context) {
         for (auto& [offset, file] : stack.frames)
             if (offset + 1 == access.first && file == access.second) offset++;
         CallStack::Use use(stack);
-        Message(HOST_ACCESS).word(address).word(uint64_t(writes(context))).call_stack().call();
+        call(message::AccessByHost{info->si_addr, writes(context)});
         errno = saved;
         return;
     }
@@ -85,13 +85,14 @@ void install() {
 
 }  // namespace
 
-void watch(const std::vector<uint64_t>& ranges, size_t first) {
-    if (ranges.size() < first + 2) return;
+void watch(const std::vector<message::WatchedPages>& pages) {
+    if (pages.empty()) return;
     std::lock_guard<std::mutex> lock(guard);
     install();
-    for (size_t i = first; i + 1 < ranges.size(); i += 2) {
-        int allowed = ranges[i] & 1 ? PROT_READ : PROT_NONE;
-        Range range{ranges[i] / PAGE * PAGE, ((ranges[i] & ~uint64_t(1)) + ranges[i + 1] + PAGE - 1) / PAGE * PAGE};
+    for (const auto& part : pages) {
+        int allowed = part.readable ? PROT_READ : PROT_NONE;
+        uint64_t address = reinterpret_cast<uint64_t>(part.address);
+        Range range{address / PAGE * PAGE, (address + part.size + PAGE - 1) / PAGE * PAGE};
         if (!mprotect(reinterpret_cast<void*>(range.low), range.high - range.low, allowed)) watched.push_back(range);
     }
 }

@@ -104,18 +104,14 @@ struct Launch {
     }
 
     void make() const {
-        dim3 grid = call.grid, block = call.block, cluster = cluster_of(call, *function);
-        const uint64_t values[] = {function->id,        grid.x,      grid.y,    grid.z,  block.x, block.y,
-                                   block.z,             call.shared, stream_number(call.stream),
-                                   uint64_t(call.cooperative), cluster.x, cluster.y, cluster.z};
-        Message message(LAUNCH);
-        for (uint64_t value : values) message.word(value);
-        auto words = message.data(parameters.data(), function->bytes).call_stack().call();
+        auto answer = gpuemu::call(message::LaunchKernel{{function->id, call.grid, call.block, cluster_of(call, *function),
+                                                    call.shared, stream_number(call.stream),
+                                                    Bytes(parameters.data(), function->bytes)}});
         end_watch();
-        watch(words, 2);
+        watch(answer.watched);
         // A launch returns before the kernel has run: its failure is that of a later call.
-        if (words[0]) launch_failed(static_cast<cudaError_t>(words[0]));
-        else if (words[1]) of_thread().proved.add(call, *function, parameters, words[1]);
+        if (answer.error) launch_failed(static_cast<cudaError_t>(answer.error));
+        else if (answer.contents) of_thread().proved.add(call, *function, parameters, answer.contents);
     }
 };
 
@@ -123,10 +119,7 @@ struct Launch {
 // it. `function` is null if no kernel is known.
 cudaError_t reject(const Function* function, dim3 grid, dim3 block, bool returned, cudaError_t error,
                    const char* reason) {
-    Message message(FAILED_LAUNCH);
-    message.word(function ? function->id : 0).word(uint64_t(grid.x)).word(uint64_t(grid.y)).word(uint64_t(grid.z));
-    message.word(uint64_t(block.x)).word(uint64_t(block.y)).word(uint64_t(block.z)).word(uint64_t(returned));
-    message.text(reason).call_stack().call();
+    call(message::RejectedLaunch{function ? function->id : 0, grid, block, returned, reason});
     launch_failed(error);
     return error;
 }

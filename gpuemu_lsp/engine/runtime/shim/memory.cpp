@@ -16,29 +16,24 @@ using namespace gpuemu;
 
 namespace {
 
-enum Free : uint64_t { OF_DEVICE, OF_HOST, ASKS_FOR_KIND, IN_STREAM_ORDER };
-
 constexpr size_t PITCH = 512;
 constexpr size_t LARGE = 1 << 20;
 constexpr size_t VARIABLE_GAP = 4096;
 
-thread_local std::vector<uint64_t> pending;  // what is watched after a copy
+thread_local std::vector<message::WatchedPages> pending;  // what is watched after a copy
 
-cudaError_t allocate(void** pointer, size_t size, Kind kind) {
+cudaError_t allocate(void** pointer, size_t size, MemoryKind kind) {
     if (!pointer) return result(cudaErrorInvalidValue);
     *pointer = nullptr;
     if (!size) return cudaSuccess;
-    uint64_t address = Message(ALLOCATE).word(size).word(uint64_t(kind)).call_stack().call()[0];
-    *pointer = reinterpret_cast<void*>(address);
-    return address ? cudaSuccess : result(cudaErrorMemoryAllocation);
+    *pointer = call(message::Allocate{size, kind}).address;
+    return *pointer ? cudaSuccess : result(cudaErrorMemoryAllocation);
 }
 
-cudaError_t release(void* pointer, Free call, cudaStream_t stream = nullptr) {
+cudaError_t release(void* pointer, FreeCall kind, cudaStream_t stream = nullptr) {
     if (!pointer) return cudaSuccess;
     end_watch();
-    Message message(FREE);
-    message.word(pointer).word(uint64_t(call)).word(stream_number(stream));
-    return result(message.call_stack().call()[0]);
+    return result(call(message::Free{pointer, kind, stream_number(stream)}).error);
 }
 
 // Maps the pages of a large range of device memory at once: a fault for each costs more than writing it. A system that
@@ -59,16 +54,13 @@ cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pi
     pending.clear();
     bool target = to && on_device(to), source = from && on_device(from);
     if (!target && !source && asynchronous) return cudaSuccess;
-    Message message(TRANSFER);
-    message.word(target ? to : nullptr).word(uint64_t(to_pitch)).word(source ? from : nullptr);
-    message.word(uint64_t(from_pitch)).word(uint64_t(width)).word(uint64_t(rows));
     bool within = target && (source || !from);
-    message.word(stream_number(stream)).word(uint64_t(asynchronous ? NEVER : within ? FOR_HOST_MEMORY : ALWAYS));
-    message.word(uint64_t(kind));
-    auto words = message.data(value, element).call_stack().call();
-    if (words[0]) return result(words[0]);
-    *done = words[1] != 0;
-    pending.assign(words.begin() + 2, words.end());
+    HostWait wait = asynchronous ? HostWait::NEVER : within ? HostWait::FOR_HOST_MEMORY : HostWait::ALWAYS;
+    auto answer = call(message::Copy{{target ? to : nullptr, to_pitch, source ? from : nullptr, from_pitch, width, rows,
+                                      stream_number(stream), wait, CopyDirection(kind), Bytes(value, element)}});
+    if (answer.error) return result(answer.error);
+    *done = answer.holds;
+    pending = answer.watched;
     return cudaSuccess;
 }
 
@@ -91,7 +83,7 @@ cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t ro
         if (element == 1) memset(at, value, width);
         else for (size_t i = 0; i + element <= width; i += element) memcpy(at + i, &value, element);
     }
-    watch(pending, 0);
+    watch(pending);
     return cudaSuccess;
 }
 
@@ -123,7 +115,7 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
     prepare_writes(to, (rows - 1) * to_pitch + width);
     for (size_t row = 0; row < rows; row++)
         memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
-    watch(pending, 0);
+    watch(pending);
     return cudaSuccess;
 }
 
@@ -142,7 +134,7 @@ Work fill(const cudaMemsetParams& p) {
 
 Work allocation_again(void* pointer) {
     return [pointer](cudaStream_t) {
-        Message(ALLOCATE_AGAIN).word(pointer).call();
+        call(message::AllocateAgain{pointer});
         return cudaSuccess;
     };
 }
@@ -155,17 +147,17 @@ namespace {
 
 // A graph that allocates has the same address in every launch.
 cudaError_t allocate_in_order(void** pointer, size_t size, cudaStream_t stream) {
-    cudaError_t error = allocate(pointer, size, DEVICE);
+    cudaError_t error = allocate(pointer, size, MemoryKind::DEVICE);
     if (error == cudaSuccess) captured(stream, cudaGraphNodeTypeMemAlloc, allocation_again(*pointer));
     return error;
 }
 
 }  // namespace
 
-API cudaError_t cudaMalloc(void** pointer, size_t size) { return allocate(pointer, size, DEVICE); }
-API cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) { return allocate(pointer, size, MANAGED); }
-API cudaError_t cudaMallocHost(void** pointer, size_t size) { return allocate(pointer, size, PINNED); }
-API cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) { return allocate(pointer, size, PINNED); }
+API cudaError_t cudaMalloc(void** pointer, size_t size) { return allocate(pointer, size, MemoryKind::DEVICE); }
+API cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) { return allocate(pointer, size, MemoryKind::MANAGED); }
+API cudaError_t cudaMallocHost(void** pointer, size_t size) { return allocate(pointer, size, MemoryKind::PINNED); }
+API cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) { return allocate(pointer, size, MemoryKind::PINNED); }
 API cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t stream) {
     return allocate_in_order(pointer, size, stream);
 }
@@ -176,7 +168,7 @@ API cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, siz
     size_t size;
     *pitch = (width + PITCH - 1) / PITCH * PITCH;
     if (*pitch < width || __builtin_mul_overflow(*pitch, height, &size)) return result(cudaErrorMemoryAllocation);
-    return allocate(pointer, size, DEVICE);
+    return allocate(pointer, size, MemoryKind::DEVICE);
 }
 API cudaError_t cudaMalloc3D(cudaPitchedPtr* pointer, cudaExtent extent) {
     pointer->xsize = extent.width;
@@ -185,13 +177,13 @@ API cudaError_t cudaMalloc3D(cudaPitchedPtr* pointer, cudaExtent extent) {
     if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return result(cudaErrorMemoryAllocation);
     return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width, rows);
 }
-API cudaError_t cudaFree(void* pointer) { return release(pointer, OF_DEVICE); }
+API cudaError_t cudaFree(void* pointer) { return release(pointer, FreeCall::OF_DEVICE); }
 API cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
     // A graph may be launched again: what it frees stays.
     if (captured(stream, cudaGraphNodeTypeMemFree, nullptr)) return cudaSuccess;
-    return release(pointer, IN_STREAM_ORDER, stream);
+    return release(pointer, FreeCall::IN_STREAM_ORDER, stream);
 }
-API cudaError_t cudaFreeHost(void* pointer) { return release(pointer, OF_HOST); }
+API cudaError_t cudaFreeHost(void* pointer) { return release(pointer, FreeCall::OF_HOST); }
 API cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
     *device = host;
     return on_device(host) ? cudaSuccess : unsupported("cudaHostGetDevicePointer of memory that was registered");
@@ -204,9 +196,9 @@ API cudaError_t cudaHostGetFlags(unsigned* flags, void*) {
 API cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 API cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 API cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
-    auto words = Message(ALLOCATE).word(uint64_t(0)).word(uint64_t(DEVICE)).call_stack().call();
-    *free_bytes = words[1];
-    *total = words[2];
+    auto sizes = call(message::Allocate{0, MemoryKind::DEVICE});
+    *free_bytes = sizes.left;
+    *total = sizes.total;
     return cudaSuccess;
 }
 API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
@@ -215,13 +207,12 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, cons
     attributes->type = cudaMemoryTypeUnregistered;
     attributes->hostPointer = const_cast<void*>(pointer);
     if (!on_device(pointer)) return cudaSuccess;
-    // A free of kind 2 asks for the kind of memory at an address, and changes nothing.
-    uint64_t kind = Message(FREE).word(pointer).word(uint64_t(ASKS_FOR_KIND)).word(uint64_t(0)).call_stack().call()[0];
+    auto memory = call(message::FindKind{pointer});
     const cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeManaged, cudaMemoryTypeHost};
-    if (kind > PINNED) return cudaSuccess;
-    attributes->type = types[kind];
+    if (!memory.allocated || memory.kind > MemoryKind::PINNED) return cudaSuccess;
+    attributes->type = types[uint64_t(memory.kind)];
     attributes->devicePointer = const_cast<void*>(pointer);
-    if (kind == DEVICE) attributes->hostPointer = nullptr;
+    if (memory.kind == MemoryKind::DEVICE) attributes->hostPointer = nullptr;
     return cudaSuccess;
 }
 API cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) {

@@ -46,7 +46,7 @@ std::vector<std::pair<void**, Variable*>>& managed() {
 void load(uint64_t number) {
     std::lock_guard<std::recursive_mutex> guard(loading);
     Module& module = modules()[number];
-    if (!module.loaded) Message(MODULE).word(number).data(module.ptx.data(), module.ptx.size()).call();
+    if (!module.loaded) call(message::LoadModule{number, module.ptx});
     module.loaded = true;
 }
 
@@ -56,8 +56,7 @@ char* address_of(Variable& variable) {
     std::lock_guard<std::recursive_mutex> guard(loading);
     if (!variable.address) {
         load(variable.module);
-        auto words = Message(VARIABLE).word(variable.module).text(variable.name.c_str()).call();
-        variable.address = reinterpret_cast<char*>(words[0]);
+        variable.address = static_cast<char*>(call(message::FindVariable{variable.module, variable.name}).address);
     }
     return variable.address;
 }
@@ -107,15 +106,15 @@ Function* function_of(const void* host) {
     Function& function = found->second;
     if (!function.known) {
         load(function.module);
-        auto words = Message(FUNCTION).word(function.module).text(function.name.c_str()).call();
+        auto answer = call(message::FindKernel{function.module, function.name});
         function.known = true;
-        function.id = words[0];
-        function.bytes = words[1];
-        function.shared = words[2];
-        function.local = words[3];
-        function.most_threads = words[4];
-        function.cluster = dim3(unsigned(words[5]), unsigned(words[6]), unsigned(words[7]));
-        for (size_t i = 8; i + 1 < words.size(); i += 2) function.parameters.push_back({words[i], words[i + 1]});
+        function.id = answer.kernel;
+        function.bytes = answer.parameter_bytes;
+        function.shared = answer.shared_bytes;
+        function.local = answer.local_bytes;
+        function.most_threads = answer.most_threads;
+        function.cluster = answer.cluster;
+        function.parameters = answer.parameters;
     }
     return function.id ? &function : nullptr;
 }
@@ -177,9 +176,9 @@ const void* kernel_in(uint64_t module, const char* name) {
 
 bool variable_in(uint64_t module, const char* name, char** address, size_t* size) {
     load(module);
-    auto words = Message(VARIABLE).word(module).text(name).call();
-    *address = reinterpret_cast<char*>(words[0]);
-    *size = words[1];
+    auto answer = call(message::FindVariable{module, name});
+    *address = static_cast<char*>(answer.address);
+    *size = answer.size;
     return *address != nullptr;
 }
 

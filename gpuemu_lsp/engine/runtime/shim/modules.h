@@ -10,9 +10,7 @@ namespace gpuemu {
 
 const dim3 NO_CLUSTER(0, 0, 0);
 
-struct Parameter {
-    uint64_t offset, size;  // in the block of a kernel's parameters
-};
+using Parameter = message::ParameterPlace;
 
 struct Function {
     uint64_t module;

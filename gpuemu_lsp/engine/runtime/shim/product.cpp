@@ -26,11 +26,10 @@ void scalar(const void* from, cudaDataType type, double* parts) {
 bool access(const void* at, size_t width, size_t pitch, size_t rows, bool writes, cudaStream_t stream) {
     connect_once();
     if (!width || !rows || !on_device(at)) return width && rows ? false : true;
-    Message message(TRANSFER);
-    message.word(writes ? at : nullptr).word(uint64_t(pitch)).word(writes ? nullptr : at).word(uint64_t(pitch));
-    message.word(uint64_t(width)).word(uint64_t(rows)).word(stream_number(stream)).word(uint64_t(1));
-    message.word(uint64_t(cudaMemcpyDefault));
-    return message.data(nullptr, 0).call_stack().call()[0] == 0;
+    const void *target = writes ? at : nullptr, *source = writes ? nullptr : at;
+    return call(message::Copy{{target, pitch, source, pitch, width, rows, stream_number(stream), HostWait::NEVER,
+                               CopyDirection::DEFAULT}})
+               .error == 0;
 }
 
 cublasStatus_t multiply(const Product& p, cudaStream_t stream) {
@@ -41,24 +40,19 @@ cublasStatus_t multiply(const Product& p, cudaStream_t stream) {
             return multiply(p, s) == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
         }))
         return CUBLAS_STATUS_SUCCESS;
-    Message message(PRODUCT);
-    for (int64_t one : {int64_t(p.opa), int64_t(p.opb), p.m, p.n, p.k, p.count, int64_t(p.epilogue)})
-        message.word(uint64_t(one));
-    message.word(stream_number(stream));
-    for (double one : {p.alpha[0], p.alpha[1], p.beta[0], p.beta[1]}) {
-        uint64_t bits;
-        memcpy(&bits, &one, 8);
-        message.word(bits);
+    auto operand = [&](const Matrix& matrix) {
+        auto type = uint64_t(matrix.at ? matrix.type : CUDA_R_32F);
+        return message::MatrixOperand{type, matrix.ld, matrix.stride, p.tables, matrix.at};
+    };
+    auto answer = call(message::Multiply{
+        {uint64_t(p.opa), uint64_t(p.opb), uint64_t(p.m), uint64_t(p.n), uint64_t(p.k), uint64_t(p.count),
+         uint64_t(p.epilogue), stream_number(stream), p.alpha[0], p.alpha[1], p.beta[0], p.beta[1], operand(p.a),
+         operand(p.b), operand(p.c), operand(p.d), operand(p.bias), operand(p.aux)}});
+    if (!answer.supported) {
+        unsupported("a product of these types, or with this epilogue,");
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     }
-    for (const Matrix& one : {p.a, p.b, p.c, p.d, p.bias, p.aux}) {
-        message.word(uint64_t(one.at ? one.type : CUDA_R_32F)).word(uint64_t(one.ld)).word(uint64_t(one.stride));
-        message.word(uint64_t(p.tables)).word(one.at);
-    }
-    switch (message.call_stack().call()[0]) {
-        case 0: return CUBLAS_STATUS_SUCCESS;
-        case 1: return CUBLAS_STATUS_INVALID_VALUE;
-        default: unsupported("a product of these types, or with this epilogue,"); return CUBLAS_STATUS_NOT_SUPPORTED;
-    }
+    return answer.valid ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 namespace {

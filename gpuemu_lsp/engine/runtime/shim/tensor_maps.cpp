@@ -16,10 +16,8 @@ namespace {
 constexpr cuuint32_t MOST_DIMENSIONS = 5;
 
 template <typename T>
-void add(Message& message, const T* values, size_t count) {
-    uint64_t words[MOST_DIMENSIONS];
-    for (size_t i = 0; i < count; i++) words[i] = values[i];
-    message.data(words, count * 8);
+std::vector<uint64_t> words(const T* values, size_t count) {
+    return std::vector<uint64_t>(values, values + count);
 }
 
 }  // namespace
@@ -30,17 +28,12 @@ API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, 
                                     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
     if (!map || !sizes || !box || !steps || (rank > 1 && !strides)) return CUDA_ERROR_INVALID_VALUE;
     cuuint32_t known = rank > MOST_DIMENSIONS ? 0 : rank;
-    Message message(TENSOR_MAP);
-    message.word(uint64_t(type)).word(uint64_t(rank)).word(address).word(uint64_t(interleave)).word(uint64_t(swizzle));
-    message.word(uint64_t(fill)).word(uint64_t(reinterpret_cast<uint64_t>(map) % 64 == 0));
-    add(message, sizes, known);
-    add(message, strides, known ? known - 1 : 0);
-    add(message, box, known);
-    add(message, steps, known);
-    auto words = message.call_stack().call();
-    if (words[0]) return static_cast<CUresult>(words[0]);
-    memcpy(map, &words[1], sizeof *map);
-    return CUDA_SUCCESS;
+    auto answer = call(message::EncodeTensorMap{
+        {uint64_t(type), rank, address, uint64_t(interleave), uint64_t(swizzle), uint64_t(fill),
+         reinterpret_cast<uint64_t>(map) % 64 == 0, words(sizes, known), words(strides, known ? known - 1 : 0),
+         words(box, known), words(steps, known)}});
+    if (!answer.error) memcpy(map, answer.record.data(), sizeof *map);
+    return static_cast<CUresult>(answer.error);
 }
 
 API cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long,

@@ -1,1 +1,10 @@
-"""Building of whole programs: nvcc of NVIDIA's wheels, our runtime library, and a folder in place of the toolkit."""
+"""nvcc from this environment's packages, for programs that are linked with our runtime library.
+
+It never loads a program or a device: ``gpuemu nvcc`` runs once for each source of a build.
+
+- :mod:`.nvcc`: commands of nvcc
+- :mod:`.separate_compilation`: device code that is linked when the program runs
+- :mod:`.architectures`: the architecture that a program is compiled for
+- :mod:`.library`: our library, compiled once, in a folder that stands for NVIDIA's toolkit
+- :mod:`.wheels`: where nvcc is
+"""

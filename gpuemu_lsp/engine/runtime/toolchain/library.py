@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpuemu_lsp.engine.cache_folder import cache_root
-from gpuemu_lsp.engine.runtime.processes import end_all, run_supervised, temporary_folder
-from gpuemu_lsp.engine.runtime.toolchain.wheels import SHIM, ProgramBuildError, nvcc_folder
-
-LIBRARY = "gpuemu_runtime"
+from gpuemu_lsp.engine.runtime.processes.supervised import end_all, run_supervised, temporary_folder
+from gpuemu_lsp.engine.runtime.protocol.cpp import messages_header
+from gpuemu_lsp.engine.runtime.shim import LIBRARY, SOURCES
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
 
 _ALIASES = (
     *("libcudart.so", "libcudart_static.a", "libcudadevrt.a", "libculibos.a", "libcuda.so", "libcublas.so"),
@@ -45,8 +45,8 @@ def runtime_library() -> Path:
         If there is no C++ compiler, or it fails.
     """
     include = nvcc_folder() / "include"
-    parts = {path.name: path.read_text() for path in sorted(SHIM.iterdir()) if path.suffix in (".h", ".cpp")}
-    parts |= _generated("".join(parts.values()), include)
+    parts = {path.name: path.read_text() for path in sorted(SOURCES.iterdir()) if path.suffix in (".h", ".cpp")}
+    parts |= {"messages.h": messages_header(), **_generated("".join(parts.values()), include)}
     content = repr((sorted(parts.items()), sys.executable, str(include)))
     folder = cache_root() / "runtime" / hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
     library = folder / "lib64" / f"lib{LIBRARY}.so"
@@ -59,7 +59,7 @@ def runtime_library() -> Path:
     with temporary_folder("building-", folder) as temporary:
         for name, text in parts.items():
             Path(temporary, name).write_text(text)
-        options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", f"-I{include}", f"-I{SHIM / 'include'}"]
+        options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", f"-I{include}", f"-I{SOURCES / 'include'}"]
         sources = [Path(temporary, name) for name in parts if name.endswith(".cpp")]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             try:
@@ -94,7 +94,7 @@ def _add_toolkit(folder: Path, include: Path) -> None:
     compiler.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpuemu_lsp.cli.gpuemu nvcc "$@"\n')
     compiler.chmod(0o755)
     (folder / "include").mkdir(exist_ok=True)
-    for header in (*include.iterdir(), *(SHIM / "include").iterdir()):
+    for header in (*include.iterdir(), *(SOURCES / "include").iterdir()):
         link = folder / "include" / header.name
         if not link.is_symlink():
             link.symlink_to(header)

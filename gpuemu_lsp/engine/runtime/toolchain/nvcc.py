@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuemu_lsp.engine.runtime.processes import run_supervised, temporary_folder
+from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised, temporary_folder
+from gpuemu_lsp.engine.runtime.shim import LIBRARY, SOURCES
 from gpuemu_lsp.engine.runtime.toolchain.architectures import requested_architecture
-from gpuemu_lsp.engine.runtime.toolchain.library import LIBRARY, runtime_library, toolkit_folder
+from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library, toolkit_folder
 from gpuemu_lsp.engine.runtime.toolchain.separate_compilation import (
     compile_options,
     expanded,
@@ -18,7 +19,7 @@ from gpuemu_lsp.engine.runtime.toolchain.separate_compilation import (
     registration,
     sources_in,
 )
-from gpuemu_lsp.engine.runtime.toolchain.wheels import SHIM, nvcc_folder
+from gpuemu_lsp.engine.runtime.toolchain.wheels import nvcc_folder
 
 _VALUE_OPTIONS = frozenset(
     (
@@ -110,8 +111,8 @@ def nvcc_command(arguments: Sequence[str]) -> list[str]:
     own = ["-gencode", target, "-lineinfo", "--no-compress", "-g", "--cudart", "none", "-Wno-deprecated-gpu-targets"]
     # A function that ends with a launch or another call would not be on the stack any more during that (a tail call).
     own += ["-Xcompiler", "-fno-optimize-sibling-calls"]
-    own += ["-include", str(SHIM / "removed_functions.h")]
-    command = [str(nvcc_folder() / "bin" / "nvcc"), *own, *kept, "-isystem", str(SHIM / "include")]
+    own += ["-include", str(SOURCES / "removed_functions.h")]
+    command = [str(nvcc_folder() / "bin" / "nvcc"), *own, *kept, "-isystem", str(SOURCES / "include")]
     if not _NO_LINK.intersection(kept):
         libraries = runtime_library().parent
         command += [f"-L{libraries}", f"-l{LIBRARY}", "-Xlinker", f"-rpath={libraries}"]

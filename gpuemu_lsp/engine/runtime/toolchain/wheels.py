@@ -5,9 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-SHIM = Path(__file__).parents[1] / "shim"
-"""Sources of our runtime library; its folder ``include`` has the headers of libraries whose functions we have."""
-
 
 class ProgramBuildError(Exception):
     """Programs cannot be built here; the message has the reason and the next step."""

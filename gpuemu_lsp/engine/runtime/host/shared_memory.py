@@ -15,11 +15,12 @@ from functools import lru_cache
 import numpy as np
 
 from gpuemu_lsp.engine.ptx.model import Module
-from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, PendingAccess
-from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.findings import RunFindings
+from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess
+from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
+from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
+from gpuemu_lsp.engine.runtime.protocol.calls import WatchedPages
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
 _SIGNALS = re.compile(r"\.sys\b|\.volatile\b|\.mmio\b")
@@ -36,7 +37,7 @@ def _signals(text: str) -> bool:
     return _SIGNALS.search(text) is not None
 
 
-class HostAccesses:
+class SharedMemory:
     """The allocations of one run that the host can access, with what is written to them and what calls read of them."""
 
     def __init__(self, memory: DeviceMemory, order: StreamOrder, findings: RunFindings) -> None:
@@ -59,13 +60,10 @@ class HostAccesses:
                     for one in accesses
                 ]
 
-    def ranges(self) -> list[int]:
-        """Return the addresses and sizes of the pages that wait for a call of the host.
-
-        The host may read pages of which the address is odd.
-        """
-        readable: list[int] = []
-        result: list[int] = []
+    def watched(self) -> tuple[WatchedPages, ...]:
+        """Return the pages that wait for a call of the host."""
+        readable: list[WatchedPages] = []
+        inaccessible: list[WatchedPages] = []
         for allocation in list(self._shared.values()):
             allocation.drop_known(self._order)
             written = [one.accessed for one in allocation.pending if not one.signals]
@@ -74,10 +72,10 @@ class HostAccesses:
                 del self._shared[allocation.address]
                 continue
             for address, size in _whole_pages(allocation, read):
-                readable += [address + 1, size]
+                readable.append(WatchedPages(address, size, readable=True))
             for address, size in _whole_pages(allocation, written):
-                result += [address, size]
-        return [*readable, *result]
+                inaccessible.append(WatchedPages(address, size, readable=False))
+        return (*readable, *inaccessible)
 
     def access(self, address: int, site: CallSite | None, *, is_write: bool) -> None:
         """Report an access of the host to what an operation accesses for which it has not waited."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from gpuemu_lsp.engine.memory_limit import memory_state, resident_bytes
-from gpuemu_lsp.engine.runtime.stopping.run_stop import MEMORY_LIMIT, NO_MEMORY, RunStop
+from gpuemu_lsp.engine.runtime.processes.run_stop import MEMORY_LIMIT, NO_MEMORY, RunStop
 
 _MOST_KEPT = 1 << 30
 _PART_KEPT = 8

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, PendingAccess
-from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.findings import RunFindings
-from gpuemu_lsp.engine.runtime.host_access import HostAccesses
-from gpuemu_lsp.engine.runtime.stream_order import CopyDirection, StreamOperation, StreamOrder
+from gpuemu_lsp.engine.runtime.host.shared_memory import SharedMemory
+from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess, UnorderedWrites
+from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet, Span
+from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
+from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
 
 
 @dataclass(frozen=True, slots=True)
-class TransferredBytes:
+class MemorySpan:
     """Bytes of an allocation that a call reads or writes."""
 
     allocation: DeviceAllocation
     span: Span
 
-    def overlaps(self, other: TransferredBytes) -> bool:
+    def overlaps(self, other: MemorySpan) -> bool:
         """Return whether some bytes are in both, and these are not the same bytes."""
         if self.allocation is not other.allocation:
             return False
@@ -31,22 +31,34 @@ class TransferredBytes:
             return self.span != other.span and max(self.span.start, other.span.start) < min(
                 self.span.stop, other.span.stop
             )
-        mine, theirs = ByteSet.of(self.span), ByteSet.of(other.span)
-        return mine.overlaps(theirs) and not (mine.includes(theirs) and theirs.includes(mine))
+        first, second = ByteSet.of(self.span), ByteSet.of(other.span)
+        return first.overlaps(second) and not (first.includes(second) and second.includes(first))
 
 
-class Transfers:
-    """The accesses of the host's calls to the device memory of one run, and what is wrong with them."""
+@dataclass(frozen=True, slots=True)
+class StreamRace:
+    """Two accesses on different streams that no event orders: a sentence about both, and the earlier one."""
 
-    def __init__(self, memory: DeviceMemory, order: StreamOrder, findings: RunFindings, host: HostAccesses) -> None:
-        self._host = host
+    message: str
+    allocation: DeviceAllocation
+    other: PendingAccess
+
+
+class CallAccesses:
+    """The accesses of operations to the device memory of one run, and what is wrong with them.
+
+    A call of the host begins an operation in its stream, says which bytes it reads and writes, and gets the findings.
+    """
+
+    def __init__(self, memory: DeviceMemory, order: StreamOrder, findings: RunFindings, shared: SharedMemory) -> None:
+        self._shared = shared
         self._memory = memory
         self._order = order
         self._findings = findings
 
     def bytes_at(
         self, address: int, width: int, pitch: int, rows: int, verb: str, site: CallSite | None
-    ) -> TransferredBytes | None:
+    ) -> MemorySpan | None:
         """Return the bytes of ``rows`` of ``width``, ``pitch`` apart; None, with a finding, if some are not there."""
         extent = (rows - 1) * pitch + width
         allocation = self._memory.nearest(address)
@@ -57,38 +69,14 @@ class Transfers:
             return None
         offset = address - allocation.address
         if rows == 1 or width == pitch:
-            return TransferredBytes(allocation, slice(offset, offset + width * rows))
+            return MemorySpan(allocation, slice(offset, offset + width * rows))
         places: npt.NDArray[np.int64] = offset + pitch * np.arange(rows)[:, None] + np.arange(width)
-        return TransferredBytes(allocation, places.reshape(-1))
-
-    def directed(
-        self,
-        direction: CopyDirection,
-        to: TransferredBytes | None,
-        origin: TransferredBytes | None,
-        site: CallSite | None,
-    ) -> bool:
-        """Return whether a copy's direction matches its memory, with a finding if not; None is memory of the host only.
-
-        Both sides of memory that host and device share are right.
-        """
-        wanted = (direction.to_device, to, "target"), (direction.from_device, origin, "source")
-        for device, part, side in wanted if direction is not CopyDirection.DEFAULT and (to or origin) else ():
-            if device and part is None:
-                problem = f"its {side} is memory of the host"
-            elif not device and part is not None and not part.allocation.of_host:
-                problem = f"its {side} is memory of the device"
-            else:
-                continue
-            text = f"the call copies {direction.text}, but {problem}"
-            self._findings.host("api/invalid-copy", text, site, part.allocation if part is not None else None)
-            return False
-        return True
+        return MemorySpan(allocation, places.reshape(-1))
 
     def read(
         self,
         operation: StreamOperation,
-        part: TransferredBytes,
+        part: MemorySpan,
         site: CallSite | None,
         uninitialised: str | None,
         *,
@@ -102,7 +90,7 @@ class Transfers:
         for write in self.unordered(operation, allocation):
             if write.accessed.overlaps(ByteSet.of(part.span)):
                 message = f"the call reads bytes that {write.text} writes on another stream: no event orders them"
-                self._findings.host("api/stream-race", message, site, allocation, write)
+                self.report(StreamRace(message, allocation, write), site)
                 return
         if pending:
             self.note(allocation, operation, part.span, site, reads=True)
@@ -112,7 +100,7 @@ class Transfers:
     def write(
         self,
         operation: StreamOperation,
-        part: TransferredBytes,
+        part: MemorySpan,
         site: CallSite | None,
         known: npt.NDArray[np.bool_] | None = None,
         *,
@@ -123,7 +111,10 @@ class Transfers:
         All of them are if ``known`` is None. Without ``changes`` memory holds what is written already.
         """
         allocation = part.allocation
-        if not self.overwrites(operation, allocation, ByteSet.of(part.span), "the call", site):
+        race = self.overwrites(operation, allocation, ByteSet.of(part.span), "the call")
+        if race is not None:
+            self.report(race, site)
+        else:
             self.note(allocation, operation, part.span, site, reads=False)
         if changes:
             self._memory.initialise(allocation, part.span, known)
@@ -141,7 +132,7 @@ class Transfers:
         if not self._order.single or allocation.of_host:
             access = PendingAccess(operation, ByteSet.of(span), f"the call at {site}", site, reads=reads)
             allocation.add(access, self._order)
-            self._host.add(allocation, access)
+            self._shared.add(allocation, access)
 
     def overwrites(
         self,
@@ -149,11 +140,10 @@ class Transfers:
         allocation: DeviceAllocation,
         written: ByteSet,
         text: str,
-        site: CallSite | None,
         *,
         atomic: bool = False,
-    ) -> bool:
-        """Report the first access on another stream that a write conflicts with; return whether one does.
+    ) -> StreamRace | None:
+        """Return the race of a write with the first access on another stream that it conflicts with, None if none does.
 
         ``text`` describes what writes. ``atomic``: by atomic operations only.
         """
@@ -164,9 +154,12 @@ class Transfers:
             if not self._order.precedes(access.operation, operation) and access.accessed.overlaps(written):
                 verb = "reads" if access.reads else "writes"
                 message = f"{text} overwrites bytes that {access.text} {verb} on another stream: no event orders them"
-                self._findings.host("api/stream-race", message, site, allocation, access)
-                return True
-        return False
+                return StreamRace(message, allocation, access)
+        return None
+
+    def report(self, race: StreamRace, site: CallSite | None) -> None:
+        """Report a race of the call at ``site``."""
+        self._findings.host("api/stream-race", race.message, site, race.allocation, race.other)
 
     def use(self, allocation: DeviceAllocation, operation: StreamOperation, text: str, site: CallSite | None) -> None:
         """Note that a launch has a pointer to an allocation: it must not be freed before that has ended."""
@@ -180,13 +173,14 @@ class Transfers:
             if not self._order.precedes(access.operation, operation):
                 verb = "reads" if access.reads else "writes"
                 message = f"the call frees what {access.text} {verb} on another stream: no event orders them"
-                self._findings.host("api/stream-race", message, site, allocation, access)
+                self.report(StreamRace(message, allocation, access), site)
                 return
 
-    def all_unordered(self, operation: StreamOperation) -> list[tuple[DeviceAllocation, list[PendingAccess]]]:
+    def all_unordered(self, operation: StreamOperation) -> UnorderedWrites:
         """Return the allocations with writes that may not have ended when an operation begins, and these writes."""
-        found = [(one, self.unordered(operation, one)) for one in self._memory.live if one.pending]
-        return [(allocation, writes) for allocation, writes in found if writes]
+        pending = (allocation for allocation in self._memory.live if allocation.pending)
+        unordered = ((allocation, self.unordered(operation, allocation)) for allocation in pending)
+        return [(allocation, writes) for allocation, writes in unordered if writes]
 
     def unordered(self, operation: StreamOperation, allocation: DeviceAllocation) -> list[PendingAccess]:
         """Return the writes to an allocation that may not have ended when an operation begins."""

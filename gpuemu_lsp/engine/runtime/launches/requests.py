@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer, Stores
-from gpuemu_lsp.engine.execution import ALL_CHECKS, Argument, Buffer, Checks, Dim3, Request, Scalar, StructArgument
-from gpuemu_lsp.engine.ptx.model import Function, Module
-from gpuemu_lsp.engine.ptx.slicing import module_text
-from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind, PendingAccess
-from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.device_memory import BASE, SIZE, DeviceMemory
-from gpuemu_lsp.engine.runtime.messages import MessageError
+from gpuemu_lsp.engine.execution import ALL_CHECKS, Argument, Buffer, Checks, Request, Scalar, StructArgument
+from gpuemu_lsp.engine.runtime.launches.kernels import KernelParameter, ProgramLaunch
+from gpuemu_lsp.engine.runtime.launches.modules import ModuleVariables
+from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess, UnorderedWrites
+from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE, DeviceMemory
 
 TRANSLATION_SECONDS = 240.0
 """Limit of a kernel's translation: longer than in checks, where somebody waits for a save. A kernel of a template
@@ -24,104 +19,12 @@ library has thousands of instructions, which are translated in several versions.
 
 
 @dataclass(frozen=True, slots=True)
-class KernelParameter:
-    """A parameter of a kernel and its place in the parameter block, in bytes."""
+class LaunchSettings:
+    """Time limits of a launch and of its kernel's translation, in seconds, and the checks that it is made with."""
 
-    name: str
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedKernel:
-    """A kernel of a loaded module."""
-
-    module: Module
-    function: Function
-    parameters: tuple[KernelParameter, ...]
-
-    @property
-    def parameter_bytes(self) -> int:
-        """Size of the parameter block."""
-        last = self.parameters[-1] if self.parameters else None
-        return last.offset + last.size if last else 0
-
-    @property
-    def cluster(self) -> Dim3:
-        """The blocks of the clusters that it requires, by dimension; zeros if it requires none."""
-        required = self.function.directives.get("reqnctapercluster")
-        return cluster_dims(required) if required else (0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramLaunch:
-    """One launch, as the program made it. ``parameters`` is the parameter block, ``cluster`` a cluster's blocks."""
-
-    kernel: LoadedKernel
-    grid: Dim3
-    block: Dim3
-    shared_bytes: int
-    parameters: bytes
-    site: CallSite | None
-    cluster: Dim3 | None = None
-
-
-def loaded_kernel(module: Module, name: str) -> LoadedKernel | None:
-    """Return a kernel by its mangled name. Parameters are laid out as the PTX manual requires (section 5.1.6)."""
-    function = module.functions.get(name)
-    if function is None or not function.is_entry:
-        return None
-    parameters, offset = [], 0
-    for parameter in function.params:
-        alignment = parameter.alignment or min(parameter.size, 8) or 1
-        offset = -(-offset // alignment) * alignment
-        parameters.append(KernelParameter(parameter.name, offset, parameter.size))
-        offset += parameter.size
-    return LoadedKernel(module, function, tuple(parameters))
-
-
-def static_shared_bytes(kernel: LoadedKernel) -> int:
-    """Return the size of the shared variables that a kernel, or a function that it may call, declares."""
-    module, function = kernel.module, kernel.function
-    outside = [one for one in module.variables if one.space == "shared"]
-    needed = module_text(module.text).needed_names([function.name]) if outside else frozenset()
-    declared = sum(one.size for one in function.variables if one.space == "shared")
-    return declared + sum(one.size for one in outside if one.name in needed)
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleVariables:
-    """The allocations of a module's variables, by mangled name."""
-
-    by_name: dict[str, DeviceAllocation]
-
-
-def place_variables(module: Module, memory: DeviceMemory) -> ModuleVariables:
-    """Allocate the variables of a module, with their initial contents. Addresses of functions in these are left 0."""
-    placed: dict[str, DeviceAllocation] = {}
-    # Constants first: they are then in one range of addresses.
-    for variable in sorted(module.variables, key=lambda one: one.space != "const"):
-        if variable.space not in ("global", "const") or not variable.size:
-            continue
-        allocation = memory.allocate(
-            variable.size,
-            None,
-            1 << 60,
-            MemoryKind.MANAGED if variable.managed else MemoryKind.VARIABLE,
-            variable=variable.name,
-            read_only=variable.space == "const",
-        )
-        if allocation is None:
-            raise MessageError("there are no addresses for its variables")
-        if variable.init is not None:
-            memory.view(allocation)[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
-        placed[variable.name] = allocation
-    for variable in module.variables:
-        for offset, name, addend in variable.relocations:
-            if variable.name in placed and name in placed:
-                word = (placed[name].address + addend).to_bytes(8, "little")
-                memory.view(placed[variable.name])[offset : offset + 8] = np.frombuffer(word, np.uint8)
-    return ModuleVariables(placed)
+    seconds: float
+    translate_seconds: float = TRANSLATION_SECONDS
+    checks: Checks = ALL_CHECKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +37,12 @@ class BuiltRequest:
 
     request: Request
     allocations: tuple[DeviceAllocation, ...]
-    unordered: dict[str, list[PendingAccess]]
+    unordered: dict[str, Sequence[PendingAccess]]
     outside: bool = False
 
     def pointers(self) -> Iterator[tuple[Pointer, DeviceAllocation]]:
         """Yield the pointers among the arguments, with the allocation of each."""
-        by_address = {one.address: one for one in self.allocations}
+        by_address = {allocation.address: allocation for allocation in self.allocations}
         for number, argument in enumerate(self.request.arguments):
             if isinstance(argument, Buffer):
                 yield (number, 0), by_address[argument.host_address or 0]
@@ -158,32 +61,28 @@ class BuiltRequest:
 
     def reachable(self, memory: DeviceMemory, variables: ModuleVariables) -> tuple[DeviceAllocation, ...]:
         """Return the live allocations that the launch can reach through addresses in memory, its arguments first."""
-        found = {one.address: one for one in (*self.allocations, *variables.by_name.values()) if one.live}
-        waiting = list(found.values())
+        reached = {one.address: one for one in (*self.allocations, *variables.by_name.values()) if one.live}
+        waiting = list(reached.values())
         while waiting:
             for target in memory.addresses_in(waiting.pop()):
-                if target.address not in found:
-                    found[target.address] = target
+                if target.address not in reached:
+                    reached[target.address] = target
                     waiting.append(target)
-        return tuple(found.values())
+        return tuple(reached.values())
 
 
 def request_of(
     launch: ProgramLaunch,
     memory: DeviceMemory,
-    seconds: float,
     variables: ModuleVariables,
-    unordered: list[tuple[DeviceAllocation, list[PendingAccess]]],
-    checks: Checks = ALL_CHECKS,
-    *,
-    translate_seconds: float = TRANSLATION_SECONDS,
+    settings: LaunchSettings,
+    unordered: UnorderedWrites = (),
 ) -> BuiltRequest:
     """Return the request for a launch.
 
     Pointers among the arguments and in structs become buffers by their addresses. Kernels access device memory where it
     is. Bytes that are written without an order between that and this launch, ``unordered``, are not initialised for it.
     """
-    memory.hide(unordered)
     pending = {allocation.name: writes for allocation, writes in unordered}
     buffers = _Buffers(memory, pending)
     arguments = tuple(_argument(parameter, launch.parameters, buffers) for parameter in launch.kernel.parameters)
@@ -197,10 +96,10 @@ def request_of(
         shared_bytes=launch.shared_bytes,
         cluster=launch.cluster,
         arguments=arguments,
-        checks=checks,
+        checks=settings.checks,
         max_steps=1 << 40,
-        max_seconds=seconds,
-        translate_seconds=translate_seconds,
+        max_seconds=settings.seconds,
+        translate_seconds=settings.translate_seconds,
         reachable=buffers.variables(variables),
         aliased=buffers.aliased,
     )
@@ -210,7 +109,7 @@ def request_of(
 class _Buffers:
     """The buffers of one launch: one per allocation, and aliases of it for further pointers to the same."""
 
-    def __init__(self, memory: DeviceMemory, pending: dict[str, list[PendingAccess]]) -> None:
+    def __init__(self, memory: DeviceMemory, pending: dict[str, Sequence[PendingAccess]]) -> None:
         self._memory = memory
         self._pending = pending
         self.allocations: dict[int, DeviceAllocation] = {}

@@ -24,10 +24,12 @@ from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES
 from gpuemu_lsp.engine.emulator.versions.stores import Pointer
 from gpuemu_lsp.engine.execution import Bytes
-from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, Fill, MemoryKind, PendingAccess
-from gpuemu_lsp.engine.runtime.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
-from gpuemu_lsp.engine.runtime.messages import LibraryHeader
+from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, Fill, UnorderedWrites
+from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet, Span
+from gpuemu_lsp.engine.runtime.memory.library_words import LibraryWords
+from gpuemu_lsp.engine.runtime.protocol.calls import MemoryKind
+from gpuemu_lsp.engine.runtime.stream_order import StreamOrder
 
 BASE = 0x5E3D_0000_0000
 """Address of device memory in the program. As a pair of 32-bit numbers its upper half is unlikely: an integer of
@@ -55,19 +57,22 @@ _WRITTEN_BY_THREAD = 4096
 """Bytes for each thread of a launch up to which an allocation may be expected to be rewritten."""
 
 _FIRST = 16 << 20
-"""Distance of the first allocation: the library's header is in front of it."""
+"""Distance of the first allocation: the words of the library are in front of it."""
 
 
 class DeviceMemory:
     """The allocations of one run by address, and the memory behind them.
 
-    Without ``tracking``, launches do not keep shadow bytes: all memory counts as initialised.
+    ``order`` is that of the work on streams. Without ``tracking``, launches do not keep shadow bytes: all memory counts
+    as initialised.
     """
 
-    def __init__(self, *, tracking: bool = True) -> None:
+    def __init__(self, order: StreamOrder, *, tracking: bool = True) -> None:
+        self._order = order
         self._tracking = tracking
         self.lasting = LastingMemory(BASE, SIZE)
-        self.header = LibraryHeader(self.lasting.data)
+        self.lasting.others_write = self._others_write
+        self.words = LibraryWords(self.lasting.data)
         self._next = BASE + _FIRST
         self._last_gap = _GAP
         self._addresses: list[int] = []
@@ -93,6 +98,11 @@ class DeviceMemory:
     def live(self) -> tuple[DeviceAllocation, ...]:
         """The allocations that have not been freed."""
         return tuple(one for one in self._allocations if one.live)
+
+    @property
+    def shared_with_host(self) -> bool:
+        """Whether the host can access a live allocation without a call."""
+        return any(allocation.of_host for allocation in self.live)
 
     def named(self, name: str) -> DeviceAllocation | None:
         """Return the allocation with a name."""
@@ -274,7 +284,7 @@ class DeviceMemory:
         self._note_direct()
         return stored
 
-    def hide(self, pending: list[tuple[DeviceAllocation, list[PendingAccess]]]) -> None:
+    def hide(self, pending: UnorderedWrites) -> None:
         """Let bytes of pending writes not be initialised for the next launch."""
         if pending:
             self.end_direct()
@@ -295,6 +305,10 @@ class DeviceMemory:
         found = np.unique(words[(words >= np.uint64(BASE)) & (words < np.uint64(self._next))])
         targets = {one.address: one for one in map(self.find, found.tolist()) if one is not None and one.live}
         return list(targets.values())
+
+    def _others_write(self) -> bool:
+        """Return whether the host, or work on another stream, may write while a launch runs."""
+        return not self._order.single or self.shared_with_host
 
     def _shadow(self, allocation: DeviceAllocation) -> Bytes:
         low = allocation.address - BASE

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.launch.device_memory.memory import Range
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
-from gpuemu_lsp.engine.runtime.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
+from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
+from gpuemu_lsp.engine.runtime.protocol.calls import MemoryKind
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
-
-_MOST_KEPT = 256 << 20
-"""Bytes of masks that are kept for repeated launches, one for each byte that they store."""
-
-
-class MemoryKind(IntEnum):
-    """Kinds of memory, as in the library's source; variables and the heap of device ``malloc`` are allocated by us.
-
-    Texture and surface objects are variables without a name, and variables that are ``__managed__`` are managed.
-    """
-
-    DEVICE = 0
-    MANAGED = 1
-    PINNED = 2
-    VARIABLE = 3
-    HEAP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,50 +108,5 @@ class DeviceAllocation:
         return f"{self.size} bytes{place}"
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchAccesses:
-    """What a launch stores, by allocation, and whether by atomic operations only; and what else is known of it.
-
-    It has pointers to the allocations ``used``. If it has no findings, it reads none of the bytes that the writes in
-    ``unordered`` may write, as those were not initialised for it.
-    """
-
-    stored: list[tuple[DeviceAllocation, ByteSet, bool]] = field(repr=False)
-    used: tuple[DeviceAllocation, ...] = field(repr=False)
-    unordered: list[tuple[DeviceAllocation, list[PendingAccess]]] = field(repr=False)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the masks."""
-        pending = sum(len(one.accessed.mask) for _, writes in self.unordered for one in writes)
-        return pending + sum(len(written.mask) for _, written, _ in self.stored)
-
-    def covers(self, unordered: list[tuple[DeviceAllocation, list[PendingAccess]]]) -> bool:
-        """Return whether the launch is known to read nothing of these writes either."""
-        known = {allocation.address: writes for allocation, writes in self.unordered}
-        return all(
-            any(other.accessed.includes(one.accessed) for other in known.get(allocation.address, ()))
-            for allocation, writes in unordered
-            for one in writes
-        )
-
-
-class KeptAccesses:
-    """The accesses of launches without an effect, for repeats of them in a program with streams."""
-
-    def __init__(self) -> None:
-        self._launches: dict[Hashable, LaunchAccesses] = {}
-        self._generation = -1
-        self._bytes = 0
-
-    def get(self, key: Hashable) -> LaunchAccesses | None:
-        """Return the accesses of a launch, if they are kept."""
-        return self._launches.get(key)
-
-    def add(self, key: Hashable, accesses: LaunchAccesses, generation: int) -> None:
-        """Keep the accesses of a launch with memory of this generation, unless all together are too large."""
-        if self._generation != generation:
-            self._launches, self._generation, self._bytes = {}, generation, 0
-        if self._bytes + accesses.size <= _MOST_KEPT:
-            self._launches[key] = accesses
-            self._bytes += accesses.size
+UnorderedWrites: TypeAlias = Sequence[tuple[DeviceAllocation, Sequence[PendingAccess]]]
+"""Allocations with the writes that may not have ended when an operation begins."""

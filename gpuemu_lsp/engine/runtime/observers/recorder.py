@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuemu_lsp.engine.execution import Argument, Buffer, Outcome, StructArgument
+from gpuemu_lsp.engine.execution import Argument, Buffer, StructArgument
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Instruction
 from gpuemu_lsp.engine.recordings.model import (
@@ -25,10 +25,12 @@ from gpuemu_lsp.engine.recordings.model import (
 )
 from gpuemu_lsp.engine.recordings.reader import contents_digest
 from gpuemu_lsp.engine.recordings.writer import RecordingWriter
-from gpuemu_lsp.engine.runtime.allocations import DeviceAllocation, MemoryKind
 from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
-from gpuemu_lsp.engine.runtime.device_memory import DeviceMemory
-from gpuemu_lsp.engine.runtime.launches import BuiltRequest, LoadedKernel, ModuleVariables, ProgramLaunch
+from gpuemu_lsp.engine.runtime.launches.kernels import LoadedKernel, ProgramLaunch
+from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation
+from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
+from gpuemu_lsp.engine.runtime.observers.launch import LaunchObserver, LaunchResult, ObservedLaunch
+from gpuemu_lsp.engine.runtime.protocol.calls import MemoryKind
 
 MAX_LAUNCH_BYTES = 32 << 20
 """Contents of one launch that are kept."""
@@ -50,7 +52,7 @@ class _Group:
 
 
 @dataclass(slots=True)
-class PendingLaunch:
+class _PendingLaunch:
     """A launch that has begun; ``kept`` has what is stored of it if it is one of those."""
 
     group: _Group
@@ -69,8 +71,8 @@ class _Kept:
     left_out: str | None = None
 
 
-@dataclass(slots=True)
-class LaunchRecorder:
+@dataclass
+class LaunchRecorder(LaunchObserver):
     """The recording of one run."""
 
     writer: RecordingWriter
@@ -82,39 +84,35 @@ class LaunchRecorder:
     _shapes: dict[int, set[Hashable]] = field(default_factory=dict)
     _launches: list[RecordedLaunch] = field(default_factory=list)
     _full: bool = False
+    _pending: _PendingLaunch | None = None
 
-    def begin(
-        self,
-        key: Hashable,
-        launch: ProgramLaunch,
-        built: BuiltRequest,
-        memory: DeviceMemory,
-        variables: ModuleVariables,
-    ) -> PendingLaunch:
-        """Note a launch that is about to run. ``key`` identifies it among those that may be repeats of it."""
-        kernel = self._number(launch.kernel)
-        place = kernel, launch.site, launch.grid, launch.block, launch.shared_bytes, launch.cluster
-        group = self._groups.setdefault(place, _Group(kernel, launch))
-        self._by_key[key] = group
+    def begin(self, launch: ObservedLaunch) -> None:
+        """Note a launch that is about to be made, and keep what it reads."""
+        program = launch.launch
+        kernel = self._number(program.kernel)
+        place = kernel, program.site, program.grid, program.block, program.shared_bytes, program.cluster
+        group = self._groups.setdefault(place, _Group(kernel, program))
+        self._by_key[launch.key] = group
         group.count += 1
-        return PendingLaunch(group, time.monotonic(), self._kept(kernel, launch, built, memory, variables))
+        self._pending = _PendingLaunch(group, time.monotonic(), self._kept(kernel, launch))
 
-    def repeat(self, key: Hashable) -> None:
-        """Count a launch that was proved to do what an earlier one with this key did."""
-        group = self._by_key.get(key)
-        if group is not None:
-            group.count += 1
-            group.repeated += 1
-
-    def end(self, pending: PendingLaunch, outcome: Outcome, memory: DeviceMemory) -> None:
-        """Note the result of a launch, which is in device memory by now."""
-        group = pending.group
-        group.seconds += time.monotonic() - pending.started
-        group.checked += outcome.status in ("completed", "trapped")
-        group.findings += len(outcome.events)
-        if pending.kept is not None:
-            clean = outcome.status == "completed" and not outcome.events
-            self._launches.append(self._recorded(group, pending.kept, memory, clean))
+    def end(self, launch: ObservedLaunch, result: LaunchResult) -> LaunchResult:
+        """Note the result of a launch, which is in device memory by now; count one that repeats an earlier one."""
+        outcome, pending = result.outcome, self._pending
+        if outcome is None:
+            group = self._by_key.get(launch.key)
+            if group is not None:
+                group.count += 1
+                group.repeated += 1
+        elif pending is not None:
+            group = pending.group
+            group.seconds += time.monotonic() - pending.started
+            group.checked += result.checked
+            group.findings += len(outcome.events)
+            if pending.kept is not None:
+                clean = outcome.status == "completed" and not outcome.events
+                self._launches.append(self._recorded(group, pending.kept, launch.memory, clean))
+        return result
 
     def finish(self) -> Recording:
         """Write the recording; return it.
@@ -153,19 +151,13 @@ class LaunchRecorder:
             )
         return self._numbers[id(kernel)]
 
-    def _kept(
-        self,
-        kernel: int,
-        launch: ProgramLaunch,
-        built: BuiltRequest,
-        memory: DeviceMemory,
-        variables: ModuleVariables,
-    ) -> _Kept | None:
+    def _kept(self, kernel: int, observed: ObservedLaunch) -> _Kept | None:
         """Return what a launch reads, None if enough launches like it are kept or it uses memory that was freed."""
+        launch, built, memory = observed.launch, observed.built, observed.memory
         shapes = self._shapes.setdefault(kernel, set())
         if len(shapes) >= MAX_KEPT or not all(one.live for one in built.allocations):
             return None
-        allocations = list(built.reachable(memory, variables))
+        allocations = list(built.reachable(memory, observed.variables))
         # Blocks of the heap are not recorded.
         if any(one.kind is MemoryKind.HEAP for one in allocations):
             return None

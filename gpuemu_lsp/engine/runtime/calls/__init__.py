@@ -1,1 +1,0 @@
-"""Answers to calls of the program that are not launches or transfers."""

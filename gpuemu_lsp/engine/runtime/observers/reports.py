@@ -1,0 +1,52 @@
+"""What a launch prints and what is wrong with it, once it has ended."""
+
+from __future__ import annotations
+
+import sys
+
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
+from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.runtime.findings import RunFindings
+from gpuemu_lsp.engine.runtime.host.call_accesses import CallAccesses
+from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
+from gpuemu_lsp.engine.runtime.observers.launch import LaunchObserver, LaunchResult, ObservedLaunch
+
+
+class LaunchReports(LaunchObserver):
+    """Writes the output of launches to that of this process, and adds their findings to those of the run."""
+
+    def __init__(self, findings: RunFindings, accesses: CallAccesses, stop: StopRequest) -> None:
+        self._findings, self._accesses, self._stop = findings, accesses, stop
+        self._unfinished: ProgramLaunch | None = None
+
+    def begin(self, launch: ObservedLaunch) -> None:
+        """Note that the launch has begun."""
+        self._unfinished = launch.launch
+
+    def end(self, launch: ObservedLaunch, result: LaunchResult) -> LaunchResult:
+        """Report races with other streams, then the output, and then what the launch itself does."""
+        for race in result.races:
+            self._accesses.report(race, launch.launch.site)
+        if result.outcome is not None:
+            self._report(launch, result, result.outcome)
+            self._unfinished = None
+        return result
+
+    def note_stop(self, reason: StopReason) -> None:
+        """Add that a launch was stopped, if an exception has prevented its end."""
+        if self._unfinished is not None:
+            self._findings.stopped(self._unfinished, reason)
+
+    def _report(self, launch: ObservedLaunch, result: LaunchResult, outcome: Outcome) -> None:
+        if outcome.printed:
+            sys.stdout.write(outcome.printed)
+            sys.stdout.flush()
+        reason = self._stop.reason
+        raced = {event.location for event in outcome.events if event.rule.endswith("-race")}
+        for event in result.events:
+            # Whether a racing read finds a value is a matter of the order: the race is the cause.
+            if event.rule == "memory/uninitialized-read" and event.location in raced:
+                continue
+            self._findings.event(event, launch.launch, launch.built, discarded=result.discarded, stopped=reason)
+        if not result.checked:
+            self._findings.not_run(outcome, launch.launch, reason)
