@@ -218,7 +218,7 @@ def _shrunk_to_fit(
 def _evaluate(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> CaseGeometry:
     """Evaluate the plan with its scalars and ranges, which may have no value for some sizes."""
     # Sizes of host code may stand for larger constants, for which a condition holds.
-    if plan.facts.origin is PlanOrigin.PYTHON and not plan.facts.path.allows(chosen):
+    if plan.facts.origin is not PlanOrigin.HOST_CODE and not plan.facts.path.allows(chosen):
         raise ImpossibleError("the program does not launch it with these sizes")
     geometry = evaluate_plan(plan, chosen, Rng(seed).derive("layout"), how.varied, how.tight)
     for arg in plan.args:

@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.project.expressions import (
     parse,
     walk,
 )
+from gpuemu_lsp.engine.project.model import DimSpec
 
 _MAX_ELEMENTS = 1_000_000
 _MAX_CONSTANTS = 8
@@ -94,7 +95,20 @@ def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]
             while times * step in sizes.values():
                 times += 1
             sizes[dim.name] = times * step
+        _keep_bounds(dim, first, second)
     return first, second
+
+
+def _keep_bounds(dim: DimSpec, first: dict[str, int], second: dict[str, int]) -> None:
+    """Replace the sizes of a dim that are larger than it may be by the two largest ones that no other dim has."""
+    if dim.maximum is None or max(first[dim.name], second[dim.name]) <= dim.maximum:
+        return
+    step = max(1, dim.multiple_of)
+    others = {size for sizes in (first, second) for name, size in sizes.items() if name != dim.name}
+    allowed = range(dim.maximum // step * step, max(dim.minimum or 1, 1) - 1, -step)
+    largest = [size for size in allowed if size not in others][:2]
+    if largest:
+        first[dim.name], second[dim.name] = largest[0], largest[-1]
 
 
 def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int]) -> list[LengthCandidate]:

@@ -230,19 +230,21 @@ class Path:
 
     ``conditions`` are comparisons between dims that hold wherever the program reaches it, ``branches`` what it assigns
     to dims on the way. ``selected`` is about the program selecting this kernel among several for these sizes,
-    ``reached`` about its assertions holding.
+    ``reached`` about its assertions holding. ``aliases`` are other names of dims, which conditions may have.
     """
 
     conditions: tuple[Comparison, ...] = ()
     branches: tuple[BranchValues, ...] = ()
     selected: Fact = READ
     reached: Fact = READ
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     def allows(self, dims: Mapping[str, int]) -> bool:
         """Return whether the program reaches the launch with these sizes, as far as its conditions say."""
+        env = {**{alias: dims[name] for alias, name in self.aliases.items() if name in dims}, **dims}
         for compared, left, right in self.conditions:
             try:
-                if not COMPARISONS[compared](evaluate(left, dims), evaluate(right, dims)):
+                if not COMPARISONS[compared](evaluate(left, env), evaluate(right, env)):
                     return False
             except ExpressionError:
                 continue

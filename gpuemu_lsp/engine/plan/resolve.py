@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.plan.arguments import ArgumentRoles, assign_roles
 from gpuemu_lsp.engine.plan.candidates import grid_tiles
 from gpuemu_lsp.engine.plan.context import FactsOf, KernelContext, not_compiled
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
-from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, PlanOrigin, SizeFact, Source, assumed
+from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, Path, PlanOrigin, SizeFact, Source, assumed
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
@@ -137,7 +137,7 @@ def _own_plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | 
         entry=instance.expression,
         dtype=instance.dtype or _dtype(context.spec, roles),
         args=roles.args,
-        dims=_with_multiples(_supported_dims(context, roles, launch), alternative) if roles.inferred else roles.dims,
+        dims=_checked_dims(_supported_dims(context, roles, launch), alternative) if roles.inferred else roles.dims,
         grid=launch.grid,
         block=launch.block,
         shared=launch.shared or parse(0),
@@ -147,14 +147,15 @@ def _own_plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | 
         alternative=alternative,
     )
     if roles.inferred and context.spec.reference is None:
-        plan = replace(plan, facts=_facts_of_signature(plan, launch))
+        plan = replace(plan, facts=_facts_of_signature(plan, launch, alternative))
     return plan, roles.findings
 
 
-def _facts_of_signature(plan: Plan, launch: ResolvedLaunch) -> Facts:
+def _facts_of_signature(plan: Plan, launch: ResolvedLaunch, launched: Plan | None) -> Facts:
     """Return the facts of a plan that follows from the kernel's signature.
 
-    Its sizes are those for which the kernel is written, as far as launches of it show: an author may call it with any.
+    Its sizes are those for which the kernel is written, as far as launches of it show: an author may call it with any
+    that the checks on the way to the launch ``launched`` allow.
     """
     unknown = sorted(dim.name for dim in launch.host_sizes)
     undetermined = assumed(f"the program does not determine {', '.join(unknown)}")
@@ -178,6 +179,7 @@ def _facts_of_signature(plan: Plan, launch: ResolvedLaunch) -> Facts:
         arrays=assumed("assumes the number of threads that its arrays are for") if _is_of_another_block(plan) else READ,
         relations=undetermined if len(unknown) > 1 or (unknown and len(plan.dims) > _MOST_INDEPENDENT) else READ,
         contents=assumed(""),
+        path=Path() if launched is None else Path(launched.facts.path.conditions, aliases=_passed(launched)),
     )
 
 
@@ -248,14 +250,29 @@ def _supported_dims(
     )
 
 
-def _with_multiples(dims: tuple[DimSpec, ...], launched: Plan | None) -> tuple[DimSpec, ...]:
-    """Return the inferred sizes with the divisors that the program's checks give the arguments of its launch."""
+def _checked_dims(dims: tuple[DimSpec, ...], launched: Plan | None) -> tuple[DimSpec, ...]:
+    """Return the inferred sizes with what the program's checks say of the arguments of its launch."""
     if launched is None:
         return dims
-    checked = {dim.name: dim.multiple_of for dim in launched.dims}
-    passed = {arg.param: str(arg.value) for arg in launched.args if isinstance(arg, ScalarArg)}
-    return tuple(
-        replace(dim, multiple_of=math.lcm(dim.multiple_of, checked.get(passed.get(dim.name, ""), 1))) for dim in dims
+    checked = {dim.name: dim for dim in launched.dims}
+    passed = {name: checked[host] for host, name in _passed(launched).items() if host in checked}
+    return tuple(_both(dim, passed[dim.name]) if dim.name in passed else dim for dim in dims)
+
+
+def _passed(launched: Plan) -> dict[str, str]:
+    """Return the scalar parameters by the dim of the program's launch that each of them is."""
+    return {str(arg.value): arg.param for arg in launched.args if isinstance(arg, ScalarArg)}
+
+
+def _both(dim: DimSpec, checked: DimSpec) -> DimSpec:
+    """Return an inferred size within the bounds, and with the divisors, of a size of the program."""
+    bounds = [one for one in (dim.maximum, checked.maximum) if one is not None]
+    multiple = math.lcm(dim.multiple_of, checked.multiple_of)
+    if dim.choices or checked.choices:
+        return replace(dim, multiple_of=multiple)
+    least = max(dim.minimum or 1, checked.minimum or 1)
+    return replace(
+        dim, minimum=least if least > 1 else dim.minimum, maximum=min(bounds, default=None), multiple_of=multiple
     )
 
 
