@@ -37,15 +37,11 @@ BRANCHED_FUNCTIONS = frozenset(
         "gpuemu_lsp/cli/commands/lint.py:lint",
         "gpuemu_lsp/engine/build/constant_values.py:ConstantScope._call",
         "gpuemu_lsp/engine/build/constant_values.py:ConstantScope._value",
-        "gpuemu_lsp/engine/check/plan_run.py:PlanRun.check",
         "gpuemu_lsp/engine/emulator/analysis/shape_propagation.py:ShapePropagation._evaluate",
         "gpuemu_lsp/engine/emulator/matrix/warpgroup.py:group_product",
         "gpuemu_lsp/engine/jobs/model_reference.py:_of_launch",
-        "gpuemu_lsp/engine/plan/arguments.py:_inferred",
         "gpuemu_lsp/engine/plan/host/parameters/pointers.py:tensor",
         "gpuemu_lsp/engine/plan/host/plans.py:_built",
-        "gpuemu_lsp/engine/plan/probe.py:probe",
-        "gpuemu_lsp/engine/plan/resolve.py:_own_plan",
         "gpuemu_lsp/engine/plan/wrappers/call_values.py:CallEvaluator._library",
         "gpuemu_lsp/engine/plan/wrappers/kernel_accesses.py:_Body._call",
         "gpuemu_lsp/engine/plan/wrappers/launch_entry.py:LaunchEntry._result",
@@ -59,7 +55,6 @@ BRANCHED_FUNCTIONS = frozenset(
 LARGE_RECORDS = frozenset(
     {
         "gpuemu_lsp/engine/check/model.py:KernelReport",
-        "gpuemu_lsp/engine/check/plan_run.py:PlanRun",
         "gpuemu_lsp/engine/emulator/launch/state.py:PreparedLaunch",
         "gpuemu_lsp/engine/execution.py:Request",
         "gpuemu_lsp/engine/project/model.py:KernelSpec",

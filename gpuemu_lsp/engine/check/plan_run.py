@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unopt
 from gpuemu_lsp.engine.check.recordings.outputs import changed_outputs
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
+from gpuemu_lsp.engine.check.reported_findings import ReportedFindings
 from gpuemu_lsp.engine.execution import Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
@@ -85,8 +86,8 @@ class PlanRun:
     """Runs the cases of one plan. Made by :func:`~gpuemu_lsp.engine.check.plan_setup.open_plan`.
 
     ``finished`` is True once no further case is to run. ``snapshots`` has, by rule, the mismatches of the launch that
-    was examined last. ``opening`` are findings that precede all cases. ``merged`` is True once a finding was left out
-    because another one is on its line. ``not_run`` is the reason why the last case could not be run, if it could not.
+    was examined last. ``opening`` are findings that precede all cases. ``not_run`` is the reason why the last case did
+    not run, if it did not.
     """
 
     context: PlanContext
@@ -101,8 +102,7 @@ class PlanRun:
     finished: bool = False
     not_run: str = ""
     snapshots: dict[str, MismatchSnapshot] = field(default_factory=dict)
-    merged: bool = False
-    _reported: dict[tuple[str, Severity, str, int], Finding] = field(default_factory=dict)
+    reported: ReportedFindings = field(default_factory=ReportedFindings)
     _pending: list[Finding] = field(default_factory=list)
     _controls: Iterator[Case] | None = None
     _refused: dict[tuple[str, int], Finding] = field(default_factory=dict)
@@ -114,11 +114,6 @@ class PlanRun:
     def plan(self) -> Plan:
         """The plan whose cases run."""
         return self.context.plan
-
-    @property
-    def reported_rules(self) -> frozenset[tuple[str, Severity]]:
-        """The rules of all findings reported so far, with their severities."""
-        return frozenset((rule, severity) for rule, severity, *_ in self._reported)
 
     @property
     def timing(self) -> dict[str, float]:
@@ -156,7 +151,7 @@ class PlanRun:
         """Run one case, yield what is wrong with it, and update the store.
 
         A finding is reported once per rule, severity and line, and again when more is known: a simpler case,
-        consequences, recorded values. With guessed sizes one case may only hint at what another proves.
+        consequences, recorded values.
         """
         yield from self.problems()
         if self.finished:
@@ -195,21 +190,13 @@ class PlanRun:
         hung = outcome.status == "hung" and not (refused and self.source.goes_on_smaller(case))
         self.finished = not judged or hung or (enough and self.store.all_replayed(case_id))
         for finding in found:
-            place = (finding.place.path, finding.place.range.start.line)
-            proven = self._reported.get((finding.rule, Severity.ERROR, *place))
-            if finding.severity is Severity.INFORMATION and proven is not None:
-                continue
-            key = (finding.rule, finding.severity, *place)
-            earlier = self._reported.get(key)
-            shown = finding if earlier is None else self._simpler(earlier, finding)
-            self.merged = self.merged or (earlier is not None and earlier.place != finding.place)
-            if shown is not earlier:
-                self._reported[key] = shown
+            shown = self.reported.add(finding, self._order)
+            if shown is not None:
                 yield shown
                 # After the finding itself: recording takes as long as the check of a small kernel.
                 recorded = self.with_values(shown, case) if shown.case == case_id else shown
                 if recorded is not shown:
-                    self._reported[key] = recorded
+                    self.reported.update(recorded)
                     yield recorded
 
     def with_values(self, finding: Finding, case: Case) -> Finding:
@@ -223,20 +210,8 @@ class PlanRun:
         values = line_values(self.runner, case, finding, source_map)
         return replace(finding, data={**finding.data, "values": values}) if values else finding
 
-    def _simpler(self, one: Finding, other: Finding) -> Finding:
-        """Return of two findings of one error that of the simpler case, the first of equal ones.
-
-        The order is that in which the store replays cases, so that the next check shows the same case. What follows
-        from the error may show in the other case only.
-        """
-        simple, other = sorted((one, other), key=self._order)
-        return (
-            simple
-            if simple.consequences or not other.consequences
-            else replace(simple, consequences=other.consequences)
-        )
-
     def _order(self, finding: Finding) -> tuple[bool, int]:
+        """Return the key of the order in which the store replays cases: the next check shows the same case."""
         return not self.store.minimised(finding.case), math.prod(finding.dims.values())
 
     def examine(

@@ -54,7 +54,7 @@ def _plan(
     request: CheckRequest, prepared: PreparedKernel, optimized: PlanRun, artifact: Artifact, plans: int
 ) -> Iterator[Stage | Finding]:
     options = request.options
-    known, run = optimized.reported_rules, unoptimized_run(optimized, prepared, artifact)
+    known, run = optimized.reported.rules, unoptimized_run(optimized, prepared, artifact)
     planned = max(FIRST_CASES, options.most // _SHARE)
     seconds = _SECONDS if options.seconds is None else min(_SECONDS, options.seconds / _SHARE)
     limit = TimeLimit(seconds / plans)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.element_types import FLOATS, INTEGERS, ElementType, element_type
@@ -108,41 +108,18 @@ def _inferred(context: KernelContext) -> ArgumentRoles:
     With exactly one integer every tensor is assumed to have that many elements; with more, the shapes stay empty. The
     probe then finds the shapes by running the kernel.
     """
-    spec, decl, aliases = context.spec, context.declaration, context.type_aliases
-    sizes = [param for param in decl.params if not param.pointer and _is_integer(param, aliases)]
+    spec, decl = context.spec, context.declaration
+    sizes = [param for param in decl.params if not param.pointer and _is_integer(param, context.type_aliases)]
     dims = dict(spec.dims or {})
     for param in sizes:
         dims.setdefault(param.name, DimSpec(param.name))
     args: list[PlanArg] = []
     flat = len(sizes) == 1
-    shape: tuple[Expression, ...] = (parse(sizes[0].name),) if flat else ()
     for param in decl.params:
-        known = element_type(param.type, aliases)
-        if is_object(param):
-            args.append(object_argument(context, param, [parse(one.name) for one in sizes]))
-            continue
-        if not param.name or known is None or param.pointer_depth > 1:
-            return ArgumentRoles(problem=f"no values can be generated for the type of '{param.name or param.type}'")
-        if param.pointer:
-            direction = "in" if param.const else "out"
-            args.append(
-                TensorArg(param.name, param.name, direction, known.dtype, _flat_shape(shape, known), lanes=known.lanes)
-            )
-        elif known.lanes != 1:
-            return ArgumentRoles(problem=f"'{param.name}' is a {param.type} passed by value")
-        elif known.dtype in INTEGERS:
-            beyond = beyond_type(spec, param, known.dtype, parse(param.name))
-            if beyond is not None:
-                key, message = beyond
-                finding = make("config/bad-value", message, context.config_place(key), kernel=spec.name)
-                return ArgumentRoles(findings=(finding,))
-            args.append(ScalarArg(param.name, param.name, known.dtype, parse(param.name)))
-        elif known.dtype in FLOATS and spec.reference is None:
-            args.append(ScalarArg(param.name, param.name, known.dtype, 0.5))
-        elif known.dtype == "bool" and spec.reference is None:
-            args.append(ScalarArg(param.name, param.name, known.dtype, True))
-        else:
-            return ArgumentRoles(problem=f"the signature does not determine the value of '{param.name}'")
+        argument = _argument(context, param, sizes)
+        if isinstance(argument, ArgumentRoles):
+            return argument
+        args.append(argument)
     if not any(isinstance(arg, TensorArg) for arg in args):
         if not context.registered:
             return ArgumentRoles(problem="the kernel has no pointer parameter, so there is no output to check")
@@ -153,6 +130,31 @@ def _inferred(context: KernelContext) -> ArgumentRoles:
     if not sizes:
         return ArgumentRoles(problem="no integer parameter determines the size of the buffers")
     return ArgumentRoles(tuple(args), tuple(dims.values()), inferred=True, flat=flat)
+
+
+def _argument(context: KernelContext, param: Param, sizes: Sequence[Param]) -> PlanArg | ArgumentRoles:
+    """Return the argument of a parameter, or roles that say why it has none; ``sizes`` are the integer parameters."""
+    spec, known = context.spec, element_type(param.type, context.type_aliases)
+    if is_object(param):
+        return object_argument(context, param, [parse(size.name) for size in sizes])
+    if not param.name or known is None or param.pointer_depth > 1:
+        return ArgumentRoles(problem=f"no values can be generated for the type of '{param.name or param.type}'")
+    if param.pointer:
+        shape = _flat_shape((parse(sizes[0].name),) if len(sizes) == 1 else (), known)
+        direction = "in" if param.const else "out"
+        return TensorArg(param.name, param.name, direction, known.dtype, shape, lanes=known.lanes)
+    if known.lanes != 1:
+        return ArgumentRoles(problem=f"'{param.name}' is a {param.type} passed by value")
+    if known.dtype in INTEGERS:
+        beyond = beyond_type(spec, param, known.dtype, parse(param.name))
+        if beyond is not None:
+            key, message = beyond
+            finding = make("config/bad-value", message, context.config_place(key), kernel=spec.name)
+            return ArgumentRoles(findings=(finding,))
+        return ScalarArg(param.name, param.name, known.dtype, parse(param.name))
+    if known.dtype in (*FLOATS, "bool") and spec.reference is None:
+        return ScalarArg(param.name, param.name, known.dtype, True if known.dtype == "bool" else 0.5)
+    return ArgumentRoles(problem=f"the signature does not determine the value of '{param.name}'")
 
 
 def _flat_shape(shape: tuple[Expression, ...], known: ElementType) -> tuple[Expression, ...]:

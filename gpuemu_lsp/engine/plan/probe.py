@@ -14,7 +14,7 @@ access.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.element_types import FLOATS, INTEGERS, dtype_size
@@ -163,20 +163,9 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
         moved = [search.next_tie(param) for param in sorted(too_long)]
         if search.exhausted or not any(moved):
             break
-    beyond = {arg.param for arg in tensors if search.candidate(arg.param).beyond}
-    overrun = beyond and _is_overrun(tensors, search, beyond)
-    if beyond and (not overrun or beyond & (too_long | search.counters)):
-        return ProbeResult(None, "it accesses one element more than a product of its sizes")
-    product = any(search.candidate(param).factors > 1 for param in beyond)
-    if too_long and not product:
-        return ProbeResult(None, f"no product of its sizes is the length of '{sorted(too_long)[0]}'")
-    data_dependent: set[str] = set()
-    if _has_integers(plan):
-        data_dependent = _too_long(_with_zero_indices(inferred), second, search) - too_long
-    if data_dependent:
-        return ProbeResult(
-            None, f"the elements of '{sorted(data_dependent)[0]}' that it accesses depend on the values of its inputs"
-        )
+    refuted = _refuted(plan, search, second, too_long)
+    if refuted is not None:
+        return ProbeResult(None, refuted)
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
     unfitted = _uncertain(inferred, first, search) & _uncertain(inferred, second, search)
@@ -184,6 +173,24 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     if plan.facts.origin is not PlanOrigin.HOST_CODE:
         settled = _directions(settled, plan, outcome)
     return ProbeResult(settled, unfitted=unfitted)
+
+
+def _refuted(plan: Plan, search: _Search, sizes: Mapping[str, int], too_long: Collection[str]) -> str | None:
+    """Return why the lengths that the search has chosen cannot be those of the program, None if they can."""
+    tensors = _open_tensors(plan)
+    beyond = {arg.param for arg in tensors if search.candidate(arg.param).beyond}
+    overrun = beyond and _is_overrun(tensors, search, beyond)
+    if beyond and (not overrun or beyond & {*too_long, *search.counters}):
+        return "it accesses one element more than a product of its sizes"
+    product = any(search.candidate(param).factors > 1 for param in beyond)
+    if too_long and not product:
+        return f"no product of its sizes is the length of '{sorted(too_long)[0]}'"
+    if _has_integers(plan):
+        data_dependent = _too_long(_with_zero_indices(search.plan(plan)), sizes, search) - set(too_long)
+        if data_dependent:
+            first = sorted(data_dependent)[0]
+            return f"the elements of '{first}' that it accesses depend on the values of its inputs"
+    return None
 
 
 def _elements(plan: Plan, sizes: Mapping[str, int]) -> int:

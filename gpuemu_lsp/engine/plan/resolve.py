@@ -104,32 +104,44 @@ def _plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None
 
 
 def _own_plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | None, tuple[Finding, ...]]:
+    """Return the plan of a launch of the kernel itself, or one that follows from its entry or signature."""
     texture = next((param for param in context.declaration.params if is_object(param)), None)
     if texture is not None and context.registered:
         return None, (_texture_parameter(context, texture),)
     host = None if context.registered else host_plan(context)
-    if host is not None and not host.open:
-        return _plan_of_launch(context, instance, host)
-    alternative = None if host is None else _plan_of_launch(context, instance, host)[0]
-    if host is not None and alternative is not None and (host.rounded_down or _shows_outputs(alternative)):
+    if host is None:
+        return _plan_of_signature(context, instance, None)
+    launched, findings = _plan_of_launch(context, instance, host)
+    if not host.open:
+        return launched, findings
+    if host.rounded_down or _shows_outputs(launched):
         # The sizes that a guess from the signature would keep to are those without the mistake.
-        return alternative, ()
+        return launched, ()
+    return _plan_of_signature(context, instance, launched)
+
+
+def _plan_of_signature(
+    context: KernelContext, instance: KernelInstance, launched: Plan | None
+) -> tuple[Plan | None, tuple[Finding, ...]]:
+    """Return the plan that follows from the entry of a kernel or its signature.
+
+    ``launched`` is that of a launch in the program which leaves lengths of buffers open: it is taken where the
+    signature says less.
+    """
     roles = assign_roles(context)
-    if alternative is not None and (roles.problem is not None or roles.findings):
-        return alternative, ()
+    if launched is not None and (roles.problem is not None or roles.findings):
+        return launched, ()
     if roles.problem is not None:
         return None, (*roles.findings, _unresolved(context, roles.problem))
     if any(finding.severity is Severity.ERROR for finding in roles.findings):
         return None, roles.findings
     launch = resolve_launch(context, roles)
-    if alternative is not None and not launch.from_source:
-        return alternative, ()
+    roles = replace(roles, dims=(*roles.dims, *launch.host_sizes))
+    unknown = _unknown_dims(context, roles, launch) if launch.problem is None else []
+    if launched is not None and (unknown or not launch.from_source):
+        return launched, ()
     if launch.problem is not None:
         return None, (*roles.findings, _unresolved(context, launch.problem))
-    roles = replace(roles, dims=(*roles.dims, *launch.host_sizes))
-    unknown = _unknown_dims(context, roles, launch)
-    if unknown and alternative is not None:
-        return alternative, ()
     if unknown:
         return None, (*roles.findings, *unknown)
     plan = Plan(
@@ -137,17 +149,17 @@ def _own_plan(context: KernelContext, instance: KernelInstance) -> tuple[Plan | 
         entry=instance.expression,
         dtype=instance.dtype or _dtype(context.spec, roles),
         args=roles.args,
-        dims=_checked_dims(_supported_dims(context, roles, launch), alternative) if roles.inferred else roles.dims,
+        dims=_checked_dims(_supported_dims(context, roles, launch), launched) if roles.inferred else roles.dims,
         grid=launch.grid,
         block=launch.block,
         shared=launch.shared or parse(0),
         place=context.place,
         inferred=roles.inferred,
         notes=_notes(roles, launch),
-        alternative=alternative,
+        alternative=launched,
     )
     if roles.inferred and context.spec.reference is None:
-        plan = replace(plan, facts=_facts_of_signature(plan, launch, alternative))
+        plan = replace(plan, facts=_facts_of_signature(plan, launch, launched))
     return plan, roles.findings
 
 

@@ -81,7 +81,7 @@ class VerdictContext:
             files=files,
             notes=self._notes,
             line_structure=self.sites.line_structure,
-            by_line=confirmed or bool(report.counters) or any(run.merged for run in runs),
+            by_line=confirmed or bool(report.counters) or any(run.reported.merged for run in runs),
             lines=tuple(self.sites.lines()) if report.counters else (),
             unoptimized=unoptimized,
         )
