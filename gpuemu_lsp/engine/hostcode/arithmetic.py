@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.symbolic.size import (
     Size,
     add,
     divide,
+    floor_divide,
     multiply,
     number,
     remainder,
@@ -65,7 +66,7 @@ def operate(operator: str, left: Value, right: Value) -> Value:
             return Condition(_compare(operator, left.value or 0.0, right.value or 0.0))
         return Condition()
     if isinstance(left, FloatValue) or isinstance(right, FloatValue):
-        return reals(operator, real(left), real(right))
+        return reals("/" if operator == "real/" else operator, real(left), real(right))
     if isinstance(left, Ranged) or isinstance(right, Ranged):
         return _ranged(operator, left, right)
     return Unknown()
@@ -103,6 +104,10 @@ def _integers(operator: str, left: Size, right: Size) -> Value:
         return multiply(left, right)
     if operator == "/":
         return divide(left, right)
+    if operator == "//":
+        return floor_divide(left, right)
+    if operator == "real/":
+        return reals("/", real(left), real(right))
     if operator == "%":
         return remainder(left, right)
     first, second = left.constant, right.constant
