@@ -148,9 +148,9 @@ def test_a_correct_program_has_no_error(tmp_path: Path, text: str) -> None:
     assert sum(isinstance(one, KernelReport) for one in events) == len(requests) >= 1
 
 
-def test_a_grid_that_divides_by_zero_for_the_usual_size_is_read(bare: Callable[[str], PlanResult]) -> None:
+def test_a_grid_that_divides_by_zero_for_the_usual_size_is_read(compiled: Callable[[str], PlanResult]) -> None:
     """The usual value of an unknown number is 1,024."""
-    result = bare(
+    result = compiled(
         """__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 1; }
 void f(float* x, int n, int m) { k<<<n / (m - 1024), 32>>>(x, n); }
 """

@@ -15,12 +15,13 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
-from gpuemu_lsp.engine.emulator.analysis.dependence.sources import is_parameter_load, parameter_values
-from gpuemu_lsp.engine.emulator.analysis.kernel_graph import kernel_graph
+from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
+from gpuemu_lsp.engine.emulator.analysis.dependence.sources import ParameterValue, is_parameter_load, parameter_values
+from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.register_values import RegisterValues, ValueArray
 from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT
-from gpuemu_lsp.engine.emulator.ir.operands import flattened, registers_read, registers_written
-from gpuemu_lsp.engine.emulator.ir.program import Program
+from gpuemu_lsp.engine.emulator.ir.operands import flattened, registers_read, registers_written, terminator_reads
+from gpuemu_lsp.engine.emulator.ir.program import Trap
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Location, Operand, Symbol
 
 Divisor: TypeAlias = "int | str"
@@ -33,6 +34,7 @@ _LARGEST_DIVISOR: Final = 1024
 _MAX_THREADS: Final = 1024
 _THREAD = ("%tid", "%laneid", "%warpid", "%lanemask")
 _BLOCK_INDEX = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
+_COMPARES = frozenset({"setp", "set", "min", "max"})
 _MATRIX = frozenset({"mma", "wmma", "wgmma", "ldmatrix", GROUP_PRODUCT})
 _COOPERATIVE = "cooperative_groups"
 
@@ -40,8 +42,9 @@ _COOPERATIVE = "cooperative_groups"
 class KernelFacts:
     """What the code of a kernel shows; parameters are by number."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, taint: Taint) -> None:
+        self._taint = taint
+        self._program = program = taint.program
         self._instructions = [instruction for block in program.blocks for instruction in block.code]
         self._numbers = {name: number for number, name in enumerate(program.params)}
         self._divided: dict[int, tuple[frozenset[Divisor], frozenset[int]]] = {}
@@ -81,6 +84,33 @@ class KernelFacts:
         """The parameters that it does not read."""
         read = {name for one in self._instructions for name in _symbols(one.operands)}
         return frozenset(number for name, number in self._numbers.items() if name not in read)
+
+    @cached_property
+    def compared_parameters(self) -> frozenset[int]:
+        """The parameters that bound something: from which a number is computed that is compared, as in ``i < n``.
+
+        Not those of which an assertion demands a remainder.
+        """
+        values, compared = self._taint.values, 0
+        for number, block in enumerate(self._program.blocks):
+            for index, instruction in enumerate(block.code):
+                if instruction.opcode in _COMPARES:
+                    compared |= values.read(number, index, registers_read(instruction))
+        asserted = {number for number in self._parameters(self._asserted()) if self.remainders(number)}
+        return self._parameters(compared) - asserted
+
+    def _asserted(self) -> int:
+        """Return the bits of the sources on which it depends whether an assertion fails."""
+        program, bits = self._program, 0
+        for number, decided in enumerate(control_dependences(self._taint.graph)):
+            block = program.blocks[number]
+            if any(isinstance(program.blocks[one].terminator, Trap) for one in decided):
+                bits |= self._taint.outcomes.read(number, len(block.code), terminator_reads(block))
+        return bits
+
+    def _parameters(self, bits: int) -> frozenset[int]:
+        sources = self._taint.sources_of(bits)
+        return frozenset(source.parameter for source in sources if isinstance(source, ParameterValue))
 
     @cached_property
     def block_stride(self) -> int | None:
@@ -193,7 +223,7 @@ def kernel_facts(ptx: str, entry: str) -> KernelFacts:
     MalformedKernelError
         If no graph can be made of it.
     """
-    return KernelFacts(kernel_graph(ptx, entry)[0])
+    return KernelFacts(taint_of(ptx, entry))
 
 
 def _equal(value: ValueArray | None, other: ValueArray) -> bool:

@@ -69,3 +69,17 @@ def test_cooperative_groups_compute_with_all_axes_for_any_launch() -> None:
     found = kernel_facts(compile_ptx(source), "k")
     assert found.reads_block_size
     assert not found.uses_several_axes
+
+
+@pytest.mark.parametrize(
+    ("body", "compared"),
+    [
+        ("int i = threadIdx.x; if (i < n * u) o[i] = 1;", {1, 2}),
+        ("int i = min((int) threadIdx.x, n - 1); o[i] = 1;", {1}),
+        ("o[threadIdx.x * n] = u;", set()),
+        ("assert(n % 4 == 0); for (int i = threadIdx.x; i < n; i += 32) o[i] = u;", set()),
+        ("assert(o != 0); for (int i = threadIdx.x; i < n; i += 32) o[i] = u;", {1}),
+    ],
+)
+def test_parameters_that_something_is_compared_with(body: str, compared: set[int]) -> None:
+    assert facts(body).compared_parameters - {0} == compared

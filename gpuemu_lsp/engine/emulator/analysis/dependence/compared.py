@@ -17,8 +17,7 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import MemoryContents, OtherSource, Source, memory_sources
-from gpuemu_lsp.engine.emulator.analysis.dependence.taint import COMPARISONS, Taint
-from gpuemu_lsp.engine.emulator.analysis.kernel_graph import kernel_graph
+from gpuemu_lsp.engine.emulator.analysis.dependence.taint import COMPARISONS, Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import all_roots
 from gpuemu_lsp.engine.emulator.ir.operands import address_operand, registers_read, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program, Trap
@@ -52,10 +51,10 @@ def only_compared(ptx: str, entry: str, candidates: Collection[int]) -> dict[int
     Those are the ones with which values are compared, or to which they are added. Buffers that are updated atomically
     do not have such values.
     """
-    program, graph = kernel_graph(ptx, entry)
+    taint = taint_of(ptx, entry)
+    program = taint.program
     if program.recursive:
         return {}
-    taint = Taint(program, graph)
     uses = _uses(taint)
     compared: dict[int, frozenset[int]] = {}
     for parameter in candidates:

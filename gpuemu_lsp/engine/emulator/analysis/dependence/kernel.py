@@ -14,8 +14,7 @@ from operator import or_
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import OtherSource, Source
-from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint
-from gpuemu_lsp.engine.emulator.analysis.kernel_graph import kernel_graph
+from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, roots
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective, memory_space
 from gpuemu_lsp.engine.emulator.ir.operands import address_operand, flattened
@@ -115,7 +114,7 @@ class KernelDependences:
 @lru_cache(maxsize=8)  # as of `kernel_graph`
 def dependences(ptx: str, entry: str) -> KernelDependences:
     """Return what decides about the accesses of a kernel."""
-    taint = Taint(*kernel_graph(ptx, entry))
+    taint = taint_of(ptx, entry)
     program = taint.program
     accesses: dict[tuple[Location, int], dict[str, Dependence]] = defaultdict(dict)
     writes: dict[int, Dependence] = {}

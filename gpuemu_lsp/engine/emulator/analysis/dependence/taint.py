@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
 from gpuemu_lsp.engine.emulator.analysis.dataflow import BITS, propagate
@@ -30,6 +30,7 @@ from gpuemu_lsp.engine.emulator.analysis.dependence.sources import (
     own_sources,
     parameter_values,
 )
+from gpuemu_lsp.engine.emulator.analysis.kernel_graph import kernel_graph
 from gpuemu_lsp.engine.emulator.analysis.provenance import origins
 from gpuemu_lsp.engine.emulator.analysis.value_flow import DefinitionUses
 from gpuemu_lsp.engine.emulator.ir.operands import registers_written
@@ -184,3 +185,15 @@ def _converts_to_integer(instruction: Instruction) -> bool:
     """Return whether an instruction converts a floating-point number to an integer."""
     types = [one for one in instruction.modifiers if one.lstrip("busf").isdigit() or one == "bf16"]
     return instruction.opcode == "cvt" and len(types) == 2 and types[1] in _FLOATS and types[0] not in _FLOATS
+
+
+@lru_cache(maxsize=8)  # as many as `kernel_graph` keeps
+def taint_of(ptx: str, entry: str) -> Taint:
+    """Return the flows of a kernel of a PTX text.
+
+    Raises
+    ------
+    MalformedKernelError
+        If no graph can be made of it.
+    """
+    return Taint(*kernel_graph(ptx, entry))

@@ -10,7 +10,6 @@ from gpuemu_lsp.engine.symbolic.size import Size, symbols
 
 _LEAST_TILE, _LARGEST_TILE = 32, 1024
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LOCAL = re.compile(r"\b(?:int|long|size_t|unsigned|auto|uint)\s+(\w+)\s*=\s*([^;,]+)[;,]")
 _WORD = re.compile(r"(?<![\w.])(?:\d+|[A-Za-z_]\w*)(?![\w.])")
 
 _LOOP = re.compile(r"\bfor\s*\([^;()]*(?:\([^()]*\)[^;()]*)*;([^;]*);((?:[^()]|\([^()]*\))*)\)")
@@ -37,20 +36,14 @@ def tile_sizes(context: KernelContext, launch: HostLaunch) -> list[int]:
 
 def guarded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
     """Return the symbols in integers that a kernel compares with: in `if (i < n)` the size `n` is a bound."""
-    code = _COMMENT.sub(" ", context.text)
-    found: set[str] = set()
-    locals_ = dict(_LOCAL.findall(code))
-    for param, value in zip(context.declaration.params, launch.arguments, strict=False):
-        used = re.compile(rf"\b{re.escape(param.name)}\b")
-        bounds = [param.name, *(name for name, written in locals_.items() if used.search(written))]
-        demanded = re.search(rf"\bassert\s*\([^;]*\b{re.escape(param.name)}\s*%", code)
-        if (
-            isinstance(value, Size)
-            and demanded is None
-            and any(re.search(rf"[<>]=?\s*{name}\b|\b{name}\s*[<>](?![<>])", code) for name in bounds)
-        ):
-            found |= symbols(value)
-    return frozenset(found)
+    compared = frozenset[int]() if context.code is None else context.code.compared_parameters
+    return frozenset[str]().union(
+        *(
+            symbols(value)
+            for number, value in enumerate(launch.arguments)
+            if number in compared and isinstance(value, Size)
+        )
+    )
 
 
 def bounded_sizes(context: KernelContext, launch: HostLaunch) -> frozenset[str]:
