@@ -10,10 +10,8 @@ from functools import lru_cache
 from gpuemu_lsp.engine.check.model import DtypeMeasurements, KernelReport
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.project.model import PointerSpec
 from gpuemu_lsp.engine.store import BaselineRecord
 from gpuemu_lsp.engine.subjects.language import PreparedKernel
-from gpuemu_lsp.engine.subjects.ops.preparation import library_of
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
@@ -75,24 +73,8 @@ def _origin(request: CheckRequest, prepared: PreparedKernel) -> dict[str, Json]:
         "seed": str(seed),
         "cases": options.most,
         "executor": options.executor,
-        **_library(request),
-        **_keywords(request),
+        **(prepared.language.origin(request.spec) if prepared.language is not None else {}),
     }
-
-
-def _library(request: CheckRequest) -> dict[str, Json]:
-    """Return the package that an op is of, with its version; nothing for a kernel, or for an op of the project."""
-    library = library_of(request.spec.op) if request.spec.op is not None else None
-    return {} if library is None else {"library": library[0], "library_version": library[1]}
-
-
-def _keywords(request: CheckRequest) -> dict[str, Json]:
-    """Return the keyword arguments of an op as text, and the values of its scalars."""
-    if request.spec.op is None:
-        return {}
-    scalars = {name: arg.value for name, arg in (request.spec.args or {}).items() if not isinstance(arg, PointerSpec)}
-    given = {**scalars, **request.spec.op.kwargs}
-    return {"kwargs": {name: str(given[name]) for name in sorted(given)}}
 
 
 def _numbers(report: KernelReport, measured: DtypeMeasurements | None) -> dict[str, Json]:

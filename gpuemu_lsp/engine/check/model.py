@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.compile.model import ResourceUsage, Specialisation
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.subjects.languages import calls_function
+from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,22 @@ class KernelReport:
     """For a Triton kernel, the variant that ``resources`` are of: that of the first case."""
     op: bool = False
     """It is an entry of ``[[ops]]``."""
+
+
+def unfinished_report(
+    request: CheckRequest, status: str, compiled: bool = False, timing_ms: Mapping[str, float] | None = None
+) -> KernelReport:
+    """Return the report of a kernel whose check did not finish."""
+    spec = request.spec
+    return KernelReport(
+        spec.name,
+        spec.source,
+        status,
+        compiled,
+        timing_ms=timing_ms or {},
+        registered=request.registered,
+        op=calls_function(spec),
+    )
 
 
 CheckEvent: TypeAlias = "Stage | Finding | KernelReport"

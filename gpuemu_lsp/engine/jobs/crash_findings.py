@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.check.model import StartedCase
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Role, Severity
 from gpuemu_lsp.engine.report.source_lines import line_text
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.languages import calls_function
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import Cancelled, Ending, Failed, TimedOut, WorkerDied
 
@@ -33,7 +34,7 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
         case TimedOut(stage=stage) if stage == _REFERENCE:
             message = f"The reference did not return within the time limit of {ending.seconds:.0f} s."
             return _reference(request, message, ending.traceback)
-        case WorkerDied() if request.spec.op is not None:
+        case WorkerDied() if calls_function(request.spec):
             return _op(request, ending)
         case TimedOut() if not request.registered:
             compiling = ending.stage in (None, "compile")

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Replay, Stage
+from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Replay, Stage, unfinished_report
 from gpuemu_lsp.engine.extensions import extension
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
+from gpuemu_lsp.engine.subjects.languages import calls_function
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
@@ -57,11 +58,8 @@ def checked(request: CheckRequest) -> Iterator[CheckEvent | list[BaselineRecord]
         return
     in_string = _string_check(request)
     if isinstance(in_string, Finding):
-        spec, status = request.spec, "error" if in_string.severity is Severity.ERROR else "not-executed"
         yield in_string
-        yield KernelReport(
-            spec.name, spec.source, status, compiled=False, registered=request.registered, op=spec.op is not None
-        )
+        yield unfinished_report(request, "error" if in_string.severity is Severity.ERROR else "not-executed")
     elif in_string is None:
         yield from check_kernel(request, on_report)
     else:
@@ -124,7 +122,7 @@ def export(payload: Json) -> Iterator[Json]:
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
-    if request.spec.op is not None:
+    if calls_function(request.spec):
         yield {"trouble": f"'{request.spec.name}' is an op, which has no PTX; gpuemu reproduce {case} calls it again"}
         return
     request, _ = compiled_request(request)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Stage, StartedCase
+from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Stage, StartedCase, unfinished_report
 from gpuemu_lsp.engine.findings import Finding, Json, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding, with_case
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
@@ -178,18 +178,10 @@ def _conclude(pending: _PendingKernel, ending: Ending) -> list[CheckEvent]:
         return []
     finding = with_case(pending.request, ending_finding(pending.request, ending), pending.started)
     pending.findings.append(finding)
-    spec = pending.request.spec
     status = "not-executed" if finding.rule == "engine/not-executed" else "error"
     seconds, stage = (ending.seconds, ending.stage) if isinstance(ending, TimedOut) else (None, None)
-    pending.report = KernelReport(
-        spec.name,
-        spec.source,
-        status,
-        compiled=stage not in (None, "compile"),
-        timing_ms={} if seconds is None else _timing(pending.request, seconds, stage),
-        registered=pending.request.registered,
-        op=spec.op is not None,
-    )
+    timing = {} if seconds is None else _timing(pending.request, seconds, stage)
+    pending.report = unfinished_report(pending.request, status, stage not in (None, "compile"), timing)
     return [finding, pending.report]
 
 

@@ -1,33 +1,34 @@
 """The protocol of languages, with its records: what a preparation gets, and what is known of a kernel before it runs.
 
 Each language is a folder next to this module, whose ``language.py`` implements the protocol, and a row of the table in
-:mod:`.languages`. That module imports no compiler: what a preparation needs is imported when it begins.
+:mod:`.languages`. Neither imports a reader or a compiler: front ends that only name a language start quickly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
-from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
-from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
-from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.execution import Executor
     from gpuemu_lsp.engine.plan.model import Plan
+    from gpuemu_lsp.engine.project.model import Project
     from gpuemu_lsp.engine.ptx.model import Module
+    from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
+    from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
     from gpuemu_lsp.engine.source.python.model import PythonSource
     from gpuemu_lsp.engine.subjects.ahead import PlansAhead, TranslatePlan
     from gpuemu_lsp.engine.subjects.model import Subject
     from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
+    from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 
 class Closeable(Protocol):
@@ -44,6 +45,12 @@ class PendingLint(Protocol):
     def finish(self) -> tuple[tuple[Artifact, ...], tuple[Finding, ...]]:
         """Return the artifacts with their resource usage, and the findings on them."""
         ...
+
+
+def _no_comments() -> IgnoreComments:
+    from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
+
+    return IgnoreComments(lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,8 @@ class SourceRequest:
 
     def function(self, name: str, name_range: Range, whole: Range) -> SourceFile:
         """Return a function of Python as the only declaration of its file."""
+        from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+
         declared = KernelDecl(name, name, (), (), name_range, whole, extern_c=True)
         return SourceFile(self.spec.source, self.text, (declared,), (), (), {}, self.text)
 
@@ -114,7 +123,7 @@ class PreparedKernel:
     resources: Mapping[str, ResourceUsage] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     compile_ms: float = 0.0
-    ignores: IgnoreComments = field(default_factory=lambda: IgnoreComments(lambda _: None))
+    ignores: IgnoreComments = field(default_factory=_no_comments)
     overlay: Mapping[str, str] = field(default_factory=dict)
     subject: Subject | None = None
     language: Language | None = None
@@ -156,6 +165,8 @@ class PreparedKernel:
 
     def source_map(self, module: Module, plan: Plan) -> SourceMap:
         """Return the source map of a module that was compiled from this kernel's file."""
+        from gpuemu_lsp.engine.subjects.source_map import SourceMap
+
         source = self.source
         assert source is not None
 
@@ -180,6 +191,10 @@ class Language(Protocol):
     calls_function: bool = False
     """A case is a call of the user's function, which may end the process; it has no PTX."""
 
+    def may_occur(self, text: str) -> bool:
+        """Return whether a ``.py`` may have kernels in this language. Fast: most files have none and are not read."""
+        return False
+
     def kernel_names(self, source: PythonSource) -> Collection[str]:
         """Return the names by which an entry of gpuemu.toml may mean a kernel of a module in this language."""
         return ()
@@ -191,6 +206,29 @@ class Language(Protocol):
     def executor(self) -> Executor | None:
         """Return what runs cases, None for the executor that the user has chosen."""
         return None
+
+    def unregistered(
+        self, source: PythonSource, taken: Container[str], project: Project | None = None
+    ) -> Iterable[KernelSpec]:
+        """Return the kernels of a module that no gpuemu.toml mentions: those whose names are not ``taken``.
+
+        With a ``project`` its other files count too, if they launch kernels of the module.
+        """
+        return ()
+
+    def declaration(self, spec: KernelSpec, text: str, module: PythonSource | None) -> KernelDecl | None:
+        """Return the function that is the kernel of an entry, None if its file has no such function."""
+        return None
+
+    def plans(
+        self, spec: KernelSpec, registered: bool, source: SourceFile, module: PythonSource | None
+    ) -> tuple[Plan, ...]:
+        """Return the plans of a kernel as far as they are known without running anything of its file."""
+        return ()
+
+    def origin(self, spec: KernelSpec) -> Mapping[str, Json]:
+        """Return what a baseline says of a kernel in this language only, such as the library that it is of."""
+        return {}
 
     def prepare(self, source: SourceRequest) -> PreparedKernel:
         """Find the kernel, resolve its plans, compile and lint what its first cases run.

@@ -31,6 +31,12 @@ def language_of_entry(spec: KernelSpec) -> Language | None:
     return next((language for language in LANGUAGES if language.name == spec.language), None)
 
 
+def calls_function(spec: KernelSpec) -> bool:
+    """Return whether each case of a kernel is a call of the user's function, which its entry alone says."""
+    language = language_of_entry(spec)
+    return language is not None and language.calls_function
+
+
 def language_of(spec: KernelSpec, source: PythonSource) -> Language:
     """Return the language of a kernel of a ``.py``: as gpuemu.toml says, else as the file shows.
 

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from gpuemu_lsp.engine.check.model import KernelReport
+from gpuemu_lsp.engine.check.model import KernelReport, unfinished_report
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding, with_case
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
@@ -245,13 +245,9 @@ class BatchScheduler:
                     self._events.publish(KernelCompiled(batch, check))
             return
         if check.report is None:
-            spec = check.request.spec
             check.findings.append(with_case(check.request, ending_finding(check.request, event), check.case))
             status = "not-executed" if isinstance(event, Cancelled) else "error"
-            registered = check.request.registered
-            check.report = KernelReport(
-                spec.name, spec.source, status, False, registered=registered, op=spec.op is not None
-            )
+            check.report = unfinished_report(check.request, status)
         self._finish(batch, check)
 
     def _finish(self, batch: Batch, check: KernelCheck) -> None:

@@ -16,13 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
-from gpuemu_lsp.engine.plan.resolve import resolve
-from gpuemu_lsp.engine.plan.triton import Tuning, resolve_triton
-from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
-from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
@@ -30,8 +26,10 @@ from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
-from gpuemu_lsp.engine.subjects.ops.planning import plan_op
-from gpuemu_lsp.server.documents.python_files import PythonKernels, TritonFunction, op_entry, python_kernels
+from gpuemu_lsp.engine.source.python.model import PythonSource
+from gpuemu_lsp.engine.subjects.language import Language
+from gpuemu_lsp.engine.subjects.languages import CUDA, language_of_entry
+from gpuemu_lsp.server.documents.python_files import PythonKernels, python_kernels
 from gpuemu_lsp.server.workspace.projects import Projects
 
 _MAX_FILES = 512
@@ -45,36 +43,27 @@ class KernelEntry:
     """A kernel to check, from gpuemu.toml (``registered``) or found in the text.
 
     ``decl`` is None where the text does not declare the kernel that gpuemu.toml names. ``source`` is the file, or for a
-    kernel of a ``.py`` file the CUDA code in its string, which is that of ``variable`` in the program.
+    kernel of a ``.py`` file the CUDA code in its string, which is that of ``variable`` in the program. ``module`` is
+    the ``.py`` of a kernel that is a function of Python.
     """
 
     spec: KernelSpec
     registered: bool
     decl: KernelDecl | None
     source: SourceFile = field(repr=False, compare=False)
-    triton: TritonFunction | None = field(default=None, repr=False, compare=False)
     variable: str | None = field(default=None, compare=False)
-    pyptx: bool = field(default=False, compare=False)
+    language: Language = field(default=CUDA, compare=False)
+    module: PythonSource | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """Its plans from its launches; a millisecond when they are first asked for."""
-        if self.spec.op is not None:  # without the outputs that only its reference shows
-            return plan_op(self.spec, Place(self.spec.source, Range.of(0, 0, 0, 1))).plans
-        if self.triton is not None:  # as far as they are known without importing the module
-            spec, module = self.spec, self.triton.module
-            if not self.registered:
-                inferred = inferred_kernel(spec, module.text, [one.name for one in module.triton])
-                spec = inferred.spec if isinstance(inferred, InferredKernel) else spec
-            return resolve_triton(spec, module, self.triton.kernel, Tuning()).plans
-        if self.pyptx:  # only the imported kernel has its tensors
-            return ()
-        return resolve(self.spec, self.source).plans
+        return self.language.plans(self.spec, self.registered, self.source, self.module)
 
     @property
     def runs_python(self) -> bool:
         """Whether the user's module is executed already to compile it."""
-        return self.triton is not None or self.pyptx or self.spec.op is not None
+        return self.language.imports_module
 
     @property
     def id(self) -> str:
@@ -116,7 +105,7 @@ class ParsedFile:
 
     @property
     def functions(self) -> frozenset[Range]:
-        """Ranges of the kernels of Triton and pyptx and of ops, which are functions of Python."""
+        """Ranges of the kernels that are functions of Python."""
         return frozenset(one.decl.range for one in self.entries if one.runs_python and one.decl is not None)
 
     def name_of(self, entry: KernelEntry) -> str:
@@ -199,9 +188,12 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
 def _parse_config(project: Project | None, path: str, text: str) -> ParsedFile:
     """Parse a gpuemu.toml as the source of the ops that have no file in the project."""
     specs = [spec for spec in project.kernels if spec.source == path] if project is not None else []
-    found = [one for one in (op_entry(spec, "") for spec in specs) if one is not None]
-    entries = tuple(KernelEntry(one.spec, True, one.decl, one.source) for one in found)
-    return ParsedFile(project, path, text, tuple(one.decl for one in found if one.decl is not None), entries)
+    entries = tuple(
+        KernelEntry(spec, True, language.declaration(spec, "", None), read(spec.source, ""), language=language)
+        for spec in specs
+        if (language := language_of_entry(spec)) is not None and language.calls_function
+    )
+    return ParsedFile(project, path, text, tuple(one.decl for one in entries if one.decl is not None), entries)
 
 
 def _parse_python(project: Project | None, path: str, text: str) -> ParsedFile:
@@ -217,7 +209,7 @@ def _parse_python(project: Project | None, path: str, text: str) -> ParsedFile:
         text,
         kernels,
         tuple(
-            KernelEntry(one.spec, one.registered, one.decl, one.source, one.triton, one.variable, one.pyptx)
+            KernelEntry(one.spec, one.registered, one.decl, one.source, one.variable, one.language, one.module)
             for one in found.kernels
         ),
         tuple(_headers(path, found)),

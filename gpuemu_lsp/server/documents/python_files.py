@@ -5,24 +5,20 @@ Nothing of the file is imported. A file without a call that compiles a kernel is
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings, variable_of
 from gpuemu_lsp.engine.jobs.requests.targets import mentions
-from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, unregistered_specs
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import read, usual_include_dirs
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, Param, SourceFile
-from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_kernels, may_have_pyptx, read_python
-from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource, TritonKernel
-from gpuemu_lsp.engine.subjects.languages import PYPTX, TRITON, language_of
-from gpuemu_lsp.engine.subjects.ops.preparation import definition_of
-from gpuemu_lsp.engine.subjects.pyptx.planning import choose_pyptx_kernel, unregistered_pyptx
+from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
+from gpuemu_lsp.engine.source.python import read_python
+from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource
+from gpuemu_lsp.engine.subjects.language import Language
+from gpuemu_lsp.engine.subjects.languages import CUDA, LANGUAGES, language_of
 
-_IMPORTS_TRITON = re.compile(r"^[ \t]*(?:import|from)[ \t]+triton\b", re.MULTILINE)
 _Ranged = TypeVar("_Ranged", KernelDecl, LaunchSite)
 
 
@@ -31,26 +27,17 @@ class PythonKernel:
     """A kernel of a ``.py`` file.
 
     ``decl`` has the places of the ``.py``; it is None where the code that a registered kernel names does not declare
-    it. ``source`` is the CUDA code that is compiled, which launches are read from; ``triton`` the function, for a
-    Triton kernel, whose ``source`` is empty. ``variable`` has the code in the program, where one has it alone.
+    it. ``source`` is the CUDA code that is compiled, which launches are read from; it is empty for a function of
+    Python, which ``module`` has. ``variable`` has the code in the program, where one has it alone.
     """
 
     spec: KernelSpec
     registered: bool
     decl: KernelDecl | None
     source: SourceFile
-    triton: TritonFunction | None = None
     variable: str | None = None
-    pyptx: bool = False
-    """Whether it is a kernel of pyptx, which has no CUDA code either."""
-
-
-@dataclass(frozen=True, slots=True)
-class TritonFunction:
-    """A Triton kernel and the module that it is part of."""
-
-    kernel: TritonKernel
-    module: PythonSource
+    language: Language = CUDA
+    module: PythonSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,70 +52,33 @@ class PythonKernels:
 def python_kernels(project: Project, path: str, text: str) -> PythonKernels:
     """Return the kernels of the text of a ``.py`` file."""
     registered = [spec for spec in project.kernels if spec.source == path]
-    if not registered and not (may_have_cuda(text) or may_have_pyptx(text) or _may_have_triton(text)):
+    languages = [language for language in LANGUAGES if language.may_occur(text)]
+    if not registered and not languages:
         return PythonKernels()
     source = read_python(path, text)
     codes = _Codes(source)
-    kernels = [
-        op_entry(spec, text)
-        or _triton(spec, source, registered=True)
-        or _pyptx(spec, source, registered=True)
-        or codes.kernel(spec, registered=True)
-        for spec in registered
-    ]
+    kernels = [_entry(spec, source, codes, registered=True) for spec in registered]
     if project.broken and mentions(project, path):
         return PythonKernels(tuple(kernels), codes.launches)
     specs, findings = kernels_in_strings(path, text, registered)
     # The files that PyTorch's load compiles are documents of their own.
-    kernels += [codes.kernel(spec, registered=False) for spec in specs if spec.source == path]
-    if _may_have_triton(text):
-        taken = {one.triton.kernel.name for one in kernels if one.triton is not None}
-        unregistered = (_triton(spec, source, registered=False) for spec in unregistered_specs(source, taken))
-        kernels += [one for one in unregistered if one is not None]
-    registered_names = {spec.entry or spec.name for spec in registered}
-    others = (_pyptx(spec, source, registered=False) for spec in unregistered_pyptx(source, registered_names))
-    kernels += [one for one in others if one is not None]
+    others = [spec for spec in specs if spec.source == path]
+    for language in languages:
+        own = [kernel for kernel in kernels if kernel.language is language]
+        taken = {kernel.spec.entry or kernel.spec.name for kernel in own}
+        taken |= {kernel.decl.name for kernel in own if kernel.decl is not None}
+        others += language.unregistered(source, taken)
+    kernels += [_entry(spec, source, codes, registered=False) for spec in others]
     return PythonKernels(tuple(kernels), codes.launches, tuple(findings))
 
 
-def op_entry(spec: KernelSpec, text: str) -> PythonKernel | None:
-    """Return an op with its function in the text, or with its entry for one whose source is gpuemu.toml; else None."""
-    if spec.op is None:
-        return None
-    place = definition_of(spec, spec.op, text) or spec.places.get("name")
-    if place is None or place.path != spec.source:
-        return PythonKernel(spec, True, None, read(spec.source, ""))
-    declaration = KernelDecl(spec.name, spec.name, (), (), place.range, place.range)
-    return PythonKernel(spec, True, declaration, read(spec.source, ""))
-
-
-def _may_have_triton(text: str) -> bool:
-    """Return whether a ``.py`` file may have Triton kernels; other packages have a decorator ``jit``, too."""
-    return "triton" in text and _IMPORTS_TRITON.search(text) is not None and may_have_kernels(text)
-
-
-def _triton(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonKernel | None:
-    """Return a Triton kernel; None for a kernel in a string."""
-    if language_of(spec, source) is not TRITON:
-        return None
-    empty = read(spec.source, "")
-    kernel, _ = choose_triton_kernel(spec, source)
-    if kernel is None:
-        return PythonKernel(spec, registered, None, empty)
-    params = tuple(Param(one.name, "", False, False, one.range) for one in kernel.params)
-    declaration = KernelDecl(kernel.name, kernel.name, (), params, kernel.name_range, kernel.range)
-    return PythonKernel(spec, registered, declaration, empty, TritonFunction(kernel, source))
-
-
-def _pyptx(spec: KernelSpec, source: PythonSource, registered: bool) -> PythonKernel | None:
-    """Return a kernel of pyptx; None for another one."""
-    if language_of(spec, source) is not PYPTX:
-        return None
-    kernel, _ = choose_pyptx_kernel(spec, source)
-    declaration = None
-    if kernel is not None:
-        declaration = KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range)
-    return PythonKernel(spec, registered, declaration, read(spec.source, ""), pyptx=True)
+def _entry(spec: KernelSpec, source: PythonSource, codes: _Codes, registered: bool) -> PythonKernel:
+    """Return a kernel with its declaration: in a string, or a function of Python."""
+    language = language_of(spec, source)
+    if not language.imports_module:
+        return codes.kernel(spec, registered)
+    declaration = language.declaration(spec, source.text, source)
+    return PythonKernel(spec, registered, declaration, read(spec.source, ""), language=language, module=source)
 
 
 class _Codes:

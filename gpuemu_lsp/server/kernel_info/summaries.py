@@ -52,8 +52,8 @@ class KernelSummary:
 
     @property
     def is_function(self) -> bool:
-        """Whether it is a function of Python, of Triton or pyptx."""
-        return any(entry.triton is not None or entry.pyptx for entry in self.entries)
+        """Whether it is a function of Python."""
+        return any(entry.runs_python for entry in self.entries)
 
     @property
     def launch(self) -> tuple[int, int] | None:

@@ -223,7 +223,7 @@ def _final_state(check: KernelCheck, item: TestItem) -> dict[str, Any]:
     if wanted.case is not None:
         errors = [found for found in errors if found.case in (None, wanted.case)]
     state = _STATES.get(report.status, "errored")
-    if state == "skipped" and check.request.spec.op is not None:  # its entry asks for a result
+    if state == "skipped" and report.op:  # its entry asks for a result
         state = "errored"
     if state == "failed" and not errors:
         if wanted.case is not None:  # the stored case was possibly not run: it has not passed

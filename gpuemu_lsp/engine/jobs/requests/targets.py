@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.recordings.project_files import store_folder
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.subjects.languages import LANGUAGES, calls_function
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 SUFFIXES = frozenset({".cu", ".cuh"})
@@ -114,7 +115,7 @@ class _TargetCollector:
         registered = [spec for spec in project.kernels if whole or Path(spec.source).is_relative_to(folder)]
         if registered or whole:
             self._want(project, [(spec, True) for spec in registered])
-            for source in dict.fromkeys(spec.source for spec in registered if spec.op is None):
+            for source in dict.fromkeys(spec.source for spec in registered if not calls_function(spec)):
                 self._want(project, _in_file(project, Path(source), self._findings))
             return
         for path in _walk(folder):
@@ -213,10 +214,7 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
 def _in_strings(project: Project, path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:
     """Return the unregistered kernels of a ``.py`` file: functions of Triton and pyptx, and CUDA code in strings."""
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import kernels_in_strings
-    from gpuemu_lsp.engine.plan.triton import unregistered_specs
-    from gpuemu_lsp.engine.plan.wrappers.launching_files import imported_specs, launching_files
     from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
-    from gpuemu_lsp.engine.subjects.pyptx.planning import unregistered_pyptx
 
     if project.broken and mentions(project, path):
         return []
@@ -224,10 +222,7 @@ def _in_strings(project: Project, path: Path, text: str, place: Place, findings:
     registered = {spec.entry or spec.name for spec in project.kernels if spec.source == path.as_posix()}
     source = read_python(path.as_posix(), text)
     silent = [one.name for one in source.triton if not one.launched and one.name not in registered]
-    launched = {kernel.name for _, kernel in launching_files(source.path, silent)}
-    others = [(spec, False) for spec in unregistered_specs(source, registered, launched)]
-    others += [(spec, False) for spec in imported_specs(project, source)]
-    others += [(spec, False) for spec in unregistered_pyptx(source, registered)]
+    others = [(spec, False) for language in LANGUAGES for spec in language.unregistered(source, registered, project)]
     if (mine or others) and not may_have_cuda(text):
         return others
     specs, hints = kernels_in_strings(path.as_posix(), text, project.kernels)
@@ -272,7 +267,7 @@ def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, li
 
 def built(project: Project, spec: KernelSpec) -> KernelSpec:
     """Return a registered spec with the settings of its project's build."""
-    if spec.op is not None or Path(spec.source).suffix not in SUFFIXES:
+    if Path(spec.source).suffix not in SUFFIXES:
         return spec
     text, trouble = _text(Path(spec.source))
     return spec if trouble is not None else with_context(spec, build_context(spec.source, text, project), True)

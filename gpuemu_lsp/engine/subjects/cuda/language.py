@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from gpuemu_lsp.engine.subjects.language import Language, PreparedKernel, SourceRequest
 
 if TYPE_CHECKING:
+    from gpuemu_lsp.engine.plan.model import Plan
+    from gpuemu_lsp.engine.project.model import KernelSpec
+    from gpuemu_lsp.engine.source.model import SourceFile
     from gpuemu_lsp.engine.source.python.model import PythonSource
 
 
@@ -15,9 +18,23 @@ class Cuda(Language):
 
     name = "cuda"
 
+    def may_occur(self, text: str) -> bool:
+        """Return whether a text has the name of a function that compiles strings."""
+        from gpuemu_lsp.engine.source.python import may_have_cuda
+
+        return may_have_cuda(text)
+
     def occurs(self, source: PythonSource) -> bool:
         """Return whether a module has CUDA code in strings."""
         return bool(source.cuda)
+
+    def plans(
+        self, spec: KernelSpec, registered: bool, source: SourceFile, module: PythonSource | None
+    ) -> tuple[Plan, ...]:
+        """Return the plans from gpuemu.toml, or from the launches in the text."""
+        from gpuemu_lsp.engine.plan.resolve import resolve
+
+        return resolve(spec, source).plans
 
     def prepare(self, source: SourceRequest) -> PreparedKernel:
         """Compile the file of the kernel for each architecture, and resolve the kernel's plans."""
