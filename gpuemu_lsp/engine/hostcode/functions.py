@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.hostcode.branches import choose
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate, execute
 from gpuemu_lsp.engine.hostcode.objects import default_value, library_object, struct_object, values_of
 from gpuemu_lsp.engine.hostcode.program import HostFunction
-from gpuemu_lsp.engine.hostcode.state import Execution, Frame, truncated
+from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, truncated
 from gpuemu_lsp.engine.hostcode.tensors import NO_TENSOR, OPTIONAL
 from gpuemu_lsp.engine.hostcode.type_names import base_name, optional_of, split_template
 from gpuemu_lsp.engine.hostcode.types import bind_argument, is_integer_type, lookup, type_of, typed
@@ -52,7 +52,7 @@ def call_function(
     conditions = run.state.conditions
     active = (*run.frame.active, (key, len(run.reached.launches)))
     recursive = run.frame.recursive or len(before) > 0
-    run.frame = Frame(function.name, function.path, function.line, active, recursive, len(conditions))
+    run.frame = CallFrame(function.name, function.path, function.line, active, recursive, len(conditions))
     run.scopes, run.results = [{}], []
     run.program = function.unit
     run.depth += 1

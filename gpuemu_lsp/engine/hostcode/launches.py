@@ -8,7 +8,7 @@ from gpuemu_lsp.engine.hostcode import calls, statements  # noqa: F401  # they r
 from gpuemu_lsp.engine.hostcode.functions import bind_parameter
 from gpuemu_lsp.engine.hostcode.interpreter import execute
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
-from gpuemu_lsp.engine.hostcode.state import Execution, Frame, HostAssumptions, HostRun, LimitError
+from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, HostAssumptions, HostRun, LimitError
 from gpuemu_lsp.engine.hostcode.values import Tensor
 from gpuemu_lsp.engine.symbolic.size import Size
 
@@ -23,7 +23,7 @@ _REGISTRATION = ("PYBIND11_MODULE", "TORCH_LIBRARY", "NB_MODULE")
 
 def interpret(program: HostProgram, root: HostFunction, assumptions: HostAssumptions) -> HostRun:
     """Execute a function with arguments that are not known; those of ``main`` are a user's."""
-    run = Execution(root.unit, assumptions, frame=Frame(root.name, root.path, root.line))
+    run = Execution(root.unit, assumptions, frame=CallFrame(root.name, root.path, root.line))
     run.globals = {} if root.name == "main" else None
     try:
         for parameter in root.template:

@@ -125,7 +125,7 @@ class HostAssumptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class CallFrame:
     """The function that is executed; ``line`` is that of its begin.
 
     ``active`` are the functions around it, by path and line, with the number of launches before; ``recursive`` says
@@ -149,7 +149,7 @@ class Execution:
     """The unit of the function that is executed."""
     assumptions: HostAssumptions = HostAssumptions()
     state: State = field(default_factory=State)
-    frame: Frame = Frame()
+    frame: CallFrame = CallFrame()
     reached: HostRun = field(default_factory=HostRun)
     scopes: list[dict[str, int | str]] = field(default_factory=lambda: [{}])
     """Names of variables with their cells, and of types."""
