@@ -63,6 +63,8 @@ def test_a_message_with_more_than_its_fields_or_other_values_is_refused():
         decode(messages.Query, (9).to_bytes(8, "little") + bytes(8))
     with pytest.raises(MessageError):
         frames_of(CallStack(STACK[:-1]))
+    with pytest.raises(MessageError, match="a file that cannot be"):
+        frames_of(CallStack(encode(Frame(0, b"a\0b"))))
 
 
 def test_every_request_has_an_operation_of_its_own():

@@ -108,6 +108,8 @@ def frames_of(stack: CallStack) -> list[Frame]:
     frames, at = list[Frame](), 0
     while at < len(stack):
         frame, at = _read(Frame, stack, at)
+        if b"\0" in frame.path:
+            raise MessageError("a call stack names a file that cannot be")
         frames.append(frame)
     return frames
 

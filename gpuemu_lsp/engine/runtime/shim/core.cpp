@@ -96,11 +96,12 @@ void claim() {
         else if (kill(pid_t(other), 0) == 0) refuse();
 }
 
+// It is never destroyed: destructors of the program's objects may make calls after those of this library.
 const std::string& executable() {
-    static const std::string path = [] {
+    static const std::string& path = *[] {
         char name[PATH_MAX];
         ssize_t size = readlink("/proc/self/exe", name, sizeof name);
-        return std::string(name, size < 0 ? 0 : size);
+        return new std::string(name, size < 0 ? 0 : size);
     }();
     return path;
 }
