@@ -7,10 +7,9 @@ file that this program does not include.
 
 from __future__ import annotations
 
-import re
-
 from gpuemu_lsp.engine.hostcode.interpreter import Handler
 from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.type_names import function_of_name
 from gpuemu_lsp.engine.hostcode.values import HostFunctionName, Lvalue, RecordValue, StringValue, Unknown, Value
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, number
 
@@ -33,7 +32,6 @@ _OCCUPANCY = (
 )
 _LOOKUPS = ("cuModuleGetFunction", "cuLibraryGetKernel", "cudaLibraryGetKernel")
 """Functions that return the kernel of a name: its place, the module, the name."""
-_NAME = re.compile(r"(?:::)?(?:\w+::)*(?P<name>[A-Za-z_]\w*)\s*(?:<(?P<arguments>.*)>)?")
 
 
 def _properties(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -101,11 +99,8 @@ def _lookup(run: Execution, values: list[Value], template: tuple[str, ...], name
 
 def _named_kernel(value: Value) -> Value:
     """Return the kernel that a string names, with its template arguments."""
-    found = _NAME.fullmatch(value.text.strip()) if isinstance(value, StringValue) else None
-    if found is None:
-        return Unknown()
-    listed = found["arguments"]
-    return HostFunctionName(found["name"], tuple(one.strip() for one in listed.split(",")) if listed else ())
+    named = function_of_name(value.text) if isinstance(value, StringValue) else None
+    return HostFunctionName(*named) if named is not None else Unknown()
 
 
 def _lowered_name(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:

@@ -1,4 +1,4 @@
-"""Parts of the names of types, as C++ writes them."""
+"""Parts of the names of types and of kernels, as C++ writes them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 _VECTOR = re.compile(r"(?:\w+::)*(?P<kind>\w*vector)\s*<\s*(?P<element>.+?)\s*(?:,[^<>]*)?>$")
 _OPTIONAL = re.compile(r"(?:\w+::)*optional\s*<(.+)>")
+_FUNCTION = re.compile(r"(?:::)?(?:\w+::)*(?P<name>[A-Za-z_]\w*)\s*(?:<(?P<arguments>.*)>)?")
 
 
 def base_name(name: str) -> str:
@@ -38,3 +39,9 @@ def optional_of(name: str) -> str | None:
     """Return the type of the value that an optional one holds; None for other types."""
     match = _OPTIONAL.fullmatch(name)
     return match[1].strip() if match is not None else None
+
+
+def function_of_name(name: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return the name and the template arguments in a name expression: ``scale<float>``; None for other text."""
+    match = _FUNCTION.fullmatch(name.strip())
+    return (match["name"], tuple(split_template(name))) if match is not None else None
