@@ -54,3 +54,34 @@ def test_lists_are_read_in_every_spelling():
         *("map", "sites", "view", "made", "a", "b", "c")
     }
     assert len(packages()) > 60
+
+
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text("utf-8")
+
+
+def folder_names() -> set[str]:
+    """Folders that the page names: code spans that end with a slash."""
+    return set(re.findall(r"`([\w/]+)/`", ARCHITECTURE))
+
+
+def is_named(package: Path) -> bool:
+    path = str(package.relative_to(ROOT))
+    return any(f"/{path}".endswith(f"/{name}") for name in folder_names())
+
+
+def test_the_architecture_names_every_package():
+    internal = {"gpuemu_lsp", "gpuemu_lsp/engine"}
+    assert [
+        str(p.relative_to(ROOT)) for p in packages() if not is_named(p) and str(p.relative_to(ROOT)) not in internal
+    ] == []
+
+
+def test_the_architecture_names_no_folder_or_file_that_is_gone():
+    folders = {str(path.relative_to(ROOT)) for path in packages()} | {
+        path.name for path in ROOT.iterdir() if path.is_dir()
+    }
+    gone = {name for name in folder_names() if not any(f"/{folder}".endswith(f"/{name}") for folder in folders)}
+    files = {str(path.relative_to(ROOT)) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    named = set(re.findall(r"`([\w/]+\.py)`", ARCHITECTURE))
+    gone |= {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)}
+    assert gone == set()
