@@ -7,12 +7,13 @@ sizes that fulfil them; it may keep some that do not.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.symbolic.bounds import ANY, Bounds, bounds_of_operation, limits
-from gpuemu_lsp.engine.symbolic.conditions import Condition, any_of, compared, negated
+from gpuemu_lsp.engine.symbolic.conditions import SWAPPED, Condition, all_of, any_of, compared, negated
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     ZERO,
@@ -107,6 +108,12 @@ class Constraints:
         return replace(self, others=(*self.others, any_of(feasible)))
 
     def _assume_comparison(self, operator: str, left: Size, right: Size) -> Constraints | None:
+        if operator in (">", ">="):
+            return self._assume_comparison(SWAPPED[operator], right, left)
+        if operator in ("<", "<=") and (len(_among("max", left)) > 1 or len(_among("min", right)) > 1):
+            # What is below the smallest of several is below each of them.
+            pairs = itertools.product(_among("max", left), _among("min", right))
+            return self.assume(all_of(Condition(None, operator, *pair) for pair in pairs))
         difference = _without_common_factors(left - right) if operator in ("==", "!=") else left - right
         known = compared(operator, difference, ZERO)
         bounds = self._bounds(difference)
@@ -124,8 +131,6 @@ class Constraints:
         wanted = {
             "<": Bounds(high=-1),
             "<=": Bounds(high=0),
-            ">": Bounds(1),
-            ">=": Bounds(0),
         }.get(operator, ANY)
         if (bounds & wanted).empty:
             return None
@@ -295,6 +300,12 @@ class Constraints:
     def _step(self, factors: tuple[Atom, ...]) -> int:
         """Return a number of which a product is a multiple."""
         return math.prod(self.divisors.get(atom.name, 1) for atom in factors if isinstance(atom, SizeSymbol))
+
+
+def _among(operator: str, size: Size) -> tuple[Size, ...]:
+    """Return the operands of a ``min`` or ``max``; any other size alone."""
+    atom = size.atom
+    return atom.operands if isinstance(atom, SizeOperation) and atom.operator == operator else (size,)
 
 
 def _size(atom: Atom) -> Size:

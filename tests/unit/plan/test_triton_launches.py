@@ -182,7 +182,7 @@ def f(x):
     rows[(M,)](x, y, N, N, BLOCK=min(LIMIT, triton.next_power_of_2(N)))
 """,
         "rows",
-        "x in MxN, y out MxN, pitch=N, n=N, BLOCK=min(16384, next_pow2(N)), grid M",
+        "x in MxN, y out MxN, pitch=N, n=N, BLOCK=min(next_pow2(N), 16384), grid M",
     ),
     "from NumPy": (
         """
@@ -213,7 +213,7 @@ def f(x):
     rows[(m, 1)](x, y, y.stride(0), n, BLOCK=max(16, triton.next_power_of_2(n)))
 """,
         "rows",
-        "x in mxn, y inout mxn float32, pitch=n, n=n, BLOCK=max(16, next_pow2(n)), grid m 1",
+        "x in mxn, y inout mxn float32, pitch=n, n=n, BLOCK=max(next_pow2(n), 16), grid m 1",
     ),
     "unpacked with a star": (
         """

@@ -10,10 +10,14 @@ from itertools import islice, product
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
-from gpuemu_lsp.engine.plan.wrappers.values import LiteralValue, SymbolicTensor, Value, size
-from gpuemu_lsp.engine.project.expressions import Expression, constant
+from gpuemu_lsp.engine.plan.wrappers.values import (
+    LiteralValue,
+    SymbolicTensor,
+    Value,
+)
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.python.syntax import call_arguments, text_of
+from gpuemu_lsp.engine.symbolic.size import Size, number
 
 _MAX_PARAMETRIZED = 16
 _MAX_VALUES = 6
@@ -54,7 +58,7 @@ def _axis(names_text: str, values_text: str) -> list[dict[str, Value]]:
 
 def _value(item: object) -> Value:
     if isinstance(item, int) and not isinstance(item, bool):
-        return size(item)
+        return number(item)
     return LiteralValue(item if isinstance(item, float | bool | str) else None)
 
 
@@ -87,9 +91,9 @@ def sizes_of_calls(
         known: dict[str, int | None] = {}
         for parameter, value in given.items():
             if isinstance(value, SymbolicTensor):
-                known |= {f"{parameter}_{axis}": constant(extent) for axis, extent in enumerate(value.shape)}
-            elif isinstance(value, Expression):
-                known[parameter] = constant(value)
+                known |= {f"{parameter}_{axis}": extent.constant for axis, extent in enumerate(value.shape)}
+            elif isinstance(value, Size):
+                known[parameter] = value.constant
         for dim, origins in dims.items():
             for origin in origins:
                 value_known = known.get(origin)

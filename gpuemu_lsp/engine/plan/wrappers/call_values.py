@@ -24,14 +24,19 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     UnknownValue,
     Value,
     ValueSequence,
-    applied,
-    combined,
-    product,
-    size,
 )
-from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.syntax import call_arguments, text_of
+from gpuemu_lsp.engine.symbolic.size import (
+    Size,
+    ceil_div,
+    extreme,
+    floor_divide,
+    modulo,
+    next_power_of_two,
+    number,
+    product,
+)
 
 _CEIL_DIV = frozenset({"cdiv", "ceil_div", "ceildiv", "div_up"})
 _CONVERSIONS = frozenset({"from_numpy", "as_tensor", "ascontiguousarray"})
@@ -109,7 +114,7 @@ class CallEvaluator(ExpressionEvaluator):
         shape = chunks.items[0].shape if isinstance(chunks.items[0], SymbolicTensor) else ()
         for whole, one in zip(tensor.shape, shape, strict=False):
             if whole != one:
-                self.assumptions.assume([("==", combined("%", whole, size(len(chunks.items))), size(0))])
+                self.assumptions.assume([("==", modulo(whole, number(len(chunks.items))), number(0))])
 
     def _arguments(self, node: Node, names: Names) -> tuple[tuple[Value, ...], dict[str, Value]]:
         positional, keywords = call_arguments(node)
@@ -166,7 +171,7 @@ class CallEvaluator(ExpressionEvaluator):
         positional, keywords = self._arguments(node, names)
         by_name = dict(zip(parameter_names(self.functions[kernel.text]), positional, strict=False)) | keywords
         computed = self._heuristics(self.functions[kernel.text], by_name)
-        keywords |= {name: one for name, one in computed.items() if isinstance(one, Expression)}
+        keywords |= {name: one for name, one in computed.items() if isinstance(one, Size)}
         if isinstance(grid, LocalFunction):
             grid = self._of_launch(grid, by_name | computed)
         inner_node = node.child_by_field_name("arguments")
@@ -285,17 +290,17 @@ class CallEvaluator(ExpressionEvaluator):
             return about_device
         if len(positional) == 1 and isinstance(quotient := positional[0], Quotient):
             if name == "ceil":
-                return applied("ceil_div", quotient.left, quotient.right)
+                return ceil_div(quotient.left, quotient.right)
             if name in ("int", "floor", "trunc"):
-                return combined("//", quotient.left, quotient.right)
-        numbers = [one for one in map(self.number, positional) if isinstance(one, Expression)]
+                return floor_divide(quotient.left, quotient.right)
+        numbers = [one for one in map(self.number, positional) if isinstance(one, Size)]
         if len(numbers) == len(positional):
             if name in _CEIL_DIV and len(numbers) == 2:
-                return applied("ceil_div", *numbers)
+                return ceil_div(*numbers)
             if name in _NEXT_POWER and len(numbers) == 1:
-                return applied("next_pow2", *numbers)
+                return next_power_of_two(*numbers)
             if name in ("min", "max") and numbers:
-                return applied(name, *numbers)
+                return extreme(name, *numbers)
             if name in ("int", "tuple") and len(numbers) == 1:
                 return numbers[0]
         if name in ("min", "max") and len(positional) == 1 and isinstance(positional[0], ValueSequence):
@@ -303,13 +308,13 @@ class CallEvaluator(ExpressionEvaluator):
         if name == "len" and len(positional) == 1:
             one = positional[0]
             if isinstance(one, ValueSequence):
-                return size(len(one.items))
+                return number(len(one.items))
             tensor = self.tensor(one)
             return tensor.shape[0] if isinstance(tensor, SymbolicTensor) and tensor.shape else self.unknown(node)
         if name in ("tuple", "list", "Size") and len(positional) == 1 and isinstance(positional[0], ValueSequence):
             return positional[0]
         if name == "prod" and len(positional) == 1 and isinstance(positional[0], ValueSequence):
-            sizes = tuple(one for one in positional[0].items if isinstance(one, Expression))
+            sizes = tuple(one for one in positional[0].items if isinstance(one, Size))
             return product(sizes) if len(sizes) == len(positional[0].items) else self.unknown(node)
         if dotted.startswith(("nn.", "torch.nn.")) and name[:1].isupper() and name != "Parameter":
             return Layer(self.scope.assigned(node) or name.lower())

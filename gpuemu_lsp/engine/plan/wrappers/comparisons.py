@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpuemu_lsp.engine.plan.facts import COMPARISONS
 from gpuemu_lsp.engine.plan.wrappers.values import (
     DataType,
     LiteralValue,
@@ -13,7 +12,8 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     Value,
     ValueSequence,
 )
-from gpuemu_lsp.engine.project.expressions import Expression, Name, constant
+from gpuemu_lsp.engine.symbolic.conditions import COMPARISONS
+from gpuemu_lsp.engine.symbolic.size import Size
 
 LARGEST_SIZE: Final = 4096
 """Sizes that checks draw are smaller, so that all of them are on one side of a limit that is not."""
@@ -36,11 +36,11 @@ def compared(sign: str, left: Value, right: Value) -> bool | None:
         return (left == right) == (sign == "==")
     if isinstance(left, LiteralValue) and isinstance(right, LiteralValue) and sign in ("==", "!="):
         return (left == right) == (sign == "==")
-    if isinstance(left, Expression) and isinstance(right, Expression) and sign in COMPARISONS:
-        one, two = constant(left), constant(right)
-        if one is not None and two is not None:
-            return COMPARISONS[sign](one, two)
-        if isinstance(left.root, Name) and two is not None and two >= LARGEST_SIZE:
+    if isinstance(left, Size) and isinstance(right, Size) and sign in COMPARISONS:
+        difference = (left - right).constant
+        if difference is not None:
+            return COMPARISONS[sign](difference, 0)
+        if left.name is not None and (right.constant or 0) >= LARGEST_SIZE:
             return sign in ("<", "<=", "!=")
     return None
 
@@ -48,6 +48,6 @@ def compared(sign: str, left: Value, right: Value) -> bool | None:
 def _contained(value: Value, items: ValueSequence) -> bool | None:
     """Return whether a constant is one of several."""
     for one in (value, *items.items):
-        if not isinstance(one, LiteralValue) and not (isinstance(one, Expression) and constant(one) is not None):
+        if not isinstance(one, LiteralValue) and not (isinstance(one, Size) and one.constant is not None):
             return None
     return any(compared("==", value, one) for one in items.items if type(one) is type(value))

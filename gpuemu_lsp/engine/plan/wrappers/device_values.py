@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.engine.plan.wrappers.values import DottedName, LiteralValue, ObjectValue, Value, ValueSequence, size
+from gpuemu_lsp.engine.plan.wrappers.values import DottedName, LiteralValue, ObjectValue, Value, ValueSequence
+from gpuemu_lsp.engine.symbolic.size import number
 
 _PROCESSORS = 108
 _REGISTERS = 65536
@@ -18,7 +19,7 @@ _COMPILED = {"n_regs": 64, "n_spills": 0, "shared": 16 * 1024}
 
 def compiled_value(name: str) -> Value | None:
     """Return an attribute of a compiled kernel; None for any other name."""
-    return size(_COMPILED[name]) if name in _COMPILED else None
+    return number(_COMPILED[name]) if name in _COMPILED else None
 
 
 def device_value(dotted: str) -> Value | None:
@@ -26,18 +27,18 @@ def device_value(dotted: str) -> Value | None:
     name = dotted.rpartition(".")[2]
     if name == "get_device_properties" and "driver" in dotted:
         found = {"multiprocessor_count": _PROCESSORS, "max_num_regs": _REGISTERS, "max_shared_mem": _SHARED_BYTES}
-        return ObjectValue({}, {key: size(value) for key, value in {**found, "warpSize": _WARP}.items()})
+        return ObjectValue({}, {key: number(value) for key, value in {**found, "warpSize": _WARP}.items()})
     if name == "get_device_properties":
         integers = {"multi_processor_count": _PROCESSORS, "major": _MAJOR, "minor": _MINOR, "warp_size": _WARP}
-        return ObjectValue({}, {key: size(value) for key, value in integers.items()})
+        return ObjectValue({}, {key: number(value) for key, value in integers.items()})
     if name == "get_device_capability":
-        return ValueSequence((size(_MAJOR), size(_MINOR)))
+        return ValueSequence((number(_MAJOR), number(_MINOR)))
     if name == "get_current_target":
         backend: Value = LiteralValue("cuda")
-        target = {"backend": backend, "arch": size(10 * _MAJOR + _MINOR), "warp_size": size(_WARP)}
+        target = {"backend": backend, "arch": number(10 * _MAJOR + _MINOR), "warp_size": number(_WARP)}
         return ObjectValue({}, target)
     if dotted in ("randint", "random.randint", "random.getrandbits"):
-        return size(_SEED)
+        return number(_SEED)
     if dotted in ("torch.cuda.is_available", "torch.cuda.is_bf16_supported"):
         return LiteralValue(True)
     if name in ("get_active_torch_device", "current_device", "device"):

@@ -19,8 +19,8 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     Value,
     ValueSequence,
 )
-from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.source.python.syntax import descendants, text_of
+from gpuemu_lsp.engine.symbolic.size import Size
 
 _MAX_STEPS = 20_000
 _MAX_ITEMS = 8
@@ -159,9 +159,9 @@ class Evaluator(CallEvaluator):
     def _bind_size(self, target: Node, item: Value, names: Names) -> None:
         """Assign an extent. Two extents of tensors with one name are equal: ``M, K = a.shape; K, N = b.shape``."""
         before = names.get(text_of(target)) if text_of(target) != "_" else None
-        if isinstance(before, Expression) and isinstance(item, Expression):
+        if isinstance(before, Size) and isinstance(item, Size):
             self.assumptions.assume([("==", before, item)])
-        if isinstance(item, Expression) and target.type == "identifier":
+        if isinstance(item, Size) and target.type == "identifier":
             self.assumptions.prefer(item, text_of(target))
         self.bind(target, item, names)
 
@@ -210,8 +210,8 @@ class Evaluator(CallEvaluator):
             return None
         self.assumptions.assume(relation)
         after = self.assumptions.copy()
-        unclear = after.partial != before.partial or after.conditions != before.conditions
-        if unclear or (after.equal, after.limits) == (before.equal, before.limits):
+        unclear = after.partial != before.partial or after.known.others != before.known.others
+        if unclear or after == before:
             self.assumptions.restore(before)
             return None
         return self.decision
@@ -282,7 +282,7 @@ class Evaluator(CallEvaluator):
         if self.truth(self.value(condition, names)) is not None:
             return False
         read = [text_of(one) for one in descendants(condition, "identifier")]
-        sized = any(isinstance(names.get(name), Expression) or name in _SIZES for name in read)
+        sized = any(isinstance(names.get(name), Size) or name in _SIZES for name in read)
         return sized or any(name in self.functions for name in read)
 
     def _relation(self, node: Node | None, names: Names, negated_: bool = False) -> list[tuple[str, Value, Value]]:

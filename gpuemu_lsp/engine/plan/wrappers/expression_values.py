@@ -28,21 +28,18 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     UnknownValue,
     Value,
     ValueSequence,
-    ceiling,
-    combined,
     named,
-    negated,
-    rounded_up_quotient,
-    size,
 )
-from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, constant
 from gpuemu_lsp.engine.source.python.constants import UnknownText
 from gpuemu_lsp.engine.source.python.constants import constant as module_constant
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.syntax import text_of
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, add, floor_divide, modulo, multiply, number
 
 MAX_CALLS = 8
-_INTEGER_SIGNS = {"+": "+", "-": "-", "*": "*", "//": "//", "%": "%"}
+_OPERATIONS = {"+": add, "-": Size.__sub__, "*": multiply, "//": floor_divide, "%": modulo}
+_LONGEST = 512
+"""Longest text of a size; longer ones are not known."""
 _TENSOR_ATTRIBUTES = frozenset({"shape", "dtype", "ndim", "is_cuda", "T", "mT", "data", "device"})
 
 Names = dict[str, Value]
@@ -119,8 +116,8 @@ class ExpressionEvaluator(ABC):
         """Return whether a condition holds, None if that is not known."""
         if isinstance(value, LiteralValue):
             return bool(value.value)
-        if isinstance(value, Expression):
-            number = constant(value)
+        if isinstance(value, Size):
+            number = value.constant
             return None if number is None else bool(number)
         return True if isinstance(value, SymbolicTensor | DataType | ObjectValue) else None
 
@@ -170,9 +167,10 @@ class ExpressionEvaluator(ABC):
         if node is None:
             return UnknownValue("")
         try:
-            return self._value(node, names)
-        except ExpressionError:
+            value = self._value(node, names)
+        except TooComplexError:
             return self.unknown(node)
+        return self.unknown(node) if isinstance(value, Size) and len(str(value)) > _LONGEST else value
 
     def unknown(self, node: Node) -> UnknownValue:
         """Return the value of an expression that only a run determines."""
@@ -188,7 +186,7 @@ class ExpressionEvaluator(ABC):
         if kind in ("tuple", "list", "expression_list"):
             return ValueSequence(tuple(self.value(one, names) for one in node.named_children if one.type != "comment"))
         if kind == "integer":
-            return size(int(text_of(node).replace("_", ""), 0))
+            return number(int(text_of(node).replace("_", ""), 0))
         if kind in ("true", "false", "none"):
             return LiteralValue({"true": True, "false": False, "none": None}[kind])
         if kind == "attribute":
@@ -231,7 +229,7 @@ class ExpressionEvaluator(ABC):
         if isinstance(found, bool | float | str) or found is None:
             return LiteralValue(found)
         if isinstance(found, int):
-            return size(found)
+            return number(found)
         return self.unknown(node)
 
     def _name(self, node: Node, names: Names) -> Value:
@@ -291,7 +289,7 @@ class ExpressionEvaluator(ABC):
         if isinstance(value, Parameter):
             return self.assumptions.number(value.name)
         if isinstance(value, LiteralValue) and isinstance(value.value, bool):
-            return size(int(value.value))
+            return number(int(value.value))
         return value
 
     def shape(self, value: Value) -> Value:
@@ -311,7 +309,7 @@ class ExpressionEvaluator(ABC):
         if isinstance(owner, ValueSequence):
             if keys and keys[0].type == "slice":
                 return slice_of(owner, keys[0]) or self.unknown(node)
-            number = constant(key) if isinstance(key, Expression) else None
+            number = key.constant if isinstance(key, Size) else None
             if number is not None and -len(owner.items) <= number < len(owner.items):
                 return owner.items[number]
         if isinstance(owner, ObjectValue) and isinstance(key, LiteralValue):
@@ -325,30 +323,26 @@ class ExpressionEvaluator(ABC):
     def _unary(self, node: Node, names: Names) -> Value:
         inner = self.number(self.value(node.child_by_field_name("argument"), names))
         if text_of(node.child_by_field_name("operator")) != "-":
-            return inner if isinstance(inner, Expression) else self.unknown(node)
+            return inner if isinstance(inner, Size) else self.unknown(node)
         if isinstance(inner, LiteralValue) and isinstance(inner.value, float):
             return LiteralValue(-inner.value)
-        if not isinstance(inner, Expression):
-            return self.unknown(node)
-        rounded = rounded_up_quotient(inner)
-        return rounded if rounded is not None else negated(inner)
+        return -inner if isinstance(inner, Size) else self.unknown(node)
 
     def _arithmetic(self, sign: str, left: Value, right: Value, node: Node) -> Value:
         left, right = self.number(left), self.number(right)
-        if isinstance(left, Expression) and isinstance(right, Expression):
-            ends = constant(left), constant(right)
-            if sign in _INTEGER_SIGNS:
-                rounded = ceiling(sign, left, right)
-                return rounded if rounded is not None else combined(_INTEGER_SIGNS[sign], left, right)
+        if isinstance(left, Size) and isinstance(right, Size):
+            ends = left.constant, right.constant
+            if sign in _OPERATIONS:
+                return _OPERATIONS[sign](left, right)
             if ends[0] is not None and ends[1] is not None and 0 <= ends[1] < 40 and sign in ("**", "<<", ">>"):
-                return size({"**": ends[0] ** ends[1], "<<": ends[0] << ends[1], ">>": ends[0] >> ends[1]}[sign])
+                return number({"**": ends[0] ** ends[1], "<<": ends[0] << ends[1], ">>": ends[0] >> ends[1]}[sign])
             if sign == "/":
                 return Quotient(1.0, left, right)  # a floating-point argument, whose value no size depends on
             return self.unknown(node)
         if isinstance(left, ValueSequence) and isinstance(right, ValueSequence) and sign == "+":
             return ValueSequence((*left.items, *right.items))
-        if isinstance(left, ValueSequence) and isinstance(right, Expression) and sign == "*":
-            count = constant(right)
+        if isinstance(left, ValueSequence) and isinstance(right, Size) and sign == "*":
+            count = right.constant
             return ValueSequence(left.items * count) if count is not None and 0 <= count < 9 else self.unknown(node)
         for one in (left, right):
             if isinstance(one, SymbolicTensor):
@@ -357,7 +351,7 @@ class ExpressionEvaluator(ABC):
                     return self._broadcast(one, other) or self.unknown(node)
                 return copied(one, one.dtype)
         numbers = [one for one in (left, right) if isinstance(one, LiteralValue) and isinstance(one.value, float)]
-        if numbers and all(isinstance(one, LiteralValue | Expression) for one in (left, right)):
+        if numbers and all(isinstance(one, LiteralValue | Size) for one in (left, right)):
             return LiteralValue(1.0)
         return self.unknown(node)
 

@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.plan.facts import (
     assumed,
 )
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Condition
+from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.model import KernelSpec
 
 
@@ -42,7 +42,7 @@ class InferredKernel:
     values: Mapping[str, frozenset[int]] = field(default_factory=dict)
     tile: int = 128
     free: frozenset[str] = frozenset()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[tuple[str, Expression, Expression], ...] = ()
     """Comparisons of dims that hold where the function launches."""
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By dim, its names in the evaluation of the function: extents of parameters, and numbers."""

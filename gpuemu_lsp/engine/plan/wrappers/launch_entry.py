@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, Condition, SizeLimits
+from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions
 from gpuemu_lsp.engine.plan.wrappers.expression_values import EvaluatedLaunch
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, parameter_names
-from gpuemu_lsp.engine.plan.wrappers.launch_sizes import divisor, exact, language_type, notes_of, renamed, rounded_up
+from gpuemu_lsp.engine.plan.wrappers.launch_sizes import (
+    divisor,
+    exact,
+    language_type,
+    notes_of,
+    renamed,
+    rounded_up,
+    substituted,
+)
 from gpuemu_lsp.engine.plan.wrappers.values import (
     LiteralValue,
     Parameter,
@@ -20,14 +29,9 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     UnknownValue,
     Value,
     ValueSequence,
-    applied,
-    combined,
     named,
-    product,
-    size,
-    substituted,
 )
-from gpuemu_lsp.engine.project.expressions import Expression, constant, names
+from gpuemu_lsp.engine.project.expressions import Expression, constant, names, parse
 from gpuemu_lsp.engine.project.model import (
     ConstexprValue,
     DimSpec,
@@ -38,6 +42,9 @@ from gpuemu_lsp.engine.project.model import (
     ScalarSpec,
 )
 from gpuemu_lsp.engine.source.python.syntax import range_of, text_of
+from gpuemu_lsp.engine.symbolic.bounds import ANY
+from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
+from gpuemu_lsp.engine.symbolic.size import Size, extreme, product, substitute, symbols
 
 _OPTIONS = ("num_warps", "num_stages")
 _IGNORED = frozenset({*_OPTIONS, "num_ctas", "maxnreg", "warmup", "stream", "enable_fp_fusion", "launch_pdl"})
@@ -65,7 +72,7 @@ class LaunchEntry:
     storages: dict[str, Storage] = field(default_factory=dict)
     assumed: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
-    scalars: list[Expression] = field(default_factory=list)
+    scalars: list[Size] = field(default_factory=list)
     flags_assumed: bool = False
     """A flag has both values, of which the program may use one with these tensors: outputs may stay unwritten."""
 
@@ -137,13 +144,13 @@ class LaunchEntry:
             self.missing.append(f"`{value.reason or name}`, which is passed as `{name}`")
         elif isinstance(value, SymbolicTensor):
             self._tensor(name, value)
-        elif isinstance(value, Expression):
+        elif isinstance(value, Size):
             value = self.assumptions.resolved(value)
             self.scalars.append(value)
             if constexpr:
-                self.constexprs[name] = (value,)
+                self.constexprs[name] = (expression_of(value),)
             else:
-                self.args[name] = ScalarSpec(value)
+                self.args[name] = ScalarSpec(expression_of(value))
         elif isinstance(value, LiteralValue) and not isinstance(value.value, str) and value.value is not None:
             if constexpr:
                 self.constexprs[name] = (value.value,)
@@ -168,13 +175,16 @@ class LaunchEntry:
         dtype = storage.dtype
         if not dtype and name in accesses.masks:
             dtype = "bool"
-        bounds = storage.bounds
-        shape = tuple(map(self.assumptions.resolved, storage.shape))
+        bounds = (
+            None if storage.bounds is None else (expression_of(storage.bounds[0]), expression_of(storage.bounds[1]))
+        )
+        extents = tuple(map(self.assumptions.resolved, storage.shape))
         if tensor.offset is not None:
             # The part of the storage from the first element of the view on.
-            shape = (self.assumptions.resolved(combined("-", product(storage.shape), tensor.offset)),)
+            extents = (self.assumptions.resolved(product(storage.shape) - tensor.offset),)
             direction, compare = ("in", compare) if direction == "in" else ("inout", "none")
         self.storages[name] = storage
+        shape = tuple(map(expression_of, extents))
         self.args[name] = PointerSpec(direction, shape, range=bounds, dtype=dtype or None, compare=compare)
 
     def _bound_indices(self) -> None:
@@ -191,32 +201,32 @@ class LaunchEntry:
             if not extents:
                 self.missing.append(f"the values of `{name}`, which are part of addresses")
                 continue
-            least = extents[0] if len(set(extents)) == 1 else applied("min", *dict.fromkeys(extents))
-            self.args[name] = replace(argument, range=(size(0), least), dtype=argument.dtype or "int64")
+            least = expression_of(extreme("min", *extents))
+            self.args[name] = replace(argument, range=(parse(0), least), dtype=argument.dtype or "int64")
             self.assumed |= indexed
 
-    def _grid(self) -> tuple[Expression, ...] | None:
+    def _grid(self) -> tuple[Size, ...] | None:
         grid = self.launch.grid
         items = grid.items if isinstance(grid, ValueSequence) else (grid,)
-        found: list[Expression] = []
+        found: list[Size] = []
         for one in items:
             value = self.assumptions.number(one.name) if isinstance(one, Parameter) else one
-            if not isinstance(value, Expression):
+            if not isinstance(value, Size):
                 reason = one.reason if isinstance(one, UnknownValue) else "its value"
                 self.missing.append(f"the grid: `{reason}`")
                 return None
             found.append(self.assumptions.resolved(value))
         return tuple(found)
 
-    def _result(self, grid: tuple[Expression, ...]) -> InferredKernel | MissingLaunch:
-        used = frozenset().union(*map(names, (*self.scalars, *grid)))
+    def _result(self, grid: tuple[Size, ...]) -> InferredKernel | MissingLaunch:
+        used = frozenset().union(*map(symbols, (*self.scalars, *grid)))
         uncertain = self._uncertain(used)
         tuned = self._tuned()
         dims_used = self._dims(grid) - tuned
         if len(dims_used) > len(_LARGEST):
             return MissingLaunch(f"the {len(dims_used)} {_TOO_MANY} of the launch")
         rename = self._names(dims_used)
-        grid = tuple(substituted(one, rename) for one in grid)
+        grid = tuple(substitute(one, rename) for one in grid)
         args = {name: renamed(one, rename) for name, one in self.args.items()}
         if self.flags_assumed:
             args = {
@@ -227,26 +237,26 @@ class LaunchEntry:
             name: tuple(substituted(one, rename) if isinstance(one, Expression) else one for one in values)
             for name, values in self.constexprs.items()
         }
-        conditions = self._conditions()
+        conditions = tuple(self.assumptions.conditions())
         understood = not self.assumptions.partial and all(_dims_of(one) <= dims_used for one in conditions)
         free = self._free() & dims_used if understood else dims_used
         free = frozenset(str(rename.get(name, name)) for name in free)
-        limits = {str(rename.get(name, name)): one for name, one in self.assumptions.limits.items()}
         # A bound in the kernel, as in ``offsets < n``, is for sizes that the tile does not divide.
         bounds = {str(one.value) for name in self.accesses.bounds if isinstance(one := args.get(name), ScalarSpec)}
-        dims = self._dim_specs(
-            [str(rename.get(name, name)) for name in sorted(dims_used)], limits, grid, constexprs, bounds
-        )
+        renamed_dims = {name: str(rename.get(name, name)) for name in sorted(dims_used)}
+        dims = self._dim_specs(renamed_dims, grid, constexprs, bounds)
         options = {name: self._option(name) for name in _OPTIONS}
         spec = replace(
             self.spec,
             dims={one.name: one for one in dims},
             args=args,
             constexprs=constexprs,
-            launch=LaunchSpec(grid=grid, num_warps=options["num_warps"], num_stages=options["num_stages"]),
+            launch=LaunchSpec(
+                grid=tuple(map(expression_of, grid)), num_warps=options["num_warps"], num_stages=options["num_stages"]
+            ),
         )
         everything = [one for values in constexprs.values() for one in values if isinstance(one, Expression)]
-        any_value = rounded_up((*grid, *everything)) | exact(grid) | bounds
+        any_value = rounded_up((*grid, *(size_of(one, 1) for one in everything))) | exact(grid) | bounds
         any_value |= {str(rename.get(name, name)) for name in self._compared()}
         notes = notes_of(spec, uncertain)
         place = range_of(self.launch.node)
@@ -262,22 +272,19 @@ class LaunchEntry:
             tile=max(tile, 1),
             free=free,
             conditions=tuple(
-                (sign, substituted(left, rename), substituted(right, rename)) for sign, left, right in conditions
+                (sign, expression_of(substitute(left, rename)), expression_of(substitute(right, rename)))
+                for sign, left, right in conditions
             ),
             origins=self._origins(dims_used, rename),
             indices_assumed=bool(self.assumed),
         )
 
-    def _origins(self, dims: Iterable[str], rename: Mapping[str, Expression]) -> dict[str, frozenset[str]]:
-        equal = {name: self.assumptions.resolved(named(name)) for name in self.assumptions.equal}
+    def _origins(self, dims: Iterable[str], rename: Mapping[str, Size]) -> dict[str, frozenset[str]]:
+        equal = {name: self.assumptions.resolved(named(name)) for name in self.assumptions.known.equal}
         return {
             str(rename.get(dim, dim)): frozenset({dim, *(one for one, value in equal.items() if str(value) == dim)})
             for dim in dims
         }
-
-    def _conditions(self) -> tuple[Condition, ...]:
-        resolved = self.assumptions.resolved
-        return tuple((sign, resolved(left), resolved(right)) for sign, left, right in self.assumptions.conditions)
 
     def _free(self) -> frozenset[str]:
         """Return the numbers of the caller that nothing in the function relates to the extents of its tensors.
@@ -286,13 +293,15 @@ class LaunchEntry:
         """
         given = [one for one in self.storages.values() if one.state == "given" or one.name in self.assumptions.tensors]
         extents = frozenset().union(
-            *(names(self.assumptions.resolved(extent)) for one in given for extent in one.shape)
+            *(symbols(self.assumptions.resolved(extent)) for one in given for extent in one.shape)
         )
         return frozenset(self.assumptions.numbers) - extents - self._compared()
 
     def _compared(self) -> frozenset[str]:
         """Return the numbers of the caller that the function compares with sizes."""
-        return frozenset(self.assumptions.numbers).intersection(frozenset().union(*map(_dims_of, self._conditions())))
+        return frozenset(self.assumptions.numbers).intersection(
+            frozenset().union(*map(_dims_of, self.assumptions.conditions()))
+        )
 
     def _tuned(self) -> frozenset[str]:
         """Return the parameters that the launch does not set: an autotuner or heuristics do."""
@@ -311,8 +320,9 @@ class LaunchEntry:
             if isinstance(argument, PointerSpec) and not frozenset().union(*map(names, argument.shape)) & used:
                 sizes = [self.args[one] for one in known]
                 shapes = [one.shape for one in sizes if isinstance(one, PointerSpec)]
-                longest = max(shapes, key=len, default=(named("n"),))
-                self.args[name] = replace(argument, shape=(product(longest),), compare="none")
+                longest = max(shapes, key=len, default=(parse("n"),))
+                whole = expression_of(product(size_of(one, 1) for one in longest))
+                self.args[name] = replace(argument, shape=(whole,), compare="none")
         return uncertain
 
     def _is_certain(self, storage: Storage, used: frozenset[str]) -> bool:
@@ -320,19 +330,19 @@ class LaunchEntry:
             return True
         if len(storage.shape) != 1:
             return False
-        own = names(self.assumptions.resolved(storage.shape[0]))
+        own = symbols(self.assumptions.resolved(storage.shape[0]))
         return bool(own & used) and own >= (used & self._extents())
 
     def _extents(self) -> frozenset[str]:
         """Return the dims that are extents of tensors."""
         shapes = [one.shape for one in self.storages.values()]
-        return frozenset().union(*(names(self.assumptions.resolved(one)) for shape in shapes for one in shape))
+        return frozenset().union(*(symbols(self.assumptions.resolved(one)) for shape in shapes for one in shape))
 
-    def _dims(self, grid: Sequence[Expression]) -> frozenset[str]:
+    def _dims(self, grid: Sequence[Size]) -> frozenset[str]:
         shapes = [one for arg in self.args.values() if isinstance(arg, PointerSpec) for one in arg.shape]
-        return frozenset().union(*map(names, (*self.scalars, *grid, *shapes)))
+        return frozenset().union(*map(symbols, (*self.scalars, *grid)), *map(names, shapes))
 
-    def _names(self, dims: Iterable[str]) -> dict[str, Expression]:
+    def _names(self, dims: Iterable[str]) -> dict[str, Size]:
         """Return names for dims: those of the variables to which extents are assigned, where that is unambiguous."""
         preferred = self.assumptions.preferred
         taken: dict[str, str] = {}
@@ -347,9 +357,8 @@ class LaunchEntry:
 
     def _dim_specs(
         self,
-        dims: Sequence[str],
-        limits: Mapping[str, SizeLimits],
-        grid: Sequence[Expression],
+        dims: Mapping[str, str],
+        grid: Sequence[Size],
         constexprs: Mapping[str, tuple[ConstexprValue, ...]],
         bounds: Container[str],
     ) -> list[DimSpec]:
@@ -357,30 +366,33 @@ class LaunchEntry:
         compiled = {str(one) for values in constexprs.values() for one in values if isinstance(one, Expression)}
         lengths = {str(one) for name in self.accesses.lengths for one in constexprs.get(name, ())}
         found = []
-        for name in dims:
-            limit = limits.get(name, SizeLimits())
+        known = self.assumptions.known
+        for dim, name in dims.items():
+            limit, times = known.ranges.get(dim, ANY), known.divisors.get(dim, 1)
+            minimum = max(int(limit.low), 1) if limit.low > 1 else 1
+            maximum = int(limit.high) if limit.high < math.inf else None
             step = divisor(grid, name)
-            multiple = limit.multiple_of if name in bounds else max(limit.multiple_of, step)
-            most = max(largest, 4 * step, 4 * multiple, limit.minimum)
-            choices = limit.choices
+            multiple = times if name in bounds else max(times, step)
+            most = max(largest, 4 * step, 4 * multiple, minimum)
+            choices = tuple(sorted(one for one in known.choices.get(dim, ()) if one > 0))
             if not choices and name in compiled:
                 # A compile-time size is mostly the length of tl.arange, a power of two; else that of a window.
                 usual = (16, 32, 64, 128) if name in lengths else (1, 2, 3)
-                choices = tuple(one for one in usual if one <= (limit.maximum or 128))
+                choices = tuple(one for one in usual if one <= (maximum or 128))
             if choices:
                 found.append(DimSpec(name, min(choices), max(choices), choices, 1, choices))
                 continue
-            most = min(most, limit.maximum or most)
-            low = -(-max(limit.minimum, 1) // multiple) * multiple
+            most = min(most, maximum or most)
+            low = -(-minimum // multiple) * multiple
             found.append(DimSpec(name, low, max(most // multiple * multiple, low), multiple_of=multiple))
         return found
 
     def _option(self, name: str) -> tuple[int, ...]:
         value = self.launch.keywords.get(name)
-        number = constant(value) if isinstance(value, Expression) else None
+        number = value.constant if isinstance(value, Size) else None
         return (number,) if number is not None else ()
 
 
-def _dims_of(condition: Condition) -> frozenset[str]:
+def _dims_of(condition: tuple[str, Size, Size]) -> frozenset[str]:
     _, left, right = condition
-    return names(left) | names(right)
+    return symbols(left) | symbols(right)

@@ -5,30 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.plan.wrappers.values import (
-    Value,
-    substituted,
-)
-from gpuemu_lsp.engine.project.expressions import Binary, Call, Expression, Name, constant, names, walk
-from gpuemu_lsp.engine.project.expressions import Node as Formula
+from gpuemu_lsp.engine.plan.wrappers.values import Value
+from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.model import (
     KernelSpec,
     PointerSpec,
     ScalarSpec,
 )
+from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
+from gpuemu_lsp.engine.symbolic.size import Size, SizeOperation, SizeSymbol, atoms, substitute, symbols
 
 
-def renamed(arg: PointerSpec | ScalarSpec, rename: Mapping[str, Expression]) -> PointerSpec | ScalarSpec:
+def renamed(arg: PointerSpec | ScalarSpec, rename: Mapping[str, Size]) -> PointerSpec | ScalarSpec:
     """Return an argument with dims replaced."""
     if isinstance(arg, PointerSpec):
-        low_high = arg.range
         bounds = None
-        if low_high is not None:
-            low, high = (substituted(one, rename) if isinstance(one, Expression) else one for one in low_high)
+        if arg.range is not None:
+            low, high = (substituted(one, rename) if isinstance(one, Expression) else one for one in arg.range)
             bounds = (low, high)
         return replace(arg, shape=tuple(substituted(one, rename) for one in arg.shape), range=bounds)
     value = arg.value
     return replace(arg, value=substituted(value, rename)) if isinstance(value, Expression) else arg
+
+
+def substituted(expression: Expression, values: Mapping[str, Size]) -> Expression:
+    """Return an expression with dims replaced."""
+    return expression_of(substitute(size_of(expression, 1), values))
 
 
 def language_type(value: Value) -> str | None:
@@ -39,39 +41,23 @@ def language_type(value: Value) -> str | None:
     return None
 
 
-def rounded_up(expressions: Iterable[Expression]) -> frozenset[str]:
+def rounded_up(sizes: Iterable[Size]) -> frozenset[str]:
     """Return the dims that are rounded up."""
-    found: set[str] = set()
-    for expression in expressions:
-        for node in walk(expression):
-            if isinstance(node, Call) and node.function in ("ceil_div", "next_pow2"):
-                found |= names(Expression(node.arguments[0], ""))
-    return frozenset(found)
+    up = (atom for size in sizes for atom in atoms(size) if isinstance(atom, SizeOperation))
+    return frozenset().union(*(symbols(atom.left) for atom in up if atom.operator in ("ceil_div", "next_pow2")))
 
 
-def exact(grid: Iterable[Expression]) -> frozenset[str]:
+def exact(grid: Iterable[Size]) -> frozenset[str]:
     """Return the dims for each of whose elements there is a program: axes of the grid, or factors of one."""
-    found: set[str] = set()
-    for expression in grid:
-        pending: list[Formula] = [expression.root]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, Name):
-                found.add(node.name)
-            elif isinstance(node, Binary) and node.operator == "*":
-                pending += (node.left, node.right)
-    return frozenset(found)
+    factors = [axis.terms[0][0] for axis in grid if len(axis.terms) == 1]
+    return frozenset(atom.name for some in factors for atom in some if isinstance(atom, SizeSymbol))
 
 
-def divisor(grid: Iterable[Expression], dim: str) -> int:
+def divisor(grid: Iterable[Size], dim: str) -> int:
     """Return the number by which a size is divided in the grid without rounding up, else 1."""
-    for expression in grid:
-        for node in walk(expression):
-            if isinstance(node, Binary) and node.operator == "//" and node.left == Name(dim):
-                value = constant(Expression(node.right, ""))
-                if value is not None and value > 0:
-                    return value
-    return 1
+    quotients = (atom for axis in grid for atom in atoms(axis) if isinstance(atom, SizeOperation))
+    found = (atom.right.constant or 0 for atom in quotients if atom.operator == "//" and atom.left.name == dim)
+    return next((one for one in found if one > 0), 1)
 
 
 def notes_of(spec: KernelSpec, uncertain: Iterable[str]) -> tuple[str, ...]:

@@ -8,9 +8,13 @@ from typing import TypeAlias
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.plan.wrappers.tensor_functions import part, selected
-from gpuemu_lsp.engine.plan.wrappers.values import SymbolicTensor, Value, ValueSequence, combined, size
-from gpuemu_lsp.engine.project.expressions import Expression, constant
+from gpuemu_lsp.engine.plan.wrappers.values import (
+    SymbolicTensor,
+    Value,
+    ValueSequence,
+)
 from gpuemu_lsp.engine.source.python.syntax import text_of
+from gpuemu_lsp.engine.symbolic.size import ZERO, Size
 
 NumberOf: TypeAlias = "Callable[[Node | None], Value]"
 """Return the value of an expression, a parameter as a number."""
@@ -30,32 +34,31 @@ def view(tensor: SymbolicTensor, keys: list[Node], number_of: NumberOf) -> Symbo
             ends = _slice_ends(key, found.shape[axis], number_of)
             if ends is None:
                 return None
-            if ends != (size(0), found.shape[axis]):
-                found = part(found, axis, ends[0], combined("-", ends[1], ends[0]))
+            if ends != (ZERO, found.shape[axis]):
+                found = part(found, axis, ends[0], ends[1] - ends[0])
             axis += 1
             continue
         index = number_of(key)
-        if not isinstance(index, Expression):
+        if not isinstance(index, Size):
             return None
-        number = constant(index)
-        found = selected(found, axis, combined("+", found.shape[axis], index) if number and number < 0 else index)
+        from_end = (index.constant or 0) < 0
+        found = selected(found, axis, found.shape[axis] + index if from_end else index)
     return found
 
 
-def _slice_ends(node: Node, extent: Expression, number_of: NumberOf) -> tuple[Expression, Expression] | None:
+def _slice_ends(node: Node, extent: Size, number_of: NumberOf) -> tuple[Size, Size] | None:
     first, _, rest = text_of(node).partition(":")
     if ":" in rest:
         return None
     parts = iter(node.named_children)
-    ends = [size(0), extent]
+    ends = [ZERO, extent]
     for at, text in enumerate((first, rest)):
         if not text.strip():
             continue
         value = number_of(next(parts, None))
-        if not isinstance(value, Expression):
+        if not isinstance(value, Size):
             return None
-        number = constant(value)
-        ends[at] = combined("+", extent, value) if number is not None and number < 0 else value
+        ends[at] = extent + value if (value.constant or 0) < 0 else value
     return ends[0], ends[1]
 
 

@@ -13,11 +13,8 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
     UnknownValue,
     Value,
     ValueSequence,
-    combined,
-    product,
-    size,
 )
-from gpuemu_lsp.engine.project.expressions import Expression, constant
+from gpuemu_lsp.engine.symbolic.size import Size, floor_divide, number, product
 
 DTYPES = {
     **{name: name for name in ("float64", "float32", "float16", "bfloat16", "uint8", "bool")},
@@ -58,9 +55,9 @@ def created(
         return _integers(arguments, keywords, label)
     if name in ("arange", "randperm"):
         ends = arguments[0] if len(arguments) == 1 else None
-        if not isinstance(ends, Expression):
+        if not isinstance(ends, Size):
             return UnknownValue(f"torch.{name}(...)")
-        storage = Storage(label, (ends,), _dtype(keywords, "int64") or "int64", "filled", bounds=(size(0), ends))
+        storage = Storage(label, (ends,), _dtype(keywords, "int64") or "int64", "filled", bounds=(number(0), ends))
         return SymbolicTensor(storage, storage.shape, storage.dtype)
     if base not in _CREATED:
         return None
@@ -78,7 +75,7 @@ def created(
     # Extents are in elements: what type they have decides no access.
     dtype = _dtype(keywords, default) or ""
     value = {"zeros": 0, "ones": 1}.get(base) if dtype.startswith(("int", "uint")) else None
-    bounds = (size(value), size(value + 1)) if value is not None else None
+    bounds = (number(value), number(value + 1)) if value is not None else None
     storage = Storage(label, shape, dtype, _CREATED[base], certain, bounds)
     return SymbolicTensor(storage, shape, dtype)
 
@@ -88,21 +85,21 @@ def _integers(arguments: Sequence[Value], keywords: Mapping[str, Value], label: 
     shape_at = keywords.get("size")
     if shape_at is None and items:
         shape_at = items.pop()
-    low = items[0] if len(items) > 1 else keywords.get("low", size(0))
+    low = items[0] if len(items) > 1 else keywords.get("low", number(0))
     high = items[-1] if items else keywords.get("high")
     shape = shape_of([shape_at]) if shape_at is not None else None
     dtype = _dtype(keywords, "int64")
-    if shape is None or dtype is None or not isinstance(low, Expression) or not isinstance(high, Expression):
+    if shape is None or dtype is None or not isinstance(low, Size) or not isinstance(high, Size):
         return UnknownValue("torch.randint(...)")
     storage = Storage(label, shape, dtype, "filled", bounds=(low, high))
     return SymbolicTensor(storage, shape, dtype)
 
 
-def shape_of(arguments: Sequence[Value]) -> tuple[Expression, ...] | None:
+def shape_of(arguments: Sequence[Value]) -> tuple[Size, ...] | None:
     """Return the shape that is given as one sequence or as several numbers."""
     if len(arguments) == 1 and isinstance(arguments[0], ValueSequence):
         arguments = arguments[0].items
-    found = tuple(one for one in arguments if isinstance(one, Expression))
+    found = tuple(one for one in arguments if isinstance(one, Size))
     return found if len(found) == len(arguments) else None
 
 
@@ -120,7 +117,7 @@ def attribute(tensor: SymbolicTensor, name: str) -> Value | None:
     if name == "dtype":
         return DataType(tensor.dtype)
     if name == "ndim":
-        return size(len(tensor.shape))
+        return number(len(tensor.shape))
     if name == "is_cuda":
         return LiteralValue(True)
     if name in ("T", "mT") and len(tensor.shape) == 2:
@@ -143,9 +140,9 @@ def method(
             return ValueSequence(whole)
         return whole[axis] if axis is not None else None
     if name in ("dim", "ndimension"):
-        return size(len(tensor.shape))
+        return number(len(tensor.shape))
     if name == "element_size":
-        return size(_BYTES.get(tensor.dtype, _UNTYPED_BYTES))
+        return number(_BYTES.get(tensor.dtype, _UNTYPED_BYTES))
     if name == "is_contiguous":
         return LiteralValue(tensor.strides is None)
     if name in ("contiguous", "clone") and (tensor.strides is not None or tensor.offset is not None):
@@ -184,7 +181,7 @@ def copied(tensor: SymbolicTensor, dtype: str) -> SymbolicTensor:
 
 
 def _axis(tensor: SymbolicTensor, value: Value | None) -> int | None:
-    number = constant(value) if isinstance(value, Expression) else None
+    number = value.constant if isinstance(value, Size) else None
     rank = len(tensor.shape)
     return number % rank if number is not None and rank and -rank <= number < rank else None
 
@@ -193,12 +190,12 @@ def _reshaped(tensor: SymbolicTensor, arguments: Sequence[Value]) -> SymbolicTen
     shape = shape_of(arguments)
     if shape is None or tensor.strides is not None or tensor.offset is not None:
         return None
-    open_axes = [index for index, one in enumerate(shape) if constant(one) == -1]
+    open_axes = [index for index, one in enumerate(shape) if one.constant == -1]
     if len(open_axes) > 1:
         return None
     if open_axes:
         at = open_axes[0]
-        rest = quotient(tensor.shape, (*shape[:at], *shape[at + 1 :]))
+        rest = floor_divide(product(tensor.shape), product((*shape[:at], *shape[at + 1 :])))
         shape = (*shape[:at], rest, *shape[at + 1 :])
     return SymbolicTensor(tensor.storage, shape, tensor.dtype)
 
@@ -210,18 +207,6 @@ def _flattened(tensor: SymbolicTensor, arguments: Sequence[Value]) -> SymbolicTe
         return None
     shape = (*tensor.shape[:first], product(tensor.shape[first : last + 1]), *tensor.shape[last + 1 :])
     return _reshaped(tensor, shape)
-
-
-def quotient(factors: tuple[Expression, ...], divisors: tuple[Expression, ...]) -> Expression:
-    """Return the product of sizes divided by that of others, without the common ones."""
-    left, right = list(factors), []
-    for one in divisors:
-        if one in left:
-            left.remove(one)
-        elif constant(one) != 1:
-            right.append(one)
-    top = product(tuple(left))
-    return combined("//", top, product(tuple(right))) if right else top
 
 
 def _rearranged(tensor: SymbolicTensor, name: str, arguments: Sequence[Value]) -> SymbolicTensor | None:
@@ -236,30 +221,30 @@ def _rearranged(tensor: SymbolicTensor, name: str, arguments: Sequence[Value]) -
         return _permuted(tensor, tuple(order))
     if name == "permute" and len(axes) == rank and None not in axes:
         return _permuted(tensor, tuple(one for one in axes if one is not None))
-    if name == "unsqueeze" and tensor.strides is None and len(given) == 1 and isinstance(given[0], Expression):
-        at = constant(given[0])
+    if name == "unsqueeze" and tensor.strides is None and len(given) == 1 and isinstance(given[0], Size):
+        at = given[0].constant
         if at is not None and -rank - 1 <= at <= rank:
             at %= rank + 1
-            shape = (*tensor.shape[:at], size(1), *tensor.shape[at:])
+            shape = (*tensor.shape[:at], number(1), *tensor.shape[at:])
             return SymbolicTensor(tensor.storage, shape, tensor.dtype, None, tensor.offset)
     return None
 
 
-def part(tensor: SymbolicTensor, axis: int, first: Expression, length: Expression) -> SymbolicTensor:
+def part(tensor: SymbolicTensor, axis: int, first: Size, length: Size) -> SymbolicTensor:
     """Return the view of ``length`` elements along an axis, from ``first`` on."""
     strides = tuple(map(tensor.stride, range(len(tensor.shape))))
     shape = (*tensor.shape[:axis], length, *tensor.shape[axis + 1 :])
-    moved = combined("*", first, strides[axis])
-    offset = moved if tensor.offset is None else combined("+", tensor.offset, moved)
+    moved = first * strides[axis]
+    offset = moved if tensor.offset is None else tensor.offset + moved
     contiguous = tensor.strides is None and axis == 0
     return SymbolicTensor(
-        tensor.storage, shape, tensor.dtype, None if contiguous else strides, offset if constant(offset) != 0 else None
+        tensor.storage, shape, tensor.dtype, None if contiguous else strides, offset if offset.constant != 0 else None
     )
 
 
-def selected(tensor: SymbolicTensor, axis: int, index: Expression) -> SymbolicTensor:
+def selected(tensor: SymbolicTensor, axis: int, index: Size) -> SymbolicTensor:
     """Return the view of one index of an axis, which it no longer has."""
-    one = part(tensor, axis, index, size(1))
+    one = part(tensor, axis, index, number(1))
     strides = one.strides
     return replace(
         one,
@@ -270,9 +255,9 @@ def selected(tensor: SymbolicTensor, axis: int, index: Expression) -> SymbolicTe
 
 def parts(tensor: SymbolicTensor, name: str, arguments: Sequence[Value]) -> Value | None:
     """Return the results of ``chunk(count, dim)``, ``split(length, dim)``, ``narrow`` and ``select``."""
-    numbers = [one for one in arguments if isinstance(one, Expression)]
+    numbers = [one for one in arguments if isinstance(one, Size)]
     at = 0 if name in ("narrow", "select") else 1
-    axis = _axis(tensor, numbers[at] if len(numbers) > at else size(0))
+    axis = _axis(tensor, numbers[at] if len(numbers) > at else number(0))
     if axis is None or not numbers or len(numbers) != len(arguments):
         return None
     extent = tensor.shape[axis]
@@ -280,13 +265,11 @@ def parts(tensor: SymbolicTensor, name: str, arguments: Sequence[Value]) -> Valu
         return part(tensor, axis, numbers[1], numbers[2])
     if name == "select" and len(numbers) == 2:
         return selected(tensor, axis, numbers[1])
-    count = constant(numbers[0]) if name == "chunk" else constant(combined("//", extent, numbers[0]))
+    count = numbers[0].constant if name == "chunk" else floor_divide(extent, numbers[0]).constant
     if count is None or not 0 < count < 9:
         return None
-    length = combined("//", extent, size(count)) if name == "chunk" else numbers[0]
-    return ValueSequence(
-        tuple(part(tensor, axis, combined("*", size(index), length), length) for index in range(count))
-    )
+    length = floor_divide(extent, number(count)) if name == "chunk" else numbers[0]
+    return ValueSequence(tuple(part(tensor, axis, number(index) * length, length) for index in range(count)))
 
 
 def _permuted(tensor: SymbolicTensor, order: tuple[int, ...]) -> SymbolicTensor:

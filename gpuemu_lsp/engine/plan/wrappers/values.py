@@ -1,4 +1,4 @@
-"""Symbolic values of expressions in a function that launches kernels. Sizes are expressions over dims."""
+"""Symbolic values of expressions in a function that launches kernels."""
 
 from __future__ import annotations
 
@@ -8,19 +8,8 @@ from typing import TypeAlias
 
 from tree_sitter import Node as Syntax
 
-from gpuemu_lsp.engine.project.expressions import (
-    Binary,
-    Call,
-    Expression,
-    ExpressionError,
-    Name,
-    Negation,
-    Node,
-    Number,
-    constant,
-    parse,
-)
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
+from gpuemu_lsp.engine.symbolic.size import Size, product, symbol
 
 MAX_TEXT = 512
 """Longest text of a size; longer ones are not known."""
@@ -44,8 +33,8 @@ class LiteralValue:
 class Quotient(LiteralValue):
     """The float ``left / right`` of two integers, which ``math.ceil`` or ``int`` makes an integer again."""
 
-    left: Expression
-    right: Expression
+    left: Size
+    right: Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +95,11 @@ class Storage:
     """
 
     name: str
-    shape: tuple[Expression, ...]
+    shape: tuple[Size, ...]
     dtype: str
     state: str
     certain: bool = True
-    bounds: tuple[Expression, Expression] | None = None
+    bounds: tuple[Size, Size] | None = None
     shared: bool = False
     launches: int = 0
 
@@ -120,13 +109,13 @@ class SymbolicTensor:
     """A tensor; ``strides`` in elements, None for a contiguous one."""
 
     storage: Storage
-    shape: tuple[Expression, ...]
+    shape: tuple[Size, ...]
     dtype: str
-    strides: tuple[Expression, ...] | None = None
-    offset: Expression | None = None
+    strides: tuple[Size, ...] | None = None
+    offset: Size | None = None
     """The index of the first element in the storage, in elements; None for 0."""
 
-    def stride(self, axis: int) -> Expression:
+    def stride(self, axis: int) -> Size:
         """Return the distance of neighbours along an axis, in elements."""
         if self.strides is not None:
             return self.strides[axis]
@@ -151,130 +140,12 @@ class Parameter:
 
 
 Value: TypeAlias = (
-    "Expression | UnknownValue | LiteralValue | DataType | ValueSequence | LocalFunction | DottedName"
+    "Size | UnknownValue | LiteralValue | DataType | ValueSequence | LocalFunction | DottedName"
     " | SymbolicTensor | Parameter | ObjectValue | BoundKernel | Layer"
 )
 Evaluate: TypeAlias = Callable[[Syntax], Value]
 
 
-def size(value: int) -> Expression:
-    """Return the expression of a number."""
-    return parse(value)
-
-
-def named(name: str) -> Expression:
-    """Return the expression of a dim."""
-    return Expression(Name(name), name)
-
-
-def product(factors: tuple[Expression, ...]) -> Expression:
-    """Return the product of sizes, 1 for none."""
-    result = size(1)
-    for one in factors:
-        result = combined("*", result, one)
-    return result
-
-
-def combined(operator: str, left: Expression, right: Expression) -> Expression:
-    """Return the simplified result of an operator of gpuemu.toml's expressions.
-
-    Raises
-    ------
-    ExpressionError
-        If it has no value, or is too long.
-    """
-    if operator == "*" and constant(left) == 1:
-        return right
-    if operator == "*" and 0 in (constant(left), constant(right)):
-        return size(0)
-    if (operator == "*" and constant(right) == 1) or (operator == "//" and constant(right) == 1):
-        return left
-    if operator in ("+", "-") and constant(right) == 0:
-        return left
-    if operator == "//" and left == right:
-        return size(1)
-    if (
-        operator == "//"
-        and isinstance(left.root, Binary)
-        and left.root.operator == "*"
-        and left.root.right == right.root
-    ):
-        return rebuilt(left.root.left, {})
-    return _folded(
-        Expression(Binary(operator, left.root, right.root), f"{_operand(left)} {operator} {_operand(right)}")
-    )
-
-
-def applied(function: str, *arguments: Expression) -> Expression:
-    """Return the value of ``min``, ``max``, ``ceil_div`` or ``next_pow2``.
-
-    Raises
-    ------
-    ExpressionError
-        If it is too long.
-    """
-    text = f"{function}({', '.join(map(str, arguments))})"
-    return _folded(Expression(Call(function, tuple(one.root for one in arguments)), text))
-
-
-def negated(value: Expression) -> Expression:
-    """Return the negative of a number."""
-    return _folded(Expression(Negation(value.root), f"-{_operand(value)}"))
-
-
-def _folded(expression: Expression) -> Expression:
-    value = constant(expression)
-    if value is not None:
-        return Expression(parse(value).root, str(value))
-    if len(expression.text) > MAX_TEXT:
-        raise ExpressionError("the expression is too long")
-    return expression
-
-
-def _operand(expression: Expression) -> str:
-    return f"({expression})" if isinstance(expression.root, Binary | Negation) else str(expression)
-
-
-def substituted(expression: Expression, values: Mapping[str, Expression]) -> Expression:
-    """Return an expression with dims replaced; its text too."""
-    return rebuilt(expression.root, values)
-
-
-def rebuilt(node: Node, values: Mapping[str, Expression]) -> Expression:
-    """Return the simplified expression of a tree with dims replaced."""
-    match node:
-        case Name(name):
-            return values.get(name, named(name))
-        case Binary(operator, left, right):
-            return combined(operator, rebuilt(left, values), rebuilt(right, values))
-        case Negation(operand):
-            return negated(rebuilt(operand, values))
-        case Call(function, arguments):
-            return applied(function, *(rebuilt(one, values) for one in arguments))
-        case _:
-            return Expression(node, str(getattr(node, "value", node)))
-
-
-def ceiling(sign: str, left: Expression, right: Expression) -> Expression | None:
-    """Return ``(n + b - 1) // b`` as ``ceil_div(n, b)``; None for any other quotient."""
-    root = left.root
-    if sign != "//" or not isinstance(root, Binary):
-        return None
-    less, one = constant(right), Number(1)
-    rounded: Node | None = None
-    if root.operator == "-" and root.right == one and isinstance(root.left, Binary) and root.left.operator == "+":
-        terms = (root.left.left, root.left.right)
-        rounded = next((terms[1 - at] for at in (1, 0) if terms[at] == right.root), None)
-    elif root.operator == "+" and isinstance(root.right, Binary) and root.right.operator == "-":
-        rounded = root.left if root.right.left == right.root and root.right.right == one else None
-    elif root.operator == "+" and less is not None and less > 1 and root.right == Number(less - 1):
-        rounded = root.left
-    return applied("ceil_div", rebuilt(rounded, {}), right) if rounded is not None else None
-
-
-def rounded_up_quotient(value: Expression) -> Expression | None:
-    """Return ``ceil_div(n, b)`` for the operand ``-n // b`` of a negation; None for any other operand."""
-    root = value.root
-    if not isinstance(root, Binary) or root.operator != "//" or not isinstance(root.left, Negation):
-        return None
-    return applied("ceil_div", rebuilt(root.left.operand, {}), rebuilt(root.right, {}))
+def named(name: str) -> Size:
+    """Return a dim, or a number of the caller: the sizes that checks draw are positive."""
+    return symbol(name, 1)
