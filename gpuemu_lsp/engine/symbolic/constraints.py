@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.symbolic.size import (
     SizeSymbol,
     TooComplexError,
     modulo,
+    next_power_of_two,
     number,
     substitute,
     symbols,
@@ -110,6 +111,10 @@ class Constraints:
     def _assume_comparison(self, operator: str, left: Size, right: Size) -> Constraints | None:
         if operator in (">", ">="):
             return self._assume_comparison(SWAPPED[operator], right, left)
+        if operator == "<=" and right == next_power_of_two(left):
+            return self
+        if operator == "<" and left == next_power_of_two(right):
+            return None
         if operator in ("<", "<=") and (len(_among("max", left)) > 1 or len(_among("min", right)) > 1):
             # What is below the smallest of several is below each of them.
             pairs = itertools.product(_among("max", left), _among("min", right))

@@ -33,7 +33,7 @@ def test_equal_arguments_are_one_size():
 
 def test_a_constant_more_and_a_multiple_are_found():
     expressions, complete = solved({"rows": [10, 33]}, {"starts": [11, 34], "pairs": [20, 66]}, [1, 1])
-    assert expressions == {"starts": ["rows + 1"], "pairs": ["rows * 2"], "grid.0": ["1"]}
+    assert expressions == {"starts": ["rows + 1"], "pairs": ["2 * rows"], "grid.0": ["1"]}
     assert complete
 
 

@@ -113,7 +113,7 @@ def test_integers_with_their_expression():
         expression = expression_of(made)
         assert evaluate(expression, {"m": 12, "n": 5}) == made
         assert evaluate(parse(str(expression)), {"m": 7, "n": 3}) == evaluate(expression, {"m": 7, "n": 3})
-    assert str(expression_of((m + 1) * n)) == "(m + 1) * n"
+    assert str(expression_of((m + 1) * n)) == "m * n + n"
     assert type(m / n) is float and type(int(m)) is int and max(m, 20) == 20 and [0] * n == [0] * 5
     assert str(expression_of(-3)) == "-3" and str(expression_of(True)) == "1"
 

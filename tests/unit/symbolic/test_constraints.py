@@ -153,3 +153,15 @@ def test_what_is_not_understood_says_nothing():
     assert store.assume(Condition()) == store
     assert store.holds(Condition()) is None
     assert store.assume(Condition(False)) is None
+
+
+def test_what_is_below_the_smallest_of_several_is_below_each():
+    store = given_that((N, "<=", extreme("min", A, number(64))))
+    assert store.ranges["n"].high == 64 and store.bounds(A - N).low == 0
+    store = given_that((extreme("max", A, B), "<", N))
+    assert store.bounds(N - A).low == store.bounds(N - B).low == 1
+
+
+def test_the_next_power_of_two_is_not_less():
+    assert given_that((N, "<=", extreme("min", next_power_of_two(N), number(64)))).others == ()
+    assert given_that((N, ">", next_power_of_two(N))) is None

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.project.expressions import Expression, parse
+from gpuemu_lsp.engine.project.expressions import Expression
+from gpuemu_lsp.engine.symbolic.expressions import expression_of
+from gpuemu_lsp.engine.symbolic.size import Size, ceil_div, number, symbol
 
 _LEAST = 2
 """Smallest value of an argument that can be a size: 0 and 1 are flags, and equal too much."""
@@ -58,11 +60,11 @@ def relations(
     solved = True
     for key, wanted in (*lengths.items(), *launch.items()):
         length = key in lengths
-        found = next(_fitting(wanted, values, widths, several, length, key), None)
-        if found is None:
+        fitted = next(_fitting(wanted, values, widths, several, length, key), None)
+        if fitted is None:
             solved = solved and len(set(wanted)) == 1
-            found = (str(wanted[0]),)
-        expressions[key] = tuple(map(parse, found))
+            fitted = (number(wanted[0]),)
+        expressions[key] = tuple(map(expression_of, fitted))
     return Relations(names, expressions, solved)
 
 
@@ -91,60 +93,61 @@ def _fitting(
     several: bool,
     length: bool,
     key: str,
-) -> Iterator[tuple[str, ...]]:
-    """Yield expressions that have the wanted values, the simplest first: several extents for a product."""
+) -> Iterator[tuple[Size, ...]]:
+    """Yield sizes that have the wanted values, the simplest first: several extents for a product."""
     if several and len(set(wanted)) == 1:
-        yield (str(wanted[0]),)
+        yield (number(wanted[0]),)
         return
     if max(wanted) < _LEAST and not several:
         return
-    items = list(values.items())
+    items = [(symbol(name, 1), value) for name, value in values.items()]
     products = [
         (one, other, [a * b for a, b in zip(first, second, strict=True)])
         for place, (one, first) in enumerate(items[:_MOST_PRODUCTS])
         for other, second in items[place:_MOST_PRODUCTS]
     ]
+    sizes = [*items, *((one * other, value) for one, other, value in products)]
     if length or several:
-        yield from ((name,) for name, value in items if [*value] == [*wanted])
+        yield from ((size,) for size, value in items if [*value] == [*wanted])
         for one, other, value in products:
             if value == [*wanted]:
-                yield (one, other) if length else (f"{one} * {other}",)
+                yield (one, other) if length else (one * other,)
     if key.startswith("grid"):
-        yield from _covering(wanted, items, products, widths)
+        yield from _covering(wanted, sizes, widths)
         if not several:
-            yield from ((name,) for name, value in items if [*value] == [*wanted])
+            yield from ((size,) for size, value in items if [*value] == [*wanted])
     if several:
-        yield from _scaled(wanted, [*items, *((f"{one} * {other}", value) for one, other, value in products)])
+        yield from _scaled(wanted, sizes)
 
 
 def _covering(
-    wanted: Sequence[int],
-    items: Sequence[tuple[str, Sequence[int]]],
-    products: Sequence[tuple[str, str, Sequence[int]]],
-    widths: Sequence[int],
-) -> Iterator[tuple[str, ...]]:
+    wanted: Sequence[int], sizes: Sequence[tuple[Size, Sequence[int]]], widths: Sequence[int]
+) -> Iterator[tuple[Size, ...]]:
     """Yield grids that cover a size with whole blocks, or with blocks that do several elements a thread."""
-    sizes = [*items, *((f"{one} * {other}", value) for one, other, value in products)]
     for factor in (1, 2, 4, 8):
         for width in widths:
-            for name, value in sizes:
-                if all(-(-one // (width * factor)) == grid for one, grid in zip(value, wanted, strict=True)):
-                    yield (f"ceil_div({name}, {width * factor})",)
+            yield from _rounded_up(wanted, sizes, width * factor)
 
 
-def _scaled(wanted: Sequence[int], sizes: Sequence[tuple[str, Sequence[int]]]) -> Iterator[tuple[str, ...]]:
+def _rounded_up(
+    wanted: Sequence[int], sizes: Sequence[tuple[Size, Sequence[int]]], divisor: int
+) -> Iterator[tuple[Size, ...]]:
+    """Yield the quotients by a number, rounded up, that have the wanted values."""
+    for size, value in sizes:
+        if all(-(-one // divisor) == quotient for one, quotient in zip(value, wanted, strict=True)):
+            yield (ceil_div(size, number(divisor)),)
+
+
+def _scaled(wanted: Sequence[int], sizes: Sequence[tuple[Size, Sequence[int]]]) -> Iterator[tuple[Size, ...]]:
     """Yield multiples of a size, sums with a constant, and quotients by a power of two."""
-    for name, value in sizes:
-        if all(one % size == 0 for one, size in zip(wanted, value, strict=True)):
-            ratios = {one // size for one, size in zip(wanted, value, strict=True)}
+    for size, value in sizes:
+        if all(one % each == 0 for one, each in zip(wanted, value, strict=True)):
+            ratios = {one // each for one, each in zip(wanted, value, strict=True)}
             if len(ratios) == 1:
-                yield (f"{name} * {ratios.pop()}",)
-    for name, value in sizes:
-        sums = {one - size for one, size in zip(wanted, value, strict=True)}
+                yield (number(ratios.pop()) * size,)
+    for size, value in sizes:
+        sums = {one - each for one, each in zip(wanted, value, strict=True)}
         if len(sums) == 1:
-            more = sums.pop()
-            yield (f"{name} + {more}" if more > 0 else f"{name} - {-more}",)
+            yield (size + number(sums.pop()),)
     for divisor in _FACTORS:
-        for name, value in sizes:
-            if all(-(-size // divisor) == one for one, size in zip(wanted, value, strict=True)):
-                yield (f"ceil_div({name}, {divisor})",)
+        yield from _rounded_up(wanted, sizes, divisor)

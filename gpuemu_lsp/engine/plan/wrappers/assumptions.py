@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.plan.wrappers.values import (
 )
 from gpuemu_lsp.engine.symbolic.conditions import COMPARISONS, Condition, any_of
 from gpuemu_lsp.engine.symbolic.constraints import Constraints
-from gpuemu_lsp.engine.symbolic.size import ZERO, Size, SizeOperation, next_power_of_two
+from gpuemu_lsp.engine.symbolic.size import ZERO, Size, SizeOperation
 
 _UNPACKED = (
     r"^[ \t]*\(?((?:\*?\w+[ \t]*,[ \t]*)+(?:\*?\w+)?)\)?[ \t]*=[ \t]*{name}(?:\.contiguous\(\))?"
@@ -167,8 +167,6 @@ class Assumptions:
                 self.partial = True
 
     def _compare(self, sign: str, left: Size, right: Size) -> None:
-        if sign == "<=" and right == next_power_of_two(left):
-            return
         rest = left.atom
         if sign == "==" and right == ZERO and isinstance(rest, SizeOperation) and rest.operator == "%":
             whole, part = rest.left.name, rest.right.name

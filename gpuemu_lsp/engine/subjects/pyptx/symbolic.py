@@ -1,37 +1,36 @@
-"""Integers that know the expression they come from.
+"""Integers that know the size they are.
 
 The function that builds a kernel computes shapes and its grid from its arguments. It is called once with integers of
-this kind, and what it computes with them are expressions over the dims of gpuemu.toml.
+this kind, and what it computes with them are sizes over the dims of gpuemu.toml.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
-from gpuemu_lsp.engine.project.expressions import Attribute, Binary, Call, Expression, Name, Negation, Node, Number
+from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression
+from gpuemu_lsp.engine.symbolic import expressions
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, add, floor_divide, modulo, multiply, number
 
-_DEEPEST: Final = 40
-"""Nested operations beyond which a value is taken for a constant."""
+_LONGEST: Final = MAX_LENGTH // 8
+"""Length of the text of a size, in characters, beyond which a value is taken for a constant."""
 
 
 class SymbolicInt(int):
-    """An integer with its expression. Operations whose result is not in the grammar of expressions return plain ones.
+    """An integer with its size. Operations whose result is not a size return plain integers."""
 
-    ``depth`` is the number of nested operations.
-    """
+    size: Size
 
-    node: Node
-    depth: int
-
-    def __new__(cls, value: int, node: Node, depth: int = 0) -> SymbolicInt:
-        """Return an integer of a value, which its expression has in one case."""
-        found = super().__new__(cls, value)
-        found.node, found.depth = node, depth
-        return found
+    def __new__(cls, value: int, size: Size) -> SymbolicInt:
+        """Return an integer of a value, which its size has in one case."""
+        made = super().__new__(cls, value)
+        made.size = size
+        return made
 
     def __neg__(self) -> int:
-        return SymbolicInt(-int(self), Negation(self.node), self.depth + 1)
+        return SymbolicInt(-int(self), -self.size)
 
     def __lshift__(self, other: int) -> int:
         return self * (1 << other)
@@ -40,16 +39,18 @@ class SymbolicInt(int):
         return self // (1 << other)
 
 
-def _operation(operator: str, compute: Callable[[int, int], int], *, swapped: bool) -> Any:
+def _operation(apply: Callable[[Size, Size], Size], compute: Callable[[int, int], int], *, swapped: bool) -> Any:
     def operation(self: SymbolicInt, other: Any) -> Any:
-        if type(other) is not int and not isinstance(other, SymbolicInt):
-            return NotImplemented if not isinstance(other, int) else compute(*_ordered(int(self), int(other), swapped))
+        if not isinstance(other, int):
+            return NotImplemented
         value = compute(*_ordered(int(self), int(other), swapped))
-        depth = max(self.depth, other.depth if isinstance(other, SymbolicInt) else 0) + 1
-        if depth > _DEEPEST:
+        if type(other) is not int and not isinstance(other, SymbolicInt):
             return value
-        left, right = _ordered(self.node, _node(other), swapped)
-        return SymbolicInt(value, Binary(operator, left, right), depth)
+        try:
+            size = apply(*_ordered(self.size, _size(other), swapped))
+        except TooComplexError:
+            return value
+        return SymbolicInt(value, size) if len(str(size)) <= _LONGEST else value
 
     return operation
 
@@ -58,50 +59,26 @@ def _ordered(first: Any, second: Any, swapped: bool) -> tuple[Any, Any]:
     return (second, first) if swapped else (first, second)
 
 
-for _name, _operator, _compute in (
-    ("add", "+", lambda a, b: a + b),
-    ("sub", "-", lambda a, b: a - b),
-    ("mul", "*", lambda a, b: a * b),
-    ("floordiv", "//", lambda a, b: a // b),
-    ("mod", "%", lambda a, b: a % b),
+for _name, _apply, _compute in (
+    ("add", add, operator.add),
+    ("sub", Size.__sub__, operator.sub),
+    ("mul", multiply, operator.mul),
+    ("floordiv", floor_divide, operator.floordiv),
+    ("mod", modulo, operator.mod),
 ):
-    setattr(SymbolicInt, f"__{_name}__", _operation(_operator, _compute, swapped=False))
-    setattr(SymbolicInt, f"__r{_name}__", _operation(_operator, _compute, swapped=True))
+    setattr(SymbolicInt, f"__{_name}__", _operation(_apply, _compute, swapped=False))
+    setattr(SymbolicInt, f"__r{_name}__", _operation(_apply, _compute, swapped=True))
 
 
 def symbolic(value: int, expression: Expression) -> SymbolicInt:
     """Return an integer with an expression whose value it is in one case."""
-    return SymbolicInt(value, expression.root)
+    return SymbolicInt(value, expressions.size_of(expression, minimum=1))
 
 
 def expression_of(value: int) -> Expression:
     """Return the expression of an integer, a constant for a plain one."""
-    node = _node(value)
-    return Expression(node, _text(node))
+    return expressions.expression_of(_size(value))
 
 
-def _node(value: int) -> Node:
-    if isinstance(value, SymbolicInt):
-        return value.node
-    return Negation(Number(-int(value))) if value < 0 else Number(int(value))
-
-
-def _text(node: Node) -> str:
-    """Return an expression as it is written."""
-    match node:
-        case Number(value):
-            return str(value)
-        case Name(name):
-            return name
-        case Attribute():
-            return node.key
-        case Negation(operand):
-            return f"-{_inner(operand)}"
-        case Binary(operator, left, right):
-            return f"{_inner(left)} {operator} {_inner(right)}"
-        case Call(function, arguments):
-            return f"{function}({', '.join(map(_text, arguments))})"
-
-
-def _inner(node: Node) -> str:
-    return f"({_text(node)})" if isinstance(node, Binary | Negation) else _text(node)
+def _size(value: int) -> Size:
+    return value.size if isinstance(value, SymbolicInt) else number(int(value))
