@@ -108,6 +108,9 @@ def in_part(finding: Finding, completed: int, cases: int) -> Finding:
 def _facts(event: Event | None, case: Case, dependences: Dependences) -> Iterator[Fact]:
     """Yield the facts on which a finding rests, with some that are not assumed."""
     facts = dependences.plan.facts
+    if dependences.plan.recorded is not None and _recorded_strategy(case)[1] == SAME:
+        # The launch itself. Smaller sizes of it serve to minimise what is an error at its own.
+        return
     yield from _facts_about_path(event, case, dependences)
     yield facts.instance
     if dependences.needs_own_arrays(event):
