@@ -205,3 +205,13 @@ def test_members_that_the_host_assigns_are_initialised(bare: Callable[[str], Pla
     assert {arg.param: arg.direction for arg in plan.args if isinstance(arg, TensorArg)} == {"items": "inout"}
     assert is_read(plan)
     assert plan.facts.assumed_values == {"items"}
+
+
+@pytest.mark.parametrize(("stated", "multiple"), [(256, 256), (4096, 1)])
+def test_a_multiple_that_is_too_large_to_try_does_not_restrict_a_size(
+    bare: Callable[[str], PlanResult], stated: int, multiple: int
+) -> None:
+    """A size is at most 1,024 where nothing else is stated."""
+    host = f"assert(n % {stated} == 0); float* x; cudaMalloc(&x, n * 4); scale<<<(n + 255) / 256, 256>>>(x, n);"
+    plan = launched(bare(f"{SCALE} void run(int n) {{ {host} }}"))
+    assert [dim.multiple_of for dim in plan.dims] == [multiple]

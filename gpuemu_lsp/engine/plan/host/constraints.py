@@ -263,11 +263,16 @@ class LaunchSizes:
             if condition.sides is not None and condition.operator != "!=":
                 yield condition.sides
 
+    def _multiple(self, name: str) -> int:
+        """Return a number of which the program states that a size is a multiple, 1 for one that is too large to try."""
+        divisor = self.known.divisors.get(name, 1)
+        return divisor if divisor <= _MAX_STEP else 1
+
     def is_ragged(self, name: str) -> bool:
         """Return whether the program launches with any value of a size, or with any multiple of a number it states."""
         extents = [self.known.resolved(one) for one in self._found.launch.grid if one is not None]
         extents = [one for one in extents if one.constant != 1]
-        return name in self.known.divisors or any(rounds_up(one, name) for one in extents) or self.is_rounded_down(name)
+        return self._multiple(name) > 1 or any(rounds_up(one, name) for one in extents) or self.is_rounded_down(name)
 
     def is_rounded_down(self, name: str) -> bool:
         """Return whether a grid of ``n // 256`` blocks drops elements of a size that any caller determines.
@@ -295,7 +300,7 @@ class LaunchSizes:
             minimum=int(bounds.low) if 1 <= bounds.low <= _COMPLETE else None,
             maximum=int(bounds.high) if 1 <= bounds.high <= _COMPLETE else None,
             include=include,
-            multiple_of=self.known.divisors.get(name, 1),
+            multiple_of=self._multiple(name),
         )
 
 
