@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("gpuemu_lsp", "gpuemu", "cuda_kernel_verifier")
 
-WITHOUT_UNIT = 6
-WITHOUT_SHAPE = 6
+WITHOUT_UNIT = 0
+WITHOUT_SHAPE = 0
 """Parameters and fields whose docstring is silent. The figures only go down."""
 
 AMBIGUOUS = re.compile(r"(?:.*_)?(?:size|offset|limit)")

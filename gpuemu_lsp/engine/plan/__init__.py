@@ -19,4 +19,10 @@ earlier ones:
 A registered kernel that cannot be resolved has error findings that say what to add. For a file without gpuemu.toml
 nothing is an error: where inference fails the kernel is compiled but not run, and a hint gives the reason. An inferred
 plan must never cause a false positive, so inference prefers to give up.
+
+:mod:`.facts` says what is known about the launches of a plan, and from where. :mod:`.resolve` goes through the
+stages, with the shared inputs of :mod:`.context` and the records of :mod:`.model`. :mod:`.configured` and
+:mod:`.struct_arguments` read arguments of gpuemu.toml, :mod:`.struct_layout` and :mod:`.struct_sizes` lay out
+structs, :mod:`.textures` are texture objects, :mod:`.skeleton` is the entry to begin with. Launches that gpuemu.toml
+does not state come from :mod:`.host` (C++), :mod:`.wrappers` and :mod:`.triton` (Python) and :mod:`.recordings`.
 """

@@ -22,7 +22,8 @@ module                   result                                               us
 ``atomic_reads``         plain reads of atomically updated locations          ``race_candidates``, race messages
 ``volatile_locks``       locks taken without an atomic operation              ``race_candidates``, race messages
 ``barrier_intervals``    blocks that run between the same two barriers        ``race_candidates``
-``register_values``      registers evaluated for many values at once           ``thread_affine``, ``kernel_facts``
+``register_values``      registers evaluated for many values at once          ``thread_affine``, ``kernel_facts``
+``comparison_solver``    arguments at which two sides of a setp are equal     inputs that cases try
 ``thread_affine``        values and guards that follow from ``%tid`` alone    ``address_conflicts``
 ``address_conflicts``    shared accesses of two threads to one address        ``race_candidates``
 ``race_candidates``      accesses that the race detector instruments          code generation, race detector

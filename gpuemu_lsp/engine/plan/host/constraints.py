@@ -277,7 +277,7 @@ class LaunchSizes:
     def is_rounded_down(self, name: str) -> bool:
         """Return whether a grid of ``n // 256`` blocks drops elements of a size that any caller determines.
 
-        The bound in the kernel, ``i < n``, is for sizes that are no multiples of the block.
+        The bound in the kernel, ``i < n``, is for sizes that are not multiples of the block.
         """
         grid = [self.known.resolved(one) for one in self._found.launch.grid if one is not None]
         grid = [one for one in grid if one.constant != 1]

@@ -11,7 +11,7 @@ parameters. Nothing of the module is imported.
     Functions and methods of PyTorch's tensors.
 ``comparisons``, ``device_values``
     Conditions, and what a function may ask of the device.
-``expression_values``, ``call_values``, ``evaluator``
+``expression_values``, ``call_values``, ``subscripts``, ``evaluator``
     Expressions, calls and statements of a function.
 ``assumptions``
     Ranks, equal sizes and bounds that the text of a function states.

@@ -216,7 +216,10 @@ class DeviceMemory:
         return not allocation.missing or bool((self._shadow(allocation)[span] & np.uint8(Shadow.INITIALISED)).any())
 
     def initialise(self, allocation: DeviceAllocation, span: Span, known: npt.NDArray[np.bool_] | None = None) -> None:
-        """Note that a part of an allocation was written, with initialised bytes where ``known``, everywhere if None."""
+        """Note that a part of an allocation was written, with initialised bytes where ``known``.
+
+        It has the shape (bytes of the part,); None: everywhere.
+        """
         self.generation += 1
         if not allocation.missing and (known is None or known.all()):
             return

@@ -164,7 +164,7 @@ class TensorMapCall(WireRecord):
 
 
 class WatchedPages(WireRecord):
-    """Pages of memory that the host must not access before a call waits; or only not write if they are ``readable``."""
+    """``size`` bytes of pages that the host must not access before a call waits; if ``readable``, not write."""
 
     address: Address
     size: int

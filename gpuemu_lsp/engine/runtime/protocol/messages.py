@@ -92,7 +92,7 @@ class FindKernel(Message, answer=KernelFound):
 
 
 class VariableFound(Answer):
-    """A module variable; its address is 0 if there is none."""
+    """A module variable of ``size`` bytes; its address is 0 if there is none."""
 
     address: Address
     size: int

@@ -65,7 +65,7 @@ class WireRecord:
 
 
 class Frame(WireRecord):
-    """A return address: an offset in a file of machine code, and the path of that file."""
+    """A return address: an offset in bytes in a file of machine code, and the path of that file."""
 
     offset: int
     path: bytes

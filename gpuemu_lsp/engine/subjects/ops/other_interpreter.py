@@ -205,7 +205,7 @@ def _result(record: Mapping[str, Any], blobs: Any) -> Any:
     if "list" in record:
         return [_result(item, blobs) for item in record["list"]]
     if "other" in record:
-        # An object that is no array, of a type with the same name.
+        # An object that is not an array, of a type with the same name.
         return type(record["other"], (), {})()
     return record["value"]
 

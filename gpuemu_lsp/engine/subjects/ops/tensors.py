@@ -19,7 +19,7 @@ _BITS: dict[str, np.dtype[Any]] = {
 
 
 def to_tensor(array: Array) -> Any:
-    """Return a tensor with the values and strides of an array."""
+    """Return a tensor with the values, shape and strides of an array."""
     import torch
 
     bits = _BITS.get(array.dtype.name)

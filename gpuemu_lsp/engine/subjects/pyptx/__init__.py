@@ -1,5 +1,7 @@
 """pyptx kernels: the user's module is imported in a worker, and each kernel is traced for the sizes of a case.
 
+``language``, ``preparation``
+    The language in the table of languages, and what it prepares.
 ``symbolic``
     Integers that know the expression they come from: shapes and grids as expressions over the dims.
 ``tracing``

@@ -22,7 +22,7 @@ class Building:
     found: ReadHostLaunch
     constraints: LaunchSizes
     few: bool = False
-    """Integers that the program computes in a way that is not known are no sizes: there would be too many."""
+    """Integers that the program computes in a way that is not known are not sizes: there would be too many."""
     uncertain: set[str] = field(default_factory=set)
     unjudged: set[str] = field(default_factory=set)
     values: dict[str, ValueFact] = field(default_factory=dict)
