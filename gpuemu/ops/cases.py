@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.fuzz.strategies import STRATEGIES
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec
-from gpuemu_lsp.engine.subjects.ops.planning import plan_op
+from gpuemu_lsp.engine.subjects.ops.plans import plan_op
 from gpuemu_lsp.engine.subjects.ops.schema import with_schema
 
 _DIMS: dict[str, dict[str, tuple[int, ...]]] = {

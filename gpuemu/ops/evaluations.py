@@ -23,7 +23,7 @@ from gpuemu.verifier.values import Array, as_array, leaves
 from gpuemu_lsp.engine.findings import Json, Severity
 from gpuemu_lsp.engine.fuzz.dtypes import FORMATS
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, call_op, launch_timeout
+from gpuemu_lsp.engine.subjects.ops.calls import OpFailure, call_op, launch_timeout
 from gpuemu_lsp.engine.subjects.user_module import ModuleError
 from gpuemu_lsp.engine.workers.wire import from_json
 

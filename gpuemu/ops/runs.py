@@ -15,7 +15,7 @@ from gpuemu.verifier.recorded_calls import decoded
 from gpuemu.verifier.values import Array, as_array, leaves, snapshot
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.subjects.ops.calling import launch_findings, launch_timeout
+from gpuemu_lsp.engine.subjects.ops.calls import launch_findings, launch_timeout
 from gpuemu_lsp.engine.workers.wire import to_json
 
 RunOp: TypeAlias = "Callable[[dict[str, Any]], Any]"

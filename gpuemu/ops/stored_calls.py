@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.subjects.ops.calling import Op, OpFailure, import_op
+from gpuemu_lsp.engine.subjects.ops.calls import Op, OpFailure, import_op
 from gpuemu_lsp.engine.subjects.user_module import import_module, import_name
 
 

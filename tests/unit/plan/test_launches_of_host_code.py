@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from support.plan_facts import is_read, of_any_value, unused
 
-from gpuemu_lsp.engine.plan.host.reading import host_launches
+from gpuemu_lsp.engine.plan.host.chosen_launches import host_launches
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import evaluate
 from gpuemu_lsp.engine.source.model import SourceFile

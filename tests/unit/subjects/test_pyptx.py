@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.expressions import evaluate, parse
 from gpuemu_lsp.engine.source.python import read_python
-from gpuemu_lsp.engine.subjects.pyptx.planning import unregistered_pyptx
+from gpuemu_lsp.engine.subjects.pyptx.plans import unregistered_pyptx
 from gpuemu_lsp.engine.subjects.pyptx.symbolic import SymbolicInt, expression_of, symbolic
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gpuemu_lsp.engine.hostcode.state import HostSymbol
 from gpuemu_lsp.engine.hostcode.values import HostLaunch, Pointer
+from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.lookup.comparisons import rounds_up
-from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.symbolic.bounds import ANY
 from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts

@@ -22,9 +22,16 @@ from gpuemu_lsp.engine.plan.facts import (
     Source,
     assumed,
 )
+from gpuemu_lsp.engine.plan.host.chosen_launches import (
+    ReadHostLaunch,
+    dynamic_shared_memory,
+    host_launches,
+    is_complete,
+    with_open_grid,
+)
 from gpuemu_lsp.engine.plan.host.constraints import LaunchSizes
 from gpuemu_lsp.engine.plan.host.parameters.arguments import arguments
-from gpuemu_lsp.engine.plan.host.parameters.building import Building
+from gpuemu_lsp.engine.plan.host.parameters.builder import Building
 from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
     bounded_sizes,
     guarded_sizes,
@@ -32,13 +39,6 @@ from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
 )
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
-from gpuemu_lsp.engine.plan.host.reading import (
-    ReadHostLaunch,
-    dynamic_shared_memory,
-    host_launches,
-    is_complete,
-    with_open_grid,
-)
 from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, names

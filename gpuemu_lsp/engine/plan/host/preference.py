@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode.objects import CONSTANTS
 from gpuemu_lsp.engine.hostcode.values import HostLaunch, Pointer, RecordValue
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
+from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch
 from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbols
 

@@ -108,7 +108,7 @@ class CallAccesses:
     ) -> None:
         """Note a write, after which the bytes are initialised where ``known``, and report what is wrong with it.
 
-        ``known`` has the shape (bytes,); all are if it is None. Without ``changes`` memory holds what is written already.
+        ``known`` has the shape (bytes,); all are if it is None. Without ``changes`` memory holds what is written.
         """
         allocation = part.allocation
         race = self.overwrites(operation, allocation, ByteSet.of(part.span), "the call")

@@ -45,7 +45,7 @@ class Ops(Language):
         self, spec: KernelSpec, registered: bool, source: SourceFile, module: PythonSource | None
     ) -> tuple[Plan, ...]:
         """Return the plans without the outputs that only the reference shows."""
-        from gpuemu_lsp.engine.subjects.ops.planning import plan_op
+        from gpuemu_lsp.engine.subjects.ops.plans import plan_op
 
         return plan_op(spec, Place(spec.source, Range.of(0, 0, 0, 1))).plans
 

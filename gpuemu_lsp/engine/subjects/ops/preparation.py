@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.subjects.ops.environments import installed_package, pytho
 from gpuemu_lsp.engine.subjects.source_map import SourceMap, statement_range
 
 if TYPE_CHECKING:
-    from gpuemu_lsp.engine.subjects.ops.planning import OpPlans
+    from gpuemu_lsp.engine.subjects.ops.plans import OpPlans
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
 
 
@@ -41,9 +41,9 @@ def prepare_op(request: SourceRequest) -> PreparedKernel:
         why = "this workspace is not trusted to execute code, and an op is code of the user"
         return request.stopped(request.not_run(why, name), place=place)
     from gpuemu_lsp.engine.oracle.opened_files import recorded_files
-    from gpuemu_lsp.engine.subjects.ops.calling import OpFailure, import_op
+    from gpuemu_lsp.engine.subjects.ops.calls import OpFailure, import_op
     from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError
-    from gpuemu_lsp.engine.subjects.ops.planning import plan_op
+    from gpuemu_lsp.engine.subjects.ops.plans import plan_op
     from gpuemu_lsp.engine.subjects.ops.schema import SchemaError, with_schema
     from gpuemu_lsp.engine.subjects.ops.subject import OpSubject
     from gpuemu_lsp.engine.subjects.user_module import ModuleError
@@ -124,7 +124,7 @@ def _module_of(op: OpSpec) -> str:
 
 def _environment_of(op: OpSpec) -> Path | None:
     """Return the folder of the environment that an op is imported in, None for that of this process."""
-    from gpuemu_lsp.engine.subjects.ops.calling import interpreter_of
+    from gpuemu_lsp.engine.subjects.ops.calls import interpreter_of
 
     python = interpreter_of(op)
     return None if python is None else Path(python).parent.parent
@@ -154,7 +154,7 @@ def _import_failure(request: SourceRequest, error: Exception, name: Place) -> Fi
     spec = request.spec
     assert isinstance(error, ModuleError)
     if error.missing is not None:
-        from gpuemu_lsp.engine.subjects.ops.calling import interpreter_of
+        from gpuemu_lsp.engine.subjects.ops.calls import interpreter_of
 
         assert spec.op is not None
         python = interpreter_of(spec.op)

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.oracle.inputs import scalar_value
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.ptx.model import Location, Module
 from gpuemu_lsp.engine.subjects.model import CaseCode, PythonExecutor
-from gpuemu_lsp.engine.subjects.ops.calling import Op, OpFailure, Returned, call_op, launch_timeout
+from gpuemu_lsp.engine.subjects.ops.calls import Op, OpFailure, Returned, call_op, launch_timeout
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _FORMATS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3"}

@@ -10,7 +10,7 @@
     The tensor maps that pyptx makes of its tensors.
 ``assembly``
     What ptxas says about the first case's PTX.
-``planning``
+``plans``
     Plans of a kernel, from gpuemu.toml and what the kernel declares. It does not import pyptx.
 ``errors``
     Exceptions of the user's code as findings on its lines.

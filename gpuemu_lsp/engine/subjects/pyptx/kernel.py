@@ -27,7 +27,7 @@ from gpuemu_lsp.engine.ptx import parse as parse_ptx
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.pyptx.errors import trace_error
-from gpuemu_lsp.engine.subjects.pyptx.planning import PyptxInterface, PyptxTensor
+from gpuemu_lsp.engine.subjects.pyptx.plans import PyptxInterface, PyptxTensor
 from gpuemu_lsp.engine.subjects.pyptx.symbolic import expression_of, symbolic
 from gpuemu_lsp.engine.subjects.pyptx.tensor_maps import TensorMapError, tensor_map_of
 from gpuemu_lsp.engine.subjects.pyptx.tracing import Trace, trace

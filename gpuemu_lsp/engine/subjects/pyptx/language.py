@@ -35,14 +35,14 @@ class Pyptx(Language):
         self, source: PythonSource, taken: Container[str], project: Project | None = None
     ) -> Iterable[KernelSpec]:
         """Return the kernels of a module but those that are registered."""
-        from gpuemu_lsp.engine.subjects.pyptx.planning import unregistered_pyptx
+        from gpuemu_lsp.engine.subjects.pyptx.plans import unregistered_pyptx
 
         return unregistered_pyptx(source, taken)
 
     def declaration(self, spec: KernelSpec, text: str, module: PythonSource | None) -> KernelDecl | None:
         """Return the decorated function."""
         from gpuemu_lsp.engine.source.model import KernelDecl
-        from gpuemu_lsp.engine.subjects.pyptx.planning import choose_pyptx_kernel
+        from gpuemu_lsp.engine.subjects.pyptx.plans import choose_pyptx_kernel
 
         kernel = choose_pyptx_kernel(spec, module)[0] if module is not None else None
         return None if kernel is None else KernelDecl(kernel.name, kernel.name, (), (), kernel.name_range, kernel.range)

@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.source.python.model import PyptxKernel, PythonSource
 from gpuemu_lsp.engine.subjects.language import PreparedKernel, SourceRequest, resources_of
 from gpuemu_lsp.engine.subjects.model import CodeError
-from gpuemu_lsp.engine.subjects.pyptx.planning import (
+from gpuemu_lsp.engine.subjects.pyptx.plans import (
     choose_pyptx_kernel,
     entry_template,
     pyptx_values,

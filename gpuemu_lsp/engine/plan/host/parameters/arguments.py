@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.hostcode.arithmetic import low_bits
 from gpuemu_lsp.engine.hostcode.objects import CONSTANTS
 from gpuemu_lsp.engine.hostcode.values import FloatValue, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.plan.facts import Source, ValueFact
-from gpuemu_lsp.engine.plan.host.parameters.building import Building
+from gpuemu_lsp.engine.plan.host.parameters.builder import Building
 from gpuemu_lsp.engine.plan.host.parameters.pointers import tensor
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, StructMember, TensorArg
 from gpuemu_lsp.engine.plan.struct_arguments import StructParam

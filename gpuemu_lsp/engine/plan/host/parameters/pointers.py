@@ -8,8 +8,8 @@ from dataclasses import replace
 from gpuemu_lsp.engine.element_types import DISCRETE, ElementType, dtype_size
 from gpuemu_lsp.engine.hostcode.values import Allocation, Pointer, Tensor, Value
 from gpuemu_lsp.engine.plan.facts import Source, Tried, ValueFact
-from gpuemu_lsp.engine.plan.host.parameters.building import Building
-from gpuemu_lsp.engine.plan.host.reading import is_copied_back
+from gpuemu_lsp.engine.plan.host.chosen_launches import is_copied_back
+from gpuemu_lsp.engine.plan.host.parameters.builder import Building
 from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.symbolic.size import UNKNOWN_OFFSET, Size, add, divide, number, symbols

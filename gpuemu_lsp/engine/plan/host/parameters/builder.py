@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.facts import READ, BufferFact, Claim, Fact, ValueFact, assumed
+from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.constraints import LaunchSizes
-from gpuemu_lsp.engine.plan.host.reading import ReadHostLaunch
 from gpuemu_lsp.engine.plan.model import PlanArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, parse
 from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, symbols
