@@ -296,7 +296,7 @@ class Execution:
         return self.state.heap[allocation]
 
     def set_memory(self, allocation: int, memory: Allocation) -> None:
-        """Replace what is known of an allocation."""
+        """Replace the record of an allocation."""
         self.state = self.state.with_memory(allocation, memory)
 
     def set_contents(self, pointer: Value, contents: Contents) -> None:

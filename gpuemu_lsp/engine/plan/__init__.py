@@ -20,7 +20,7 @@ A registered kernel that cannot be resolved has error findings that say what to 
 nothing is an error: where inference fails the kernel is compiled but not run, and a hint gives the reason. An inferred
 plan must never cause a false positive, so inference prefers to give up.
 
-:mod:`.facts` says what is known about the launches of a plan, and from where. :mod:`.resolve` goes through the
+:mod:`.facts` has the facts about the launches of a plan, with their sources. :mod:`.resolve` goes through the
 stages, with the shared inputs of :mod:`.context` and the records of :mod:`.model`. :mod:`.configured` and
 :mod:`.struct_arguments` read arguments of gpuemu.toml, :mod:`.struct_layout` and :mod:`.struct_sizes` lay out
 structs, :mod:`.textures` are texture objects, :mod:`.skeleton` is the entry to begin with. Launches that gpuemu.toml

@@ -1,4 +1,4 @@
-"""What is known about the launches of a kernel, and from where.
+"""Facts about the launches of a kernel, each with its source.
 
 A fact has a subject: a size, the extent of a buffer, the values of an argument, the block, the instance, the path to
 the launch, or the relations between sizes. Its source is gpuemu.toml, a line of the host code, a recorded run, or
@@ -64,7 +64,7 @@ class Claim(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """The source of what is known about a subject.
+    """The source of a fact about a subject.
 
     ``reason`` is a clause for the user that follows a message, such as "assumes a block of 256 threads"; only an
     assumption has one. ``claim`` is what a finding may claim that rests on it.
@@ -163,7 +163,7 @@ class SizeFact:
 
 @dataclass(frozen=True, slots=True)
 class BufferFact:
-    """What is known about the memory that a pointer parameter points to.
+    """Facts about the memory that a pointer parameter points to.
 
     ``extent`` is about its length, ``begin`` about the address being the first of an allocation, ``role`` about its
     being an input or an output, ``use`` about the program reading every element of an output. ``length`` is the length,
@@ -193,7 +193,7 @@ class Tried(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ValueFact:
-    """What is known about the integers that a buffer holds or a scalar has.
+    """The source of the integers that a buffer holds or a scalar has, and which are tried.
 
     ``constants`` are those of the kernel next to which values are worth a try.
     """
@@ -226,7 +226,7 @@ class BranchValues:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """What is known about the way to the launch.
+    """Facts about the path to the launch.
 
     ``conditions`` are comparisons between dims that hold wherever the program reaches it, ``branches`` what it assigns
     to dims on the way. ``selected`` is about the program selecting this kernel among several for these sizes,

@@ -166,7 +166,7 @@ class Plan:
     inferred: bool = False
     notes: tuple[str, ...] = ()
     facts: Facts = CONFIGURED
-    """What is known about its launches, and from where."""
+    """Facts about its launches, with their sources."""
     triton: TritonOptions | None = None
     """For a Triton kernel, whose ``entry`` is the name of its function."""
     alternative: Plan | None = None

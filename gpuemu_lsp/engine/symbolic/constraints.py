@@ -1,4 +1,4 @@
-"""What is known of the sizes on a path: one store of equalities, bounds, divisors, choices and other comparisons.
+"""The sizes on a path: one store of equalities, bounds, divisors, choices and other comparisons.
 
 A store does not change: :meth:`Constraints.assume` returns another one, in which a condition holds too, or None where
 no sizes fulfil all of them. What it derives follows from the conditions for all integers, so that it never excludes
@@ -73,7 +73,7 @@ class Constraints:
         return self.choices.get(name)
 
     def holds(self, condition: Condition) -> bool | None:
-        """Return whether a condition follows from what is known; None if neither it nor its opposite does."""
+        """Return whether a condition follows from the store; None if neither it nor its opposite does."""
         if self.assume(negated(condition)) is None:
             return True
         return False if self.assume(condition) is None else None

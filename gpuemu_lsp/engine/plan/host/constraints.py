@@ -33,7 +33,7 @@ _WARP = 32
 
 
 class LaunchSizes:
-    """What is known of the symbols of a launch: values that the program gives them, and conditions on the path."""
+    """The symbols of a launch: values that the program gives them, and conditions on the path."""
 
     def __init__(
         self, found: ReadHostLaunch, tiles: Collection[int] = (), guarded: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class LaunchSizes:
             self._add_numel(numel, tensor)
 
     def _assume(self, condition: Condition) -> None:
-        """Add a condition, unless what is known says that it does not hold."""
+        """Add a condition, unless the store says that it does not hold."""
         self.known = self.known.assume(condition) or self.known
 
     def _add_numel(self, numel: str, tensor: str) -> None:

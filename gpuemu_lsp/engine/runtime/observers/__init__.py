@@ -1,6 +1,6 @@
 """What sees each launch of a device before and after it is made.
 
-An observer gets a launch and what is known of it, and returns what it adds: that the launch need not be made, that it
+An observer gets a launch and its state, and returns what it adds: that the launch need not be made, that it
 is to be made again, events, races. It never calls the device, the pipeline or another observer. The order of all is in
 :class:`~gpuemu_lsp.engine.runtime.device.EmulatedDevice`.
 

@@ -77,7 +77,7 @@ class LaunchAccesses:
 
 @dataclass(frozen=True, slots=True)
 class LaunchResult:
-    """What is known of a launch that has ended; each observer adds to it.
+    """The state of a launch that has ended; each observer adds to it.
 
     ``outcome`` is the emulator's, None for a launch that was not made, because it was proved to do nothing new.
     ``events`` are those to report; with ``discarded`` no result depends on the values that they read. ``accesses`` are
@@ -136,5 +136,5 @@ class LaunchObserver(Protocol):
         return None
 
     def end(self, launch: ObservedLaunch, result: LaunchResult) -> LaunchResult | Repetitions:
-        """Return what is known of a launch, also of one that was not made; or repetitions that it takes to know."""
+        """Return the state of a launch, also of one that was not made; or repetitions that it takes to know."""
         return result

@@ -22,7 +22,7 @@ Written: TypeAlias = dict[Range, tuple[Bytes, npt.NDArray[np.bool_]]]
 
 
 def repeat(launch: ObservedLaunch, result: LaunchResult, repetitions: Repetitions, emulator: Emulator) -> LaunchResult:
-    """Make repetitions of a launch that has completed; return what is known of it then."""
+    """Make repetitions of a launch that has completed; return its state then."""
     assert result.outcome is not None, "a launch that was not made is not repeated"
     runs = _Runs(launch, result.outcome, emulator)
     try:

@@ -1,4 +1,4 @@
-"""What is known of a launch's shared memory, common to the checks; and the reports of these."""
+"""The state of a launch's shared memory, common to the checks; and the reports of these."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PendingStore:
 
 @dataclass(slots=True)
 class BlockTraffic:
-    """What is known of one block; ``fenced`` has the shape (chunks of shared memory,)."""
+    """The state of one block; ``fenced`` has the shape (chunks of shared memory,)."""
 
     tiles: SharedTiles
     fenced: npt.NDArray[np.bool_]
