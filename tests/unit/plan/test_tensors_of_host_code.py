@@ -168,11 +168,11 @@ def test_a_returned_tensor_is_read_by_the_caller(
     ],
 )
 def test_a_bound_in_the_kernel_allows_sizes_that_a_grid_rounded_down_does_not_cover(
-    bare: Callable[[str], PlanResult], before: str, blocks: str, multiple: int
+    compiled: Callable[[str], PlanResult], before: str, blocks: str, multiple: int
 ) -> None:
     """A statement of the program that the size is a multiple of the block comes first."""
     text = ELEMENTS.format(before=before, blocks=blocks, after="return y;", more="").replace("twice", "unused")
-    plan, _ = shapes(bare(text))
+    plan, _ = shapes(compiled(text))
     (dim,) = plan.dims
     assert dim.multiple_of == multiple
 
@@ -189,11 +189,11 @@ def test_a_bound_in_the_kernel_allows_sizes_that_a_grid_rounded_down_does_not_co
     ],
 )
 def test_what_a_function_asserts_holds_after_its_call(
-    bare: Callable[[str], PlanResult], check: str, multiple: int
+    compiled: Callable[[str], PlanResult], check: str, multiple: int
 ) -> None:
     """If it returns at its end only: before that, it may have asserted nothing."""
     text = ELEMENTS.format(before="check(x);", blocks="n / 256", after="return y;", more="")
-    plan, _ = shapes(bare(text.replace("torch::Tensor f(", f"{check}\ntorch::Tensor f(")))
+    plan, _ = shapes(compiled(text.replace("torch::Tensor f(", f"{check}\ntorch::Tensor f(")))
     (dim,) = plan.dims
     assert dim.multiple_of == multiple
 

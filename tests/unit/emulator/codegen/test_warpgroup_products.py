@@ -201,4 +201,4 @@ def test_an_argument_that_is_not_a_tensor_map_is_refused_by_name() -> None:
     outcome, _, _ = _run(known=False)
     assert outcome.status == "unsupported"
     assert {event.rule for event in outcome.events} == {"engine/unsupported-instruction"}
-    assert "no tensor map" in outcome.events[0].message
+    assert "not a tensor map" in outcome.events[0].message
