@@ -145,7 +145,8 @@ class SizeFact:
 
     def _holds(self, value: int, need: Need) -> bool:
         if Need.GIVEN in need:
-            return value in self.values
+            # A smaller size that stands for a constant of the program need not have its remainder.
+            return value in self.values and (self.own is None or self._has_remainder(value))
         if Need.DETERMINED in need and self.source is Source.ASSUMED:
             return False
         if Need.BEYOND_ARRAY in need and self.source is Source.FITTED:
