@@ -138,7 +138,8 @@ class SizeFact:
             return assumed(f"assumes {name} = {value}; if it is always a multiple, set `multiple_of` in gpuemu.toml")
         if self._holds(value, need):
             return Fact(self.source)
-        known = sorted({*self.values, *(() if self.own is None else (self.own,))})
+        # Smaller sizes that stand for a constant are not those of the program.
+        known = sorted(self.values) if self.own is None else [self.own]
         calls = " or ".join(map(str, known[:_MOST_NAMED]))
         more = f" (the program has {name} = {calls})" if 0 < len(known) <= _MOST_NAMED else ""
         return assumed(f"assumes {name} = {value}{more}")

@@ -60,6 +60,8 @@ def test_a_size_occurs_as_far_as_its_fact_says(size: SizeFact, value: int, need:
 def test_an_assumed_size_names_those_of_the_program() -> None:
     fact = SizeFact(Source.READ, frozenset({4096, 8192})).fact("n", 5, Need.OCCURS)
     assert (fact.reason, fact.claim) == ("assumes n = 5 (the program has n = 4096 or 8192)", Claim.INFORMATION)
+    fact = SizeFact(Source.READ, frozenset({32, 64}), own=4096).fact("n", 5, Need.OCCURS)
+    assert fact.reason == "assumes n = 5 (the program has n = 4096)"
 
 
 def test_conditions_on_the_way_to_a_launch_exclude_sizes() -> None:
