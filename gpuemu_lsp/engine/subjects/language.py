@@ -1,4 +1,4 @@
-"""The protocol of languages, with its records: what a preparation gets, and what is known of a kernel before it runs.
+"""The protocol of languages, with its records: what a preparation gets, and its result before a kernel runs.
 
 Each language is a folder next to this module, whose ``language.py`` implements the protocol, and a row of the table in
 :mod:`.languages`. Neither imports a reader or a compiler: front ends that only name a language start quickly.
@@ -88,7 +88,7 @@ class SourceRequest:
         return self.request.overlay.get(path) or text_on_disk(path)
 
     def stopped(self, *findings: Finding, place: Place | None = None) -> PreparedKernel:
-        """Return what is known of a kernel that cannot run; the findings say why."""
+        """Return the result for a kernel that cannot run; the findings say why."""
         return PreparedKernel(findings, place or self.place)
 
     def not_run(self, why: str, place: Place | None = None) -> Finding:

@@ -34,7 +34,7 @@ class TooComplexError(ValueError):
 class SizeSymbol:
     """An integer that is not known: an argument of the program, or a parameter of a function without callers.
 
-    Symbols are equal if their names are. ``bounds`` are what is known wherever the symbol occurs.
+    Symbols are equal if their names are. ``bounds`` hold wherever the symbol occurs.
     """
 
     name: str

@@ -55,7 +55,7 @@ class RegisterValues:
         return _WIDTH.get(type_, 0)
 
     def value(self, name: str) -> ValueArray | None:
-        """Return the values of a register, None if they depend on more than what is known."""
+        """Return the values of a register, None if they depend on a register without values."""
         # An explicit stack: definitions chain through thousands of instructions in unrolled code.
         left, begun = [name], set[str]()
         while left:

@@ -68,7 +68,7 @@ def rank_of(text: str, name: str) -> TensorRank:
 
 @dataclass(frozen=True, slots=True)
 class SizeRelations:
-    """What is known of the sizes at one place, and whether a condition is not understood."""
+    """The constraints on sizes at one place, and whether a condition is not understood."""
 
     known: Constraints
     partial: bool
