@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.hostcode.values import (
 )
 from gpuemu_lsp.engine.symbolic.conditions import Condition, negated
 from gpuemu_lsp.engine.symbolic.size import (
+    ZERO,
     Size,
     SizeOperation,
     add,
@@ -72,6 +73,9 @@ def choose(run: Execution, condition: Condition, yes: Value, no: Value, hint: st
         return joined_functions(under(yes, [condition]), under(no, [negated(condition)])) if both else yes
     if isinstance(yes, Pointer) and isinstance(no, Pointer):
         return _either(run, yes, no)
+    if isinstance(yes, Tensor) and isinstance(no, Tensor):
+        joined = _either(run, Pointer(yes.allocation, ZERO), Pointer(no.allocation, ZERO)).allocation
+        return replace(yes, allocation=joined or yes.allocation, sizes=yes.sizes if yes.sizes == no.sizes else None)
     if isinstance(yes, Size) or isinstance(no, Size):
         return run.unknown(hint, "computed")
     return Unknown()
@@ -90,7 +94,8 @@ def _either(run: Execution, yes: Pointer, no: Pointer) -> Pointer:
         return yes
     made = run.allocate(mine.name, mine.size if mine.size == theirs.size else None, mine.space, Contents("some"))
     assert made.allocation is not None
-    run.set_memory(made.allocation, replace(run.memory(made.allocation), shared=True))
+    elements = mine.elements if mine.elements == theirs.elements else None
+    run.set_memory(made.allocation, replace(run.memory(made.allocation), shared=True, elements=elements))
     return replace(yes, allocation=made.allocation)
 
 

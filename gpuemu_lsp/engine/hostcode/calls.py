@@ -8,13 +8,14 @@ from gpuemu_lsp.engine.hostcode import ir
 from gpuemu_lsp.engine.hostcode.expressions import cast
 from gpuemu_lsp.engine.hostcode.functions import call_closure, call_function, constructed
 from gpuemu_lsp.engine.hostcode.interpreter import EXIT, evaluate, evaluates
-from gpuemu_lsp.engine.hostcode.launch_calls import LAUNCH_FUNCTIONS, runtime_launch
+from gpuemu_lsp.engine.hostcode.launch_calls import LAUNCH_FUNCTIONS, called_kernel, runtime_launch
 from gpuemu_lsp.engine.hostcode.objects import dim3
 from gpuemu_lsp.engine.hostcode.places import place_of
 from gpuemu_lsp.engine.hostcode.program import HostFunction
 from gpuemu_lsp.engine.hostcode.selections import functions_of
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.std import HARMLESS, LIBRARY, METHODS, NAMESPACED
+from gpuemu_lsp.engine.hostcode.tensors import SHAPES, WRITING_METHODS
 from gpuemu_lsp.engine.hostcode.type_names import base_name
 from gpuemu_lsp.engine.hostcode.types import lookup, template_arguments
 from gpuemu_lsp.engine.hostcode.values import (
@@ -37,6 +38,8 @@ def _call(run: Execution, node: ir.CallExpression) -> Value:
     callee = node.callee
     if isinstance(callee, ir.FieldAccess):
         return _method(run, callee, node)
+    if isinstance(callee, ir.Subscript) and isinstance(callee.index, ir.ListValue):
+        return called_kernel(run, node, functions_of(evaluate(run, callee.base)), callee.index.items)
     if not isinstance(callee, ir.NameUse):
         return _call_value(run, evaluate(run, callee), node)
     if callee.base in _ENDS:
@@ -60,11 +63,14 @@ def _call_value(run: Execution, value: Value, node: ir.CallExpression) -> Value:
         return call_closure(run, value, _values(run, node.arguments))
     results: list[Value] = []
     conditions = run.state.conditions
-    for function, selected in functions_of(value):
+    functions = functions_of(value)
+    if any(function.called for function, _ in functions):
+        return called_kernel(run, node, functions)
+    for function, selected in functions:
         run.set_conditions((*conditions, *selected))
         results.append(_call_named(run, function.name, function.arguments, node))
         run.set_conditions(conditions)
-    return results[0] if results else _call_unknown(run, "", _values(run, node.arguments))
+    return results[0] if results else _call_unknown(run, "", _values(run, _all_arguments(node)))
 
 
 def _call_named(run: Execution, base: str, template: tuple[str, ...], node: ir.CallExpression, name: str = "") -> Value:
@@ -73,18 +79,19 @@ def _call_named(run: Execution, base: str, template: tuple[str, ...], node: ir.C
         return runtime_launch(run, node, base, arguments)
     if base in run.program.aliases and base not in run.program.functions:
         base = base_name(run.program.aliases[base])
-    suited = [one for one in run.program.find(base) if one.body.accepts(len(arguments))]
+    suited = [one for one in run.program.find(base) if one.body.accepts(len(_all_arguments(node)))]
     if base == "dim3" or (not suited and base in run.program.structs):
         new = constructed(run, base, ir.ListValue(arguments, constructor=True), run.hint)
         return new if new is not None else dim3(run, _values(run, arguments))
     # Without its namespace, `fill` is the program's and not that of the standard library.
     if suited and (base not in LIBRARY or (base in NAMESPACED and name in ("", base))):
         function = suited[0]
-        values = [_argument(run, function, index, argument) for index, argument in enumerate(arguments)]
-        return call_function(run, function, values, template)
-    values = _values(run, arguments)
+        return call_function(run, function, _arguments(run, function, node), template)
     handler = LIBRARY.get(base)
-    return handler(run, values, template, name or base) if handler is not None else _call_unknown(run, base, values)
+    if handler is None:
+        return _call_unknown(run, base, _values(run, _all_arguments(node)))
+    shape = [value for key, value in node.keywords if key in SHAPES]
+    return handler(run, _values(run, (*shape, *arguments)), template, name or base)
 
 
 def _call_unknown(run: Execution, base: str, values: list[Value]) -> Value:
@@ -97,6 +104,18 @@ def _call_unknown(run: Execution, base: str, values: list[Value]) -> Value:
         elif not harmless:
             run.escape(value)
     return Unknown()
+
+
+def _all_arguments(node: ir.CallExpression) -> tuple[ir.Expression, ...]:
+    return (*node.arguments, *(value for _, value in node.keywords))
+
+
+def _arguments(run: Execution, function: HostFunction, node: ir.CallExpression) -> list[Value | None]:
+    """Return the arguments of a call by parameter, those by name too; None for one that has its default."""
+    keywords = dict(node.keywords)
+    given = [keywords.get(parameter.name) for parameter in function.body.parameters]
+    given[: len(node.arguments)] = node.arguments
+    return [None if each is None else _argument(run, function, index, each) for index, each in enumerate(given)]
 
 
 def _argument(run: Execution, function: HostFunction, index: int, node: ir.Expression) -> Value:
@@ -114,7 +133,7 @@ def _argument(run: Execution, function: HostFunction, index: int, node: ir.Expre
 
 
 def _method(run: Execution, callee: ir.FieldAccess, node: ir.CallExpression) -> Value:
-    owner, values = evaluate(run, callee.base), _values(run, node.arguments)
+    owner, values = evaluate(run, callee.base), _values(run, _all_arguments(node))
     handler = METHODS.get(callee.name)
     if handler is not None:
         template = template_arguments(run, callee.arguments)
@@ -126,9 +145,8 @@ def _method(run: Execution, callee: ir.FieldAccess, node: ir.CallExpression) -> 
     functions = own[:1] or functions
     if len(functions) == 1 and not isinstance(owner, Tensor):
         this = _object(run, owner, callee)
-        return call_function(run, functions[0], values, template_arguments(run, callee.arguments), this)
-    # A method of PyTorch whose name ends with an underscore writes to its tensor.
-    for value in (*values, owner) if callee.name.endswith("_") else values:
+        return call_function(run, functions[0], [*values], template_arguments(run, callee.arguments), this)
+    for value in (*values, owner) if callee.name.endswith("_") or callee.name in WRITING_METHODS else values:
         run.escape(value)
     return Unknown()
 

@@ -7,10 +7,20 @@ file that this program does not include.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuemu_lsp.engine.hostcode.interpreter import Handler
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.type_names import function_of_name
-from gpuemu_lsp.engine.hostcode.values import HostFunctionName, Lvalue, RecordValue, StringValue, Unknown, Value
+from gpuemu_lsp.engine.hostcode.values import (
+    HostFunctionName,
+    Lvalue,
+    Pointer,
+    RecordValue,
+    StringValue,
+    Unknown,
+    Value,
+)
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, number
 
 _MULTIPROCESSORS = 108
@@ -30,6 +40,7 @@ _OCCUPANCY = (
     "cudaOccupancyMaxPotentialBlockSize",
     "cudaOccupancyMaxPotentialBlockSizeVariableSMem",
 )
+_MODULE = "compiled module"
 _LOOKUPS = ("cuModuleGetFunction", "cuLibraryGetKernel", "cudaLibraryGetKernel")
 """Functions that return the kernel of a name: its place, the module, the name."""
 
@@ -103,6 +114,20 @@ def _named_kernel(value: Value) -> Value:
     return HostFunctionName(*named) if named is not None else Unknown()
 
 
+def _compiled(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return what CuPy or PyCUDA compiles from a string: the kernel of a name, or a module."""
+    kernel = _named_kernel(values[0]) if values else Unknown()
+    return replace(kernel, called=True) if isinstance(kernel, HostFunctionName) else RecordValue(_MODULE)
+
+
+def get_function(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    """Return the kernel of a name in a module that was compiled from a string."""
+    is_module = isinstance(owner, RecordValue) and owner.type == _MODULE
+    return _compiled(run, values, template, "") if is_module and values else None
+
+
 def _lowered_name(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Keep the name expression in place of its mangled name."""
     if len(values) >= 3 and isinstance(values[2], Lvalue):
@@ -120,4 +145,5 @@ NAMED_KERNELS: dict[str, Handler] = {
     **dict.fromkeys(_LOOKUPS, _lookup),
     "nvrtcGetLoweredName": _lowered_name,
     "cuKernelGetFunction": _function_of_kernel,
+    **dict.fromkeys(("RawKernel", "RawModule", "SourceModule"), _compiled),
 }

@@ -11,7 +11,14 @@ from gpuemu_lsp.engine.hostcode.interpreter import evaluate, evaluates
 from gpuemu_lsp.engine.hostcode.places import element_place, place_of, store_member
 from gpuemu_lsp.engine.hostcode.selections import element
 from gpuemu_lsp.engine.hostcode.state import Execution, truncated
-from gpuemu_lsp.engine.hostcode.tensors import NO_TENSOR, OPTIONAL, compared_sizes, member_of_tensor, subscripted_size
+from gpuemu_lsp.engine.hostcode.tensors import (
+    NO_TENSOR,
+    OPTIONAL,
+    compared_sizes,
+    member_of_tensor,
+    scaled_tensor,
+    subscripted_size,
+)
 from gpuemu_lsp.engine.hostcode.types import (
     constant,
     is_integer_type,
@@ -34,6 +41,7 @@ from gpuemu_lsp.engine.hostcode.values import (
     Ranged,
     RecordValue,
     StringValue,
+    Tensor,
     Unknown,
     Value,
     pointee,
@@ -116,6 +124,8 @@ def _binary(run: Execution, node: ir.BinaryOperation) -> Value:
         compared = compared_sizes(run, left, right)
         if compared is not None:
             return compared if node.operator == "==" else negated(compared)
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return scaled_tensor(run, left, right)
     if node.operator in ("+", "-", "*"):
         left, right = _as_integer(run, left), _as_integer(run, right)
     return operate(node.operator, left, right)
@@ -326,7 +336,9 @@ def _assign(run: Execution, node: ir.Assign) -> Value:
     before: Value = run.get(place) if isinstance(place, Lvalue) else Unknown()
     if node.operator:
         before = evaluate(run, node.target)
-        value = operate(node.operator, before, value)
+        if isinstance(before, Tensor):
+            run.escape(before)  # its elements are changed, in place
+        value = before if isinstance(before, Tensor) else operate(node.operator, before, value)
     elif isinstance(place, Lvalue):
         value = run.scaled(name, value, node.value)
     if isinstance(place, Lvalue):
@@ -334,6 +346,8 @@ def _assign(run: Execution, node: ir.Assign) -> Value:
         run.assign(place, value)
     elif isinstance(place, Pointer):
         _store(run, place, value)
+    elif isinstance(node.target, ir.Subscript | ir.UnknownCode):
+        run.escape(evaluate(run, node.target.base if isinstance(node.target, ir.Subscript) else node.target))
     if isinstance(node.target, ir.FieldAccess):
         store_member(run, node.target)
     run.hint = outer

@@ -35,18 +35,21 @@ _MAX_ACTIVATIONS = 2
 def call_function(
     run: Execution,
     function: HostFunction,
-    values: list[Value],
+    values: list[Value | None],
     template: tuple[str, ...],
     this: int | None = None,
 ) -> Value:
-    """Execute a function of the program, a member function with the cell of its object."""
+    """Execute a function of the program, a member function with the cell of its object.
+
+    A value is None for a parameter that has its default.
+    """
     key = function.path, function.line
     before = [launches for place, launches in run.frame.active if place == key]
     launching = function.launches or (len(before) > 0 and len(run.reached.launches) > before[0])
     deep = len(before) >= _MAX_ACTIVATIONS and launching
     if function.body.statements is None or deep or run.depth >= _MAX_DEPTH:
         for given in values:
-            run.escape(given)
+            run.escape(given if given is not None else Unknown())
         return Unknown()
     outer = run.scopes, run.results, run.program, run.frame
     conditions = run.state.conditions
@@ -66,7 +69,7 @@ def call_function(
 
 
 def _executed(
-    run: Execution, function: HostFunction, values: list[Value], template: tuple[str, ...], this: int | None
+    run: Execution, function: HostFunction, values: list[Value | None], template: tuple[str, ...], this: int | None
 ) -> Value:
     """Return what a function returns whose scope is the current one."""
     held = run.held(this) if this is not None else None
@@ -130,7 +133,7 @@ def bind_parameter(run: Execution, parameter: ir.HostParameter, value: Value | N
             run.scopes[-1][name] = value.cell
         return
     if not parameter.pointers:
-        value = converted(run, type_name, value, name)
+        value = run.named(name, converted(run, type_name, value, name))
     elif isinstance(value, Pointer) and parameter.pointers == 1 and not parameter.reference:
         value = typed(run, value, type_name)
     if name:
@@ -149,7 +152,9 @@ def _tensor_parameter(run: Execution, type_name: str, name: str) -> Value | None
     return None
 
 
-def _bind_template(run: Execution, function: HostFunction, values: list[Value], template: tuple[str, ...]) -> None:
+def _bind_template(
+    run: Execution, function: HostFunction, values: list[Value | None], template: tuple[str, ...]
+) -> None:
     for index, parameter in enumerate(function.template):
         if index < len(template):
             given = template[index]
@@ -159,7 +164,7 @@ def _bind_template(run: Execution, function: HostFunction, values: list[Value], 
             bind_argument(run, parameter.name, given)
 
 
-def _deduced(function: HostFunction, name: str, values: list[Value]) -> str:
+def _deduced(function: HostFunction, name: str, values: list[Value | None]) -> str:
     pairs = zip(function.body.parameters, values, strict=False)
     return next((value.type for one, value in pairs if one.type == name and isinstance(value, Pointer)), "")
 
@@ -194,11 +199,12 @@ def constructed(run: Execution, name: str, node: ir.Expression | None, hint: str
 def _object(run: Execution, name: str, base: str, node: ir.Expression | None) -> Value:
     """Return an object of a class of the program, after its constructor."""
     listed = node is None or isinstance(node, ir.ListValue)
-    values = values_of(run, node) if listed else []
+    values: list[Value | None] = [*values_of(run, node)] if listed else []
     template = tuple(type_of(run, argument) for argument in split_template(name))
     constructor = _constructor(run, base, len(values))
-    if len(values) == 1 and isinstance(values[0], RecordValue) and values[0].type == base:
-        return values[0]
+    copied = values[0] if len(values) == 1 else None
+    if isinstance(copied, RecordValue) and copied.type == base:
+        return copied
     if constructor is None or not listed:
         new = struct_object(run, base, node)
         return replace(new, template=template) if isinstance(new, RecordValue) and template else new

@@ -49,7 +49,7 @@ def _launch(run: Execution, node: ir.Launch) -> Value:
     shared = evaluate(run, node.shared) if node.shared is not None else ZERO
     grid, block = evaluate(run, node.grid), evaluate(run, node.block)
     values = [evaluate(run, argument) for argument in node.arguments]
-    _record(run, node, kernels, grid, block, run.integer(shared), values, _parts(run, node.arguments))
+    _record(run, node, kernels, (grid, block, run.integer(shared)), values, node.arguments)
     return Unknown()
 
 
@@ -110,6 +110,41 @@ def _places(loop: ir.Node, changed: Container[str]) -> Iterator[str]:
             yield target
 
 
+def called_kernel(
+    run: Execution, node: ir.CallExpression, kernels: Kernels, configuration: Sequence[ir.Expression] = ()
+) -> Value:
+    """Record the launch of a kernel that is called.
+
+    In CuPy ``k(grid, block, (a, n), shared_mem=...)``, in PyCUDA ``k(a, n, grid=..., block=..., shared=...)``, and with
+    a ``configuration`` ``k[grid, block, stream, shared](a, n)``. One without a grid is for this call's sizes only.
+    """
+    keywords = dict(node.keywords)
+    arguments: Sequence[ir.Expression] = node.arguments
+    listed = keywords.get("args")
+    values = [evaluate(run, each) for each in (*arguments, *keywords.values())]
+    third = values[2] if len(arguments) > 2 else Unknown()
+    sizes: Sequence[ir.Expression | None] = [*configuration[:2], *configuration[3:4]]
+    if not configuration and "block" not in keywords and isinstance(third, RecordValue):
+        sizes, listed = [*arguments[:2], *arguments[3:4], keywords.get("shared_mem")], arguments[2]
+    elif not configuration:
+        sizes = [keywords.get("grid"), keywords.get("block"), keywords.get("shared", keywords.get("shared_mem"))]
+    grid, block = sizes[:2] if len(sizes) > 1 else (None, None)
+    shared = next((each for each in sizes[2:] if each is not None), None)
+    passed = evaluate(run, listed) if listed is not None else None
+    if grid is None or block is None or not any(kernel.called for kernel, _ in kernels):
+        for value in values:
+            run.escape(value)
+        return Unknown()
+    if listed is not None:
+        arguments = listed.items if isinstance(listed, ir.ListValue) else ()
+        values = [*passed.fields.values()] if isinstance(passed, RecordValue) else []
+    else:
+        values = values[: len(arguments)]
+    dynamic = run.integer(evaluate(run, shared)) if shared is not None else ZERO
+    _record(run, node, kernels, (evaluate(run, grid), evaluate(run, block), dynamic), values, arguments)
+    return Unknown()
+
+
 def runtime_launch(run: Execution, node: ir.Expression, name: str, arguments: Sequence[ir.Expression]) -> Value:
     """Record the launch of a call of one of ``LAUNCH_FUNCTIONS``."""
     if name.startswith("cudaGraph"):
@@ -149,8 +184,8 @@ def _listed_launch(
 ) -> None:
     """Record a launch whose arguments are an array of their addresses."""
     if kernels := functions_of(function):
-        values = _pointed_to(run, listed)
-        _record(run, node, kernels, grid, block, run.integer(shared), values)
+        values, names = _pointed_to(run, listed)
+        _record(run, node, kernels, (grid, block, run.integer(shared)), values, names)
 
 
 def _module_launch(run: Execution, node: ir.Expression, arguments: Sequence[ir.Expression]) -> Value:
@@ -169,6 +204,7 @@ def _configured_launch(run: Execution, node: ir.Expression, arguments: Sequence[
     given, function = (evaluate(run, one) for one in arguments[:2])
     config = run.get(given) if isinstance(given, Lvalue) else given
     values = [evaluate(run, one) for one in arguments[2:]]
+    names: Sequence[ir.Expression] = arguments[2:]
     kernels = functions_of(function)
     if not kernels or not isinstance(config, RecordValue):
         for value in values:
@@ -179,34 +215,38 @@ def _configured_launch(run: Execution, node: ir.Expression, arguments: Sequence[
         for position, member in enumerate(_CONFIGURATION)
     )
     if listed:
-        values = _pointed_to(run, values[0]) if values else []
-    parts = frozenset[int]() if listed else _parts(run, arguments[2:])
-    _record(run, node, kernels, grid, block, run.integer(shared), values, parts)
+        values, names = _pointed_to(run, values[0]) if values else ([], ())
+    _record(run, node, kernels, (grid, block, run.integer(shared)), values, names)
     return ZERO
 
 
-def _pointed_to(run: Execution, listed: Value) -> list[Value]:
-    """Return the arguments at the addresses in an array."""
+def _pointed_to(run: Execution, listed: Value) -> tuple[list[Value], Sequence[ir.Expression]]:
+    """Return the arguments at the addresses in an array, and the variables that they are."""
     if isinstance(listed, Lvalue) and listed.path[-1:] == ("[0]",):
         listed = Lvalue(listed.cell, listed.path[:-1])  # &addresses[0]
     listed = run.get(listed) if isinstance(listed, Lvalue) else listed
     addresses = listed.fields.values() if isinstance(listed, RecordValue) else ()
-    return [run.get(one) if isinstance(one, Lvalue) else Unknown() for one in addresses]
+    names = [run.name_of(one, "") if isinstance(one, Lvalue) and not one.path else "" for one in addresses]
+    values = [run.get(one) if isinstance(one, Lvalue) else Unknown() for one in addresses]
+    return values, tuple(map(ir.NameUse, names))
 
 
 def _record(
     run: Execution,
     node: ir.Expression,
     kernels: Kernels,
-    grid: Value,
-    block: Value,
-    shared: Size | None,
+    configuration: tuple[Value, Value, Size | None],
     values: list[Value],
-    parts: frozenset[int] = frozenset(),
+    arguments: Sequence[ir.Expression],
 ) -> None:
-    """Record a launch, once for each kernel that the program may have selected; they have one number."""
+    """Record a launch, once for each kernel that the program may have selected; they have one number.
+
+    ``configuration`` is grid, block and dynamic shared memory. ``arguments`` are the expressions whose values are
+    passed, as far as they are written in the launch.
+    """
     if len(run.reached.launches) >= _MAX_LAUNCHES:
         return
+    grid, block, shared = configuration
     values = [Pointer(one.allocation, ZERO) if isinstance(one, Tensor) else one for one in values]
     run.reached.launches += [
         HostLaunch(
@@ -224,7 +264,8 @@ def _record(
             run.frame.function,
             run.frame.recursive,
             conditions,
-            parts,
+            tuple(each.name if isinstance(each, ir.NameUse) else "" for each in map(_uncast, arguments)),
+            _parts(run, arguments),
         )
         for kernel, conditions in kernels
     ]
@@ -233,6 +274,12 @@ def _record(
             known = run.memory(value.allocation)
             contents = replace(known.contents, byte=None) if known.contents.kind == "any" else Contents("kernel")
             run.set_memory(value.allocation, replace(known, contents=contents, kernels=known.kernels + 1))
+
+
+def _uncast(node: ir.Expression) -> ir.Expression:
+    while isinstance(node, ir.Cast):
+        node = node.value
+    return node
 
 
 def _pointers(value: Value) -> list[Pointer]:

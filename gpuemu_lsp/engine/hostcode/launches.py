@@ -63,17 +63,8 @@ def _is_called(program: HostProgram, root: HostFunction) -> bool:
 
 def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     """Return the functions from which a launch of some kernels is reached and that no other function calls."""
-    units = (program, *program.linked)
-    functions = [function for unit in units for function in unit.all_functions()]
-    wanted = selectors(program, kernels).union(kernels)
-    macros = frozenset[str]().union(*(unit.launching_macros for unit in units))
-    # A kernel of the same name in another translation unit is another kernel.
-    direct = [
-        function
-        for function in program.all_functions()
-        if not wanted.isdisjoint(function.words)
-        and (function.launches or function.template or not macros.isdisjoint(function.words))
-    ]
+    functions = [function for unit in (program, *program.linked) for function in unit.all_functions()]
+    direct = launching_functions(program, kernels)
     reached = dict.fromkeys(direct)
     waiting = list(direct)
     called: set[HostFunction] = set()
@@ -94,6 +85,19 @@ def roots(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
     chosen = [*tops[:_MAX_TOPS], *between][:_MAX_ROOTS]
     # Of many callers none may show the arguments: the function with the launch stands for all of them.
     return chosen + [function for function in direct if function not in chosen][:_MAX_DIRECT]
+
+
+def launching_functions(program: HostProgram, kernels: Iterable[str]) -> list[HostFunction]:
+    """Return the functions of a unit that launch one of some kernels themselves."""
+    wanted = selectors(program, kernels).union(kernels)
+    macros = frozenset[str]().union(*(unit.launching_macros for unit in (program, *program.linked)))
+    # A kernel of the same name in another translation unit is another kernel.
+    return [
+        function
+        for function in program.all_functions()
+        if not wanted.isdisjoint(function.words)
+        and (function.launches or function.template or not macros.isdisjoint(function.words))
+    ]
 
 
 def selectors(program: HostProgram, kernels: Iterable[str]) -> frozenset[str]:

@@ -114,7 +114,8 @@ class HostAssumptions:
     """What an interpretation assumes.
 
     ``scalable`` has ``*`` or ``**`` if large constants become symbols, and the names of those that do not. ``device``
-    are the names in device code, whose constants keep their values. ``scalar`` is the type that stands for a template
+    are the names in device code, whose constants keep their values. ``named`` are variables that stand for a size of
+    their own, whatever the program gives them. ``scalar`` is the type that stands for a template
     parameter of the function that the interpretation starts with.
     """
 
@@ -122,6 +123,7 @@ class HostAssumptions:
     devices: int = 1
     scalable: frozenset[str] = frozenset()
     device: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +261,19 @@ class Execution:
         self.reached.symbols[name] = HostSymbol(name, origin, values)
         return symbol(name, min((1, *values)))
 
+    def named(self, name: str, value: Value) -> Value:
+        """Return the size that a variable stands for; the value of one that stands for its value."""
+        if name not in self.assumptions.named or not isinstance(value, Size | Ranged | Unknown | FloatValue):
+            return value
+        self.reached.symbols.setdefault(name, HostSymbol(name, "parameter"))
+        return symbol(name, 1)
+
     def scaled(self, name: str, value: Value, code: Expression | None) -> Value:
         """Return a symbol for a constant that may be smaller; other values unchanged.
 
         ``code`` is its initialiser. One that is computed from other constants has a relation to them.
         """
+        value = self.named(name, value)
         scalable = self.assumptions.scalable
         smallest = _SCALED if "*" in scalable else _SCALED_LAST if "**" in scalable else None
         size = value.constant if isinstance(value, Size) else None

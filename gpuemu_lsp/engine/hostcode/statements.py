@@ -6,7 +6,7 @@ first and its last iteration, all of them if there are few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.element_types import element_type
@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.hostcode.interpreter import EXIT, evaluate, execute, exec
 from gpuemu_lsp.engine.hostcode.places import place_of
 from gpuemu_lsp.engine.hostcode.selections import under
 from gpuemu_lsp.engine.hostcode.state import Execution, State
+from gpuemu_lsp.engine.hostcode.tensors import sizes_by_axis
 from gpuemu_lsp.engine.hostcode.types import is_integer_type, lookup, resolved_type, size_of, type_of, typed
 from gpuemu_lsp.engine.hostcode.values import (
     FloatValue,
@@ -280,7 +281,8 @@ def _parts(run: Execution, node: ir.DeclareParts) -> str | None:
     return None
 
 
-def _declare_parts(run: Execution, names: Iterable[str], value: Value) -> None:
+def _declare_parts(run: Execution, names: Sequence[str], value: Value) -> None:
+    value = sizes_by_axis(run, value, len(names))
     for index, name in enumerate(names):
         part = value.fields.get(f"[{index}]", Unknown()) if isinstance(value, RecordValue) else Unknown()
         run.declare(name, run.unknown(name, "computed") if isinstance(part, Unknown) else part)

@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpuemu_lsp.engine.hostcode.cuda import DEVICE_FUNCTIONS, NAMED_KERNELS
+from gpuemu_lsp.engine.hostcode.cuda import DEVICE_FUNCTIONS, NAMED_KERNELS, get_function
 from gpuemu_lsp.engine.hostcode.interpreter import Handler, Method
 from gpuemu_lsp.engine.hostcode.memory import MEMORY_FUNCTIONS
 from gpuemu_lsp.engine.hostcode.objects import CONSTANTS, constant_object, make_vector
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.tensors import (
+    SIZES,
     TENSOR_FUNCTIONS,
     TENSOR_METHODS,
+    TENSOR_NAMES,
     tensor_size,
 )
 from gpuemu_lsp.engine.hostcode.types import typed
@@ -22,7 +24,6 @@ from gpuemu_lsp.engine.hostcode.values import (
     FloatValue,
     Lvalue,
     Pointer,
-    Ranged,
     RecordValue,
     StringValue,
     Tensor,
@@ -46,13 +47,12 @@ HARMLESS = frozenset({
     "cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaSetDevice", "cudaGetDevice", "delete",
 "fwrite", "memcmp", "strcmp", "fclose",
 })  # fmt: skip
-NAMESPACED = frozenset({
-    "iota", "fill", "generate", "fill_n", "generate_n", "empty", "zeros", "ones", "full", "rand_like", "empty_like",
-    "zeros_like", "ones_like", "full_like", "move", "forward",
-})  # fmt: skip
+_CEIL_DIV = ("cdiv", "ceil_div", "ceildiv", "div_up", "divup")
+NAMESPACED = TENSOR_NAMES.union(
+    ("iota", "fill", "generate", "fill_n", "generate_n", "move", "forward", *_CEIL_DIV),
+)
 """Functions of libraries that are called with their namespace."""
 _VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "longlong", "half")
-_RAND = Ranged(ZERO, number((1 << 31) - 1))
 
 
 def _assert(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -86,6 +86,13 @@ def _extreme_of(kind: str) -> Handler:
         return Unknown()
 
     return apply
+
+
+def _rounded_up(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    numbers = [run.integer(value) for value in values]
+    if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
+        return ceil_div(numbers[0], numbers[1])
+    return Unknown()
 
 
 def _ceil(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -166,12 +173,21 @@ def _method_data(
     return None
 
 
+def _method_get(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    """Return the pointer in a smart pointer, or the copy of an array in host memory."""
+    return owner if isinstance(owner, Tensor) else _method_data(run, owner, values, place, template)
+
+
 def _method_size(
     run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
 ) -> Value | None:
     if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("size", Unknown())
-    if isinstance(owner, Tensor) and values and isinstance(values[0], Size):
+    if isinstance(owner, Tensor) and not values:
+        return RecordValue(SIZES, {"of": owner})
+    if isinstance(owner, Tensor) and isinstance(values[0], Size):
         return tensor_size(run, owner, values[0].constant)
     return None
 
@@ -216,7 +232,7 @@ LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(("log2", "log2f"), _real_function(math.log2)),
     **dict.fromkeys(("pow", "powf"), _real_function(math.pow)),
     **dict.fromkeys(("floor", "floorf"), _real_function(math.floor)),
-    **dict.fromkeys(("rand", "random", "lrand48"), lambda run, values, template, name: _RAND),
+    **dict.fromkeys(_CEIL_DIV, _rounded_up),
     **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof", "unique_ptr", "shared_ptr"), _first),
     **MEMORY_FUNCTIONS,
     **DEVICE_FUNCTIONS,
@@ -228,7 +244,9 @@ LIBRARY: dict[str, Handler] = {
     **TENSOR_FUNCTIONS,
 }
 METHODS: dict[str, Method] = {
-    **dict.fromkeys(("data", "data_ptr", "begin", "const_data_ptr", "mutable_data_ptr", "get"), _method_data),
+    **dict.fromkeys(("data", "data_ptr", "begin", "const_data_ptr", "mutable_data_ptr"), _method_data),
+    "get": _method_get,
+    "get_function": get_function,
     "size": _method_size,
     **TENSOR_METHODS,
     "resize": _method_resize,

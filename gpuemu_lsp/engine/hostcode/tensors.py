@@ -9,8 +9,10 @@ from gpuemu_lsp.engine.hostcode.interpreter import Handler, Method
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.values import (
     Contents,
+    FloatValue,
     Lvalue,
     Pointer,
+    Ranged,
     RecordValue,
     Tensor,
     Unknown,
@@ -19,6 +21,12 @@ from gpuemu_lsp.engine.hostcode.values import (
 from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number, symbol
 
+SHAPES = ("shape", "size")
+"""Names of the parameter for the shape of a new array."""
+WRITING_METHODS = frozenset({"fill", "sort", "partition", "put", "set", "itemset", "resize"})
+"""Methods of NumPy and CuPy that write to their array, as those of PyTorch do whose names end with an underscore."""
+_BYTES = "bytes of a tensor"
+"""Type of the record that stands for ``array.nbytes``: the type of the elements need not be known."""
 SIZES = "tensor sizes"
 """Type of the record that stands for ``tensor.sizes()``."""
 OPTIONAL = "optional"
@@ -74,6 +82,10 @@ def member_of_tensor(run: Execution, owner: Value, name: str) -> Value:
         return RecordValue(SIZES, {"of": owner})
     if name == "ndim":
         return _dim(run, owner)
+    if name == "nbytes":
+        return RecordValue(_BYTES, {"of": owner})
+    if name in ("data", "ptr", "gpudata"):
+        return owner
     return (tensor_elements(run, owner) or Unknown()) if name == "size" else Unknown()
 
 
@@ -113,8 +125,71 @@ def _same_sizes(run: Execution, left: Tensor, right: Tensor) -> Condition:
     return Condition(None, "&&", parts=parts) if parts else Condition(True)
 
 
+def sizes_by_axis(run: Execution, value: Value, count: int) -> Value:
+    """Return the sizes of a tensor that has ``count`` of them as a list; another value unchanged."""
+    tensor = value.fields["of"] if isinstance(value, RecordValue) and value.type == SIZES else None
+    if not isinstance(tensor, Tensor):
+        return value
+    if tensor.sizes is None:
+        run.assume(Condition(None, "==", _dim(run, tensor), number(count)))
+    return RecordValue("list", {f"[{axis}]": tensor_size(run, tensor, axis) for axis in range(count)})
+
+
+def scaled_tensor(run: Execution, left: Value, right: Value) -> Value:
+    """Return the result of an operator on a tensor and a number; unknown for two tensors."""
+    tensor, other = (left, right) if isinstance(left, Tensor) else (right, left)
+    is_number = isinstance(tensor, Tensor) and isinstance(other, Size | FloatValue | Ranged)
+    return _created(run, "ones_like", tensor) if is_number else Unknown()
+
+
 def _tensor(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    return _created(run, name.split("::")[-1], values[0] if values else Unknown())
+    """Return a new tensor: of the sizes in a list, of a size, or in PyTorch of several sizes."""
+    base = name.split("::")[-1]
+    first = values[0] if values else Unknown()
+    several = "torch" in name or base in ("rand", "randn")
+    if several and base != "full" and len(values) > 1 and all(isinstance(each, Size) for each in values[:2]):
+        sizes = [each for each in values if isinstance(each, Size)]
+        first = RecordValue("list", {f"[{index}]": size for index, size in enumerate(sizes)})
+    return _created(run, base, first)
+
+
+def _drawn(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return random numbers: a tensor of a shape, or one integer of the C library."""
+    base = name.split("::")[-1]
+    if not values:
+        return Ranged(ZERO, number((1 << 31) - 1))
+    if base in ("randint", "normal", "uniform"):
+        values = [each for each in values if isinstance(each, RecordValue)]
+    return _tensor(run, values, template, name)
+
+
+def _range(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return ``arange(n)`` or ``linspace(first, last, n)``."""
+    position = 2 if name.endswith("linspace") else 0
+    counted = len(values) > 2 if position else len([each for each in values if isinstance(each, Size)]) == 1
+    return _created(run, "ones", values[position]) if counted else Unknown()
+
+
+def _same_array(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return the array that a function is passed: one with the same elements."""
+    return values[0] if values and isinstance(values[0], Tensor | Pointer) else Unknown()
+
+
+def _device_array(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return memory that PyCUDA allocates: of some bytes, or for an array that it copies back."""
+    given = values[0] if values else Unknown()
+    given = given.fields["of"] if isinstance(given, RecordValue) and given.type == _BYTES else given
+    if isinstance(given, Tensor):
+        return _created(run, "empty_like", given)
+    return run.allocate(run.hint or "memory", run.integer(given), "device")
+
+
+def _length(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return ``len(x)`` of an array, or of a list."""
+    given = values[0] if values else Unknown()
+    if isinstance(given, RecordValue) and given.type == "list":
+        return number(len(given.fields))
+    return tensor_size(run, given, 0) if isinstance(given, Tensor) else Unknown()
 
 
 def _created(run: Execution, function: str, size: Value) -> Tensor:
@@ -248,17 +323,31 @@ def _method_created(name: str) -> Method:
     return apply
 
 
+_NEW = ("empty", "zeros", "ones", "full")
+_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
+_SAME_ARRAY = (
+    "asarray", "array", "ascontiguousarray", "asnumpy", "to_gpu", "from_numpy", "as_tensor", "In", "InOut", "to_device",
+)  # fmt: skip
+TENSOR_NAMES = frozenset({*_NEW, *_LIKE, *_SAME_ARRAY, "arange", "linspace", "len"})
+"""Functions of libraries of arrays: a function of the program may have the same name."""
 TENSOR_FUNCTIONS: dict[str, Handler] = {
+    **dict.fromkeys((*_NEW, *_LIKE), _tensor),
     **dict.fromkeys(
-        ("empty", "zeros", "ones", "full", "rand_like", "empty_like", "zeros_like", "ones_like", "full_like"), _tensor
+        ("rand", "randn", "random", "lrand48", "random_sample", "standard_normal", "normal", "uniform", "randint"),
+        _drawn,
     ),
+    **dict.fromkeys(("arange", "linspace"), _range),
+    **dict.fromkeys(_SAME_ARRAY, _same_array),
+    **dict.fromkeys(("mem_alloc", "Out"), _device_array),
+    "len": _length,
     **dict.fromkeys(("IntArrayRef", "makeArrayRef"), _sizes),
 }
 TENSOR_METHODS: dict[str, Method] = {
-    "numel": _method_numel,
+    **dict.fromkeys(("numel", "nelement"), _method_numel),
     **dict.fromkeys(("dim", "ndimension"), _method_dim),
-    **dict.fromkeys(("contiguous", "cuda", "detach"), _method_same),
-    **{name: _method_created(name) for name in ("new_empty", "new_zeros", "new_ones", "new_full", "clone")},
+    **dict.fromkeys(("contiguous", "cuda", "detach", "cpu", "numpy"), _method_same),
+    **{name: _method_created(name) for name in ("new_empty", "new_zeros", "new_ones", "new_full")},
+    **dict.fromkeys(("clone", "copy", "astype", "to", "float", "half", "double"), _method_created("clone")),
     **dict.fromkeys(("sizes", "vec"), _method_sizes),
     "stride": _method_stride,
     "has_value": _method_has_value,

@@ -36,18 +36,21 @@ def lookup(run: Execution, name: str) -> int | str | None:
         return None
     unit, variable = found
     visible = run.tables if run.globals is None else run.globals
-    if name not in visible:
-        before = frozenset(visible)
+    declared = visible.get(name)
+    # The other side of a branch does not have what the first side has declared.
+    if declared is None or (isinstance(declared, int) and declared not in run.state.cells):
+        own: dict[str, int | str] = {}
         visible[name] = ""
         outer = run.scopes, run.program
-        run.scopes, run.program = [visible], unit
+        run.scopes, run.program = [own], unit
         try:
             for statement in variable.statements:
                 execute(run, statement)
         finally:
             run.scopes, run.program = outer
+        visible |= own
         if run.globals is None and not variable.constant:
-            _forget_changed(run, {each: cell for each, cell in visible.items() if each not in before})
+            _forget_changed(run, own)
     return visible[name] or None
 
 

@@ -67,10 +67,11 @@ class RecordValue:
 
 @dataclass(frozen=True, slots=True)
 class HostFunctionName:
-    """The name of a function, with template arguments."""
+    """The name of a function, with template arguments. ``called``: a kernel that is launched by calling it."""
 
     name: str
     arguments: tuple[str, ...] = ()
+    called: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,8 @@ class HostLaunch:
     """Whether a function that called itself reached it."""
     selected: tuple[Condition, ...] = ()
     """Conditions under which the program selects this kernel, by an index into a table of them for example."""
+    passed: tuple[str, ...] = ()
+    """The variable that each argument is, empty for other expressions."""
     parts: frozenset[int] = frozenset()
     """Positions of arguments of which another iteration of a loop passes another part."""
 

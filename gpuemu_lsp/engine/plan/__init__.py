@@ -9,8 +9,8 @@ earlier ones:
 2. :mod:`.arguments` gives every C parameter a role: that in gpuemu.toml, or without ``[kernels.args]`` one inferred
    from the signature. Pointers to const are then inputs, other pointers outputs, and integers sizes. Typedefs and
    macros in the types are resolved from the mangled name (:mod:`.mangled`) once the file has been compiled.
-3. :mod:`.launch` finds grid, block and shared memory: gpuemu.toml, else the first launch in host code that is integer
-   arithmetic over the sizes (:mod:`.cexpr`), else, for a kernel with a single size, one thread per element.
+3. :mod:`.launch` finds grid, block and shared memory: gpuemu.toml, else the first launch in host code that the sizes
+   decide, else, for a kernel with a single size, one thread per element.
 4. :mod:`.size_limits` restricts inferred sizes to those that the compiled code supports: code that computes ``n / 32``
    and never ``n % 32`` is only correct for multiples of 32. Before compilation no such limit is known.
 5. :mod:`.probe` finds the buffer lengths of an inferred plan by running the kernel, with the products of sizes that
@@ -24,5 +24,6 @@ plan must never cause a false positive, so inference prefers to give up.
 stages, with the shared inputs of :mod:`.context` and the records of :mod:`.model`. :mod:`.configured` and
 :mod:`.struct_arguments` read arguments of gpuemu.toml, :mod:`.struct_layout` and :mod:`.struct_sizes` lay out
 structs, :mod:`.textures` are texture objects, :mod:`.skeleton` is the entry to begin with. Launches that gpuemu.toml
-does not state come from :mod:`.host` (C++), :mod:`.wrappers` and :mod:`.triton` (Python) and :mod:`.recordings`.
+does not state come from :mod:`.host` (host code in C++ and Python), :mod:`.wrappers` and :mod:`.triton` (Triton) and
+:mod:`.recordings`. :mod:`.cexpr` reads constant expressions of C.
 """

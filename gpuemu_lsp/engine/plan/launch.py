@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
+from gpuemu_lsp.engine.element_types import element_type
+from gpuemu_lsp.engine.hostcode.state import HostAssumptions
+from gpuemu_lsp.engine.hostcode.values import Value
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
-from gpuemu_lsp.engine.plan.cexpr import Scope, translate
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.model import ScalarArg
+from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch, host_launches
+from gpuemu_lsp.engine.plan.host.preference import template_of
+from gpuemu_lsp.engine.plan.model import PlanArg, ResolvedLaunch, ScalarArg
 from gpuemu_lsp.engine.project.expressions import (
     Binary,
     Expression,
@@ -23,38 +27,11 @@ from gpuemu_lsp.engine.project.expressions import (
     walk,
 )
 from gpuemu_lsp.engine.project.model import DimSpec
-from gpuemu_lsp.engine.source.model import LaunchSite
+from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbol, symbols
 
 _DEFAULT_BLOCK = 256
-_NAME = re.compile(r"^[A-Za-z_]\w*$")
-_IDENTIFIER = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*(?![\w(:.<]|\s*\()")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_MEMBER = re.compile(r"\b([A-Za-z_]\w*)\.([xyz])\b")
-_CALL_OR_MEMBER = re.compile(r"[A-Za-z_]\w*\s*(?:\(|\.|->)")
-_MAX_DEPTH = 12
 _MAX_HOST_SIZES = 2
-_KEYWORDS = frozenset(
-    {"int", "unsigned", "long", "short", "size_t", "float", "double", "dim3", "sizeof", "const", "auto"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedLaunch:
-    """Grid, block and shared memory in bytes, as expressions over dims.
-
-    ``notes`` are the assumptions made; ``problem`` is the reason where no launch was found.
-    """
-
-    grid: tuple[Expression, ...] = ()
-    block: tuple[Expression, ...] = ()
-    shared: Expression | None = None
-    notes: tuple[str, ...] = ()
-    problem: str | None = None
-    from_source: bool = False
-    assumed_block: bool = False
-    fixed_block: bool = False
-    host_sizes: tuple[DimSpec, ...] = ()
-    """Sizes that only the launch has: ``rows`` blocks for a kernel without a parameter for the number of rows."""
 
 
 def resolve_launch(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch:
@@ -62,7 +39,7 @@ def resolve_launch(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaun
     configured = context.spec.launch
     if configured is not None and configured.grid is not None and configured.block is not None:
         return ResolvedLaunch(configured.grid, configured.block, configured.shared or parse(0))
-    found = _from_source(context, roles) or _thread_per_element(context, roles)
+    found = _from_host_code(context, roles) or _thread_per_element(context, roles)
     if found is None:
         problem = "the launch is unknown: no <<<grid, block>>> in the file is integer arithmetic over its sizes"
         return ResolvedLaunch(problem=problem)
@@ -120,132 +97,129 @@ def _factors(node: Node) -> list[str]:
     return []
 
 
-def _from_source(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch | None:
-    """Translate the first launch in host code that is integer arithmetic over this kernel's sizes."""
-    arguments = tuple(context.bindings.values())
-    launches = [launch for launch in context.source.launches if launch.kernel == context.declaration.name]
-    launches.sort(key=lambda launch: launch.template_args != arguments)
-    for launch in launches:
-        # The members of a struct have no argument each.
-        alike = len(launch.arguments) == len(roles.args) and all(arg.member is None for arg in roles.args)
-        if launch.grid and launch.block and alike:
-            found = _LaunchTranslation(launch, context, roles).result()
-            if found is not None:
-                return found
-    return None
+def _from_host_code(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch | None:
+    """Return the first launch in the program that is integer arithmetic over this kernel's sizes.
 
-
-class _LaunchTranslation:
-    """Translation of one launch in host code to expressions over dims.
-
-    ``_sizes`` maps names of the host function to dims: those passed to the kernel's size parameters, and those found
-    to be sizes on the way.
+    A variable that is passed to a parameter for a size stands for that size, whatever the program gives it.
     """
+    if any(arg.member is not None for arg in roles.args):
+        return None  # the members of a struct have no argument each
+    launches = partial(host_launches, context.source, context.declaration.name, context.spec.include_dirs)
+    assumed = HostAssumptions(next(filter(element_type, context.bindings.values()), "float"))
+    found = launches(assumed, called=False)
+    assumed = replace(assumed, named=frozenset(name for each in found for name in _names_of_sizes(each, roles)))
+    own = _first(context, roles, launches(assumed, called=False))
+    if own is not None and not _open_numbers(own):
+        return own
+    # Callers may decide the block, or a template argument.
+    called = _first(context, roles, launches(assumed))
+    return min(filter(None, (own, called)), key=_open_numbers, default=None)
 
-    def __init__(self, launch: LaunchSite, context: KernelContext, roles: ArgumentRoles) -> None:
-        self._context = context
-        self._roles = roles
-        self._sizes = {
-            text: f"({arg.value})"
-            for text, arg in zip(launch.arguments, roles.args, strict=True)
-            if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression) and _NAME.match(text)
-        }
-        self._launch = self._with_named_sizes(launch)
-        self._definitions = {**context.source.constants, **self._launch.locals, **context.bindings}
 
-    def result(self) -> ResolvedLaunch | None:
-        launch, notes = self._launch, []
-        block = [self._translate(text) for text in launch.block]
-        assumed = block == [None] and self._is_open_block(launch.block[0])
-        if assumed:
-            self._sizes[launch.block[0]] = str(_DEFAULT_BLOCK)
-            block = [str(_DEFAULT_BLOCK)]
-            notes.append(f"{launch.block[0]} = {_DEFAULT_BLOCK}")
-        if None in block:
-            return None
-        self._bind_block_members([text for text in block if text is not None])
-        grid = [self._translate(text) for text in launch.grid]
-        host_sizes = self._host_sizes() if None in grid and self._roles.inferred else []
-        if host_sizes:
-            scope = Scope({**self._sizes, **{name: name for name in host_sizes}}, self._definitions)
-            grid = [translate(text, scope) for text in launch.grid]
-            notes.append(f"{', '.join(host_sizes)}: any")
-        shared = self._translate(launch.shared) if launch.shared else "0"
-        if None in grid or shared is None:
-            return None
-        file = f"{launch.path.rsplit('/', 1)[-1]} " if launch.path is not None else ""
-        try:
-            return ResolvedLaunch(
-                tuple(parse(text) for text in grid if text is not None),
-                tuple(parse(text) for text in block if text is not None),
-                parse(shared),
-                (*notes, f"launch of {file}line {launch.range.start.line + 1}"),
-                from_source=True,
-                assumed_block=assumed,
-                fixed_block=assumed and not _may_use_block_size(self._context),
-                host_sizes=tuple(DimSpec(name) for name in host_sizes),
-            )
-        except ExpressionError:
-            return None
+def _open_numbers(launch: ResolvedLaunch) -> int:
+    """Return how many numbers of a launch the program does not show."""
+    return len(launch.host_sizes) + launch.assumed_block
 
-    def _translate(self, text: str) -> str | None:
-        return translate(text, Scope(self._sizes, self._definitions))
 
-    def _with_named_sizes(self, launch: LaunchSite) -> LaunchSite:
-        """Replace ``x.numel()`` by a size's name where the host also passes it to the kernel as that size."""
-        for text, arg in zip(launch.arguments, self._roles.args, strict=True):
-            given = text.strip()
-            is_size = isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
-            if not isinstance(arg, ScalarArg) or not is_size or not _CALL_OR_MEMBER.search(given):
-                continue
-            pattern = re.compile(rf"(?<![\w.]){re.escape(given)}(?!\w)")
-            name = f"_size_{arg.param}"
-            self._sizes[name] = f"({arg.value})"
-            launch = replace(
-                launch,
-                grid=tuple(pattern.sub(name, part) for part in launch.grid),
-                shared=pattern.sub(name, launch.shared) if launch.shared else launch.shared,
-                locals={local: pattern.sub(name, value) for local, value in launch.locals.items()},
-            )
-        return launch
+def _names_of_sizes(found: ReadHostLaunch, roles: ArgumentRoles) -> Iterator[str]:
+    """Yield the variables that a launch passes for sizes, but for those whose value is a size of its own already."""
+    triples = zip(found.launch.passed, found.launch.arguments, roles.args, strict=False)
+    passed = [(name, _symbol(value)) for name, value, arg in triples if _size(arg) is not None]
+    for name, size in passed:
+        if name and (size is None or any(other == size and called != name for called, other in passed)):
+            yield name
 
-    def _is_open_block(self, text: str) -> bool:
-        """Whether the block size is a parameter of the host function, so that callers may pass any sensible size."""
-        if _uses_several_axes(self._context) or not _NAME.match(text) or text in self._definitions:
-            return False
-        # Dynamic shared memory of a fixed size fits one block size only.
-        has_shared = self._context.declaration.name in self._context.source.dynamic_shared
-        return not has_shared or _depends(self._launch.shared or "", text, self._definitions)
 
-    def _bind_block_members(self, block: list[str]) -> None:
-        """Define ``block.x`` for the grid's expressions: a member of a ``dim3`` there is one of the block."""
-        texts = [*self._launch.grid, self._launch.shared or ""]
-        for text in (*texts, *(self._definitions.get(text, "") for text in texts)):
-            for base, axis in _MEMBER.findall(text):
-                member = f"{base}.{axis}"
-                if member not in self._sizes and member not in self._definitions and "grid" not in base.lower():
-                    index = "xyz".index(axis)
-                    self._sizes[member] = block[index] if index < len(block) else "1"
+def _first(context: KernelContext, roles: ArgumentRoles, launches: Iterable[ReadHostLaunch]) -> ResolvedLaunch | None:
+    """Return the first launch that the kernel's sizes decide, of the same instance if there is one."""
+    arguments = tuple(context.bindings.values())
+    alike = [found for found in launches if len(found.launch.arguments) == len(roles.args)]
+    alike.sort(key=lambda found: template_of(context, found.launch) != arguments)
+    resolved = (_resolved(context, roles, found) for found in alike)
+    return next((launch for launch in resolved if launch is not None), None)
 
-    def _host_sizes(self) -> list[str]:
-        """Return the sizes in the grid that are not passed to the kernel; each becomes a dim."""
-        found: list[str] = []
-        for text in self._launch.grid:
-            self._collect_host_sizes(text, found, _MAX_DEPTH)
-        taken = {dim.name for dim in self._roles.dims} | {arg.param for arg in self._roles.args}
-        return found if len(found) <= _MAX_HOST_SIZES and not taken & set(found) else []
 
-    def _collect_host_sizes(self, text: str, found: list[str], depth: int) -> None:
-        if depth == 0 or self._translate(text) is not None:
-            return
-        for name in _IDENTIFIER.findall(text):
-            if name in self._sizes or name in found or self._translate(name) is not None:
-                continue
-            before = len(found)
-            if name in self._definitions:
-                self._collect_host_sizes(self._definitions[name], found, depth - 1)
-            if len(found) == before and name not in _KEYWORDS:
-                found.append(name)
+def _size(arg: PlanArg) -> Size | None:
+    """Return the value of an argument that is a size."""
+    value = arg.value if isinstance(arg, ScalarArg) else None
+    return size_of(value, 1) if isinstance(value, Expression) else None
+
+
+def _symbol(value: Value) -> str | None:
+    """Return the name of a size that is nothing but a symbol."""
+    name = next(iter(symbols(value)), "") if isinstance(value, Size) else ""
+    return name if name and value == symbol(name, 1) else None
+
+
+def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunch) -> ResolvedLaunch | None:
+    """Return a launch in the program as expressions over dims; None if other numbers decide it."""
+    launch, notes = found.launch, []
+    extents = (*launch.grid, *launch.block, launch.shared)
+    if any(extent is None for extent in extents):
+        return None
+    sizes: dict[str, Size] = {}
+    for value, arg in zip(launch.arguments, roles.args, strict=True):
+        name, size = _symbol(value), _size(arg)
+        if name is not None and size is not None:
+            sizes.setdefault(name, size)
+    for given, wanted in zip(template_of(context, launch), context.bindings.values(), strict=False):
+        if given.startswith("?") and wanted.isdigit():
+            sizes.setdefault(given[1:], number(int(wanted)))
+    assumed = _open_block(context, found, sizes)
+    if assumed is not None:
+        sizes[assumed] = number(_DEFAULT_BLOCK)
+        notes.append(f"{assumed} = {_DEFAULT_BLOCK}")
+    grid_ = tuple(_named_axis(extent, axis, sizes) for extent, axis in zip(launch.grid, "xyz", strict=False))
+    extents = (*grid_, *launch.block, launch.shared)
+    open_sizes = [sorted(symbols(extent) - sizes.keys()) for extent in extents if extent is not None]
+    host_sizes = list(dict.fromkeys(name for names in open_sizes[: len(launch.grid)] for name in names))
+    if any(open_sizes[len(launch.grid) :]) or (host_sizes and not _may_be_sizes(roles, host_sizes)):
+        return None
+    if host_sizes:
+        notes.append(f"{', '.join(host_sizes)}: any")
+    try:
+        grid, block, (shared,) = (
+            tuple(expression_of(substitute(extent, sizes)) for extent in part if extent is not None)
+            for part in (grid_, launch.block, (launch.shared,))
+        )
+    except (TooComplexError, ExpressionError):
+        return None
+    file = f"{launch.path.rsplit('/', 1)[-1]} " if launch.path != context.source.path else ""
+    return ResolvedLaunch(
+        grid,
+        block,
+        shared,
+        (*notes, f"launch of {file}line {launch.line + 1}"),
+        from_source=True,
+        assumed_block=assumed is not None,
+        fixed_block=assumed is not None and not _may_use_block_size(context),
+        host_sizes=tuple(map(DimSpec, host_sizes)),
+    )
+
+
+def _named_axis(extent: Size | None, axis: str, sizes: Container[str]) -> Size | None:
+    """Return the number of blocks on an axis: a size of its own if none of the kernel's sizes decides it."""
+    names = symbols(extent) if extent is not None else frozenset[str]()
+    is_open = len(names) > 0 and not any(name in sizes for name in names)
+    return symbol(f"blocks_{axis}", 1) if extent is not None and is_open and _symbol(extent) is None else extent
+
+
+def _open_block(context: KernelContext, found: ReadHostLaunch, sizes: Container[str]) -> str | None:
+    """Return the size of a block that the host function does not decide: it may be any sensible one."""
+    block, shared = found.launch.block, found.launch.shared
+    name = _symbol(block[0]) if len(block) == 1 and block[0] is not None else None
+    if name is None or name in sizes or _uses_several_axes(context):
+        return None
+    # Dynamic shared memory of a fixed size fits one block size only.
+    has_shared = context.declaration.name in context.source.dynamic_shared
+    suits = not has_shared or (shared is not None and name in symbols(shared))
+    return name if suits else None
+
+
+def _may_be_sizes(roles: ArgumentRoles, names: Sequence[str]) -> bool:
+    """Return whether numbers in a grid may be sizes that are not passed to the kernel."""
+    taken = {dim.name for dim in roles.dims} | {arg.param for arg in roles.args}
+    return roles.inferred and len(names) <= _MAX_HOST_SIZES and taken.isdisjoint(names)
 
 
 def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch | None:
@@ -285,12 +259,3 @@ def _may_use_block_size(context: KernelContext) -> bool:
 def _uses_several_axes(context: KernelContext) -> bool:
     """Return whether a kernel uses more than one axis of its launch."""
     return context.code is not None and context.code.uses_several_axes
-
-
-def _depends(text: str, name: str, definitions: Mapping[str, str], depth: int = _MAX_DEPTH) -> bool:
-    """Whether the value of an expression depends on a name, directly or through definitions."""
-    words = set(_WORD.findall(text))
-    return name in words or (
-        depth > 0
-        and any(_depends(definitions[word], name, definitions, depth - 1) for word in words & set(definitions))
-    )

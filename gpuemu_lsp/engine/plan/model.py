@@ -199,3 +199,22 @@ class PlanResult:
     entries: tuple[str, ...]
     findings: tuple[Finding, ...]
     guessed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedLaunch:
+    """Grid, block and shared memory in bytes, as expressions over dims.
+
+    ``notes`` are the assumptions made; ``problem`` is the reason where no launch was found.
+    """
+
+    grid: tuple[Expression, ...] = ()
+    block: tuple[Expression, ...] = ()
+    shared: Expression | None = None
+    notes: tuple[str, ...] = ()
+    problem: str | None = None
+    from_source: bool = False
+    assumed_block: bool = False
+    fixed_block: bool = False
+    host_sizes: tuple[DimSpec, ...] = ()
+    """Sizes that only the launch has: ``rows`` blocks for a kernel without a parameter for the number of rows."""

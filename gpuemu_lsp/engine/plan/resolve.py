@@ -15,9 +15,9 @@ from gpuemu_lsp.engine.plan.context import FactsOf, KernelContext, not_compiled
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, Path, PlanOrigin, SizeFact, Source, assumed
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
-from gpuemu_lsp.engine.plan.launch import ResolvedLaunch, divisible, resolve_launch
+from gpuemu_lsp.engine.plan.launch import divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
-from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ScalarArg, TensorArg
+from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ResolvedLaunch, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.size_limits import power_of_two_sizes, size_divisors
 from gpuemu_lsp.engine.plan.skeleton import template
 from gpuemu_lsp.engine.plan.textures.objects import is_object

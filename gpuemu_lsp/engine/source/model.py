@@ -129,6 +129,14 @@ class Include:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingModule:
+    """The Python module that has a file's code in a string, the ``string``-th of its strings with CUDA code."""
+
+    text: str
+    string: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """One .cu file as read by :func:`~gpuemu_lsp.engine.source.reader.read`. ``has_errors``: unbalanced brackets."""
 
@@ -149,5 +157,7 @@ class SourceFile:
     """Device views of user headers by absolute path; NVRTC reads them in place of the files on disk."""
     structs: Mapping[str, StructDecl] = field(default_factory=dict)
     """Structs and enums of the file and its headers, by name without scopes; empty if no kernel takes one by value."""
+    module: EmbeddingModule | None = None
+    """The Python module that launches the kernels; ``path`` is then its path."""
     type_names: Mapping[str, str] = field(default_factory=dict)
     """The C text behind typedefs and aliases of plain types, by name."""

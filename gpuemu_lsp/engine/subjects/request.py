@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.project.model import KernelSpec, Validation
+from gpuemu_lsp.engine.source.model import EmbeddingModule
 
 DEFAULT_SEED = 42
 DEFAULT_CASES = 16
@@ -73,6 +74,7 @@ class CheckRequest:
     by absolute path. ``registered`` is False for a kernel that no gpuemu.toml mentions. ``program`` are the name
     expressions of all kernels of the file: one compilation then serves the checks of them all. ``batch`` identifies
     requests of one file at one time: a worker that has checked one of them reads no file again for the others.
+    ``module`` is the Python module whose string ``text`` is.
     """
 
     spec: KernelSpec
@@ -84,6 +86,7 @@ class CheckRequest:
     overlay: Mapping[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = ()
     batch: str = ""
+    module: EmbeddingModule | None = None
 
     @property
     def user_code(self) -> str | None:

@@ -97,9 +97,9 @@ def test_the_interpreter_reads_a_launch_in_python_as_one_in_cpp():
         raise ValueError
     scale((-(-m // block), rows), (block,), (x, y, np.int32(m)))
 """).launches
-    assert [str(extent) for extent in (*launch.grid, *launch.block)] == ["ceil_div(m, 256)", "2", "256"]
-    assert str(launch.arguments[2]) == "m"
-    assert [condition.operator for condition in launch.conditions] == ["<="]
+    assert [str(extent) for extent in (*launch.grid, *launch.block)] == ["ceil_div(x_size_0, 256)", "2", "256"]
+    assert str(launch.arguments[2]) == "x_size_0"
+    assert [condition.operator for condition in launch.conditions] == ["==", "<="]
     assert (launch.path, launch.line) == ("k.py", 10)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def plan_of(folder: Path, text: str) -> Plan:
     (request,) = collect([str(path)], CheckOptions(store_root=None), folder).requests
     request, _ = compiled_request(request)
     assert request.text is not None
-    source = read(request.spec.source, request.text, request.spec.include_dirs)
+    source = replace(read(request.spec.source, request.text, request.spec.include_dirs), module=request.module)
     (plan,) = resolve(request.spec, source).plans
     return plan
 

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.source.python.syntax import call_arguments, descendants, 
 
 ARRAY = "torch::Tensor"
 _OPERATORS = {"/": "real/", "and": "&&", "or": "||"}
-_CASTS = {
+CASTS = {
     **dict.fromkeys(("int", "int32", "intc", "c_int", "c_int32", "int16", "int8"), "int"),
     **dict.fromkeys(("int64", "intp", "c_int64"), "int64_t"),
     **dict.fromkeys(("uint32", "uintc", "c_uint", "c_uint32", "uint16", "uint8"), "unsigned int"),
@@ -32,6 +32,7 @@ _IGNORED = frozenset({
     "comment", "pass_statement", "import_statement", "import_from_statement", "global_statement", "function_definition",
     "class_definition", "decorated_definition", "nonlocal_statement", "delete_statement",
 })  # fmt: skip
+_MEANT = ("identifier", "attribute", "call")
 _LISTS = frozenset({"tuple", "list", "expression_list", "pattern_list", "tuple_pattern", "list_pattern"})
 _ASSIGNING = ("assignment", "augmented_assignment", "for_statement", "named_expression", "as_pattern_target")
 
@@ -52,12 +53,14 @@ class PythonLowering:
     """Translation of one item, which begins at a line of its module.
 
     ``modules`` are the names that stand for imported modules and what is imported from them. ``launch_of`` returns the
-    expressions of a call that launches a kernel, and None for any other call.
+    expressions of a call that launches a kernel, and None for any other call. ``meaning`` returns what a name, an
+    attribute or a call stands for, and None for one that is lowered as it is written.
     """
 
     launch_of: Callable[[Node], LaunchExpressions | None]
     modules: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
+    meaning: Callable[[Node], ir.Expression | None] = lambda node: None
 
     def _at(self, node: Node) -> ir.Span:
         (line, column), (end_line, end_column) = node.start_point, node.end_point
@@ -69,8 +72,9 @@ class PythonLowering:
         """Return an expression."""
         if node is None:
             return ir.UnknownCode(harmless=True)
-        lower = _EXPRESSIONS.get(node.type)
-        return self._unknown(node) if lower is None else lower(self, node)
+        known = self.meaning(node) if node.type in _MEANT else None
+        lower = _EXPRESSIONS.get(node.type, PythonLowering._unknown)
+        return lower(self, node) if known is None else known
 
     def _optional(self, node: Node | None) -> ir.Expression | None:
         return None if node is None else self.expression(node)
@@ -113,10 +117,11 @@ class PythonLowering:
         return ir.NameUse(self.modules.get(name, name), span=self._at(node))
 
     def _attribute(self, node: Node) -> ir.Expression:
-        owner, name = self._field(node, "object"), text_of(node.child_by_field_name("attribute"))
-        if isinstance(owner, ir.NameUse) and self._is_module(node):
-            return ir.NameUse(f"{owner.name}::{name}", span=self._at(node))
-        return ir.FieldAccess(owner, name, span=self._at(node))
+        if self._is_module(node):
+            first, *rest = text_of(node).split(".")
+            return ir.NameUse("::".join((self.modules[first], *rest)), span=self._at(node))
+        name = text_of(node.child_by_field_name("attribute"))
+        return ir.FieldAccess(self._field(node, "object"), name, span=self._at(node))
 
     def _is_module(self, node: Node | None) -> bool:
         """Return whether the first part of a dotted name is a module."""
@@ -127,7 +132,9 @@ class PythonLowering:
     def _inner(self, node: Node) -> ir.Expression:
         return self.expression(node.named_children[0]) if node.named_children else self._unknown(node)
 
-    def _list(self, node: Node) -> ir.ListValue:
+    def _list(self, node: Node) -> ir.Expression:
+        if any(child.type == "list_splat" for child in node.named_children):
+            return self._unknown(node)
         return ir.ListValue(self._expressions(node.named_children), span=self._at(node))
 
     def _binary(self, node: Node) -> ir.Expression:
@@ -178,8 +185,8 @@ class PythonLowering:
         callee = self._field(node, "function")
         named = tuple((name, self.expression(value)) for name, value in keywords.items())
         base = callee.base if isinstance(callee, ir.NameUse) else ""
-        if base in _CASTS and len(positional) == 1 and not named:
-            return ir.Cast(_CASTS[base], self.expression(positional[0]), span=span)
+        if base in CASTS and len(positional) == 1 and not named:
+            return ir.Cast(CASTS[base], self.expression(positional[0]), span=span)
         return ir.CallExpression(callee, self._expressions(positional), named, span=span)
 
     def _named_expression(self, node: Node) -> ir.Expression:
@@ -241,7 +248,10 @@ class PythonLowering:
             for target in targets:
                 yield ir.Assign(self.expression(target), ir.NameUse(f"{text_of(target)}'"), span=span)
         elif all(child.type == "identifier" for child in targets):
-            yield ir.DeclareParts(tuple(map(text_of, targets)), self.expression(value), span=span)
+            names = tuple(map(text_of, targets))
+            yield ir.DeclareParts(tuple(f"{name}'" for name in names), self.expression(value), span=span)
+            for name in names:
+                yield ir.Assign(ir.NameUse(name), ir.NameUse(f"{name}'"), span=span)
         else:
             yield self._unknown(node)
 
@@ -316,10 +326,12 @@ class PythonLowering:
     def parameters(self, node: Node, types: Mapping[str, str] | None = None) -> tuple[ir.HostParameter, ...]:
         """Return the parameters of a function; ``types`` are those of parameters that its code shows."""
         listed = node.child_by_field_name("parameters")
-        parameters = []
+        parameters: list[ir.HostParameter] = []
         for child in listed.named_children if listed is not None else ():
             inner = child.child_by_field_name("name") or next(iter(child.named_children), None)
             name = text_of(child if child.type == "identifier" else inner)
+            if name in ("self", "cls") and not parameters:
+                continue
             if child.type in ("identifier", "typed_parameter", "default_parameter", "typed_default_parameter"):
                 default = self._optional(child.child_by_field_name("value"))
                 type_ = (types or {}).get(name) or _annotated(text_of(child.child_by_field_name("type")))
@@ -331,7 +343,7 @@ class PythonLowering:
         body = node.child_by_field_name("body") or node
         parameters = self.parameters(node, types)
         given = {parameter.name for parameter in parameters}
-        names = [name for name in dict.fromkeys(_assigned(node)) if name not in given]
+        names = [name for name in dict.fromkeys(assigned_names(node)) if name not in given]
         declared = tuple(ir.Declare(name, "auto") for name in names)
         return FunctionBody(
             parameters, ir.Block((*declared, *self.statements(body.named_children)), span=self._at(body))
@@ -343,7 +355,7 @@ def _annotated(annotation: str) -> str:
     return ARRAY if annotation.rpartition(".")[2] in _ARRAYS else _ANNOTATIONS.get(annotation, "auto")
 
 
-def _assigned(function: Node) -> Iterator[str]:
+def assigned_names(function: Node) -> Iterator[str]:
     """Yield the variables that a function assigns, but for those of the functions in it."""
     for node in descendants(function, *_ASSIGNING):
         home = enclosing_function(node)

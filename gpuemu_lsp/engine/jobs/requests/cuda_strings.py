@@ -28,9 +28,8 @@ from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read, usual_include_dirs
-from gpuemu_lsp.engine.source.model import KernelDecl
+from gpuemu_lsp.engine.source.model import EmbeddingModule, KernelDecl
 from gpuemu_lsp.engine.source.python import read_python, read_variable
-from gpuemu_lsp.engine.source.python.mapped_text import MappedText, joined
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.subjects.languages import CUDA, language_of, language_of_entry
@@ -38,7 +37,7 @@ from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 SUFFIX = ".py"
 _LAUNCH_LINE = re.compile(r"(\blaunch of line )(\d+)")
-"""The line of a launch in a message, in the text that the check reads."""
+"""The line of a launch in a message, in the text that the check reads; one in the module has its line already."""
 _T = TypeVar("_T")
 _KEPT_OPTIONS = ("-D", "-U", "-I", "--define-macro", "--undefine-macro", "--include-path", "-std=", "--std=")
 _KEPT_FLAGS = frozenset({"-use_fast_math", "--use_fast_math", "-default-device", "--device-as-default-execution-space"})
@@ -144,7 +143,7 @@ class StringCheck:
             value, Finding | KernelReport | KernelCounters | ArtifactReport | Replay | MinimisedFailure | Related
         ):
             parts = {one.name: getattr(value, one.name) for one in fields(value)}
-            if isinstance(value, Finding):
+            if isinstance(value, Finding) and self.request.module is None:
                 parts["message"] = _LAUNCH_LINE.sub(self._launch_line, value.message)
             located = replace(value, **{name: self.located(part) for name, part in parts.items()})
         return cast(_T, located)
@@ -207,8 +206,10 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
     cuda = code_of(source, spec)
     if isinstance(cuda, Finding):
         return cuda
-    end = MappedText.constant("\n", cuda.text.end, cuda.text.end)
-    code = joined([cuda.text, end, *cuda.launches]).aligned(source.files)
+    code = cuda.text.aligned(source.files)
+    # An extension is launched by its own host code.
+    launched = cuda in source.cuda and cuda.api != "load_inline"
+    module = EmbeddingModule(text, source.cuda.index(cuda)) if launched else None
     inner = read(spec.source, code.text, spec.include_dirs)
     options = () if spec.string is not None else _nvrtc_options(cuda.options)
     spec = replace(spec, compile_options=(*options, *spec.compile_options))
@@ -219,7 +220,8 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
             spec = replace(spec, places={"": Place(spec.source, declared.name_range)})
     elif not spec.include_dirs:
         spec = replace(spec, include_dirs=usual_include_dirs(spec.source, code.text))
-    return StringCheck(replace(request, spec=spec, text=code.text), replace(cuda, text=code), source.files)
+    request = replace(request, spec=spec, text=code.text, module=module)
+    return StringCheck(request, replace(cuda, text=code), source.files)
 
 
 def code_of(source: PythonSource, spec: KernelSpec) -> EmbeddedCuda | Finding:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.hostcode.cpp.translation_units import calling_units, unit_of
-from gpuemu_lsp.engine.hostcode.launches import interpret, roots, selectors
+from gpuemu_lsp.engine.hostcode.launches import interpret, launching_functions, roots, selectors
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
+from gpuemu_lsp.engine.hostcode.python.declarations import program_of as python_program
 from gpuemu_lsp.engine.hostcode.state import HostAssumptions, HostRun, HostSymbol
 from gpuemu_lsp.engine.hostcode.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
@@ -28,6 +29,7 @@ _MAX_FILES = 3
 _ATTEMPTS = 4
 _SCALED_SIZE = 512
 _ENOUGH_SHARED = 32 << 10
+_NOTHING = HostAssumptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +44,29 @@ class ReadHostLaunch:
 class _HostReading:
     """Interpretations of a program, by entry point and the constants that are symbols."""
 
-    def __init__(self, views: DeviceViews, others: Sequence[DeviceViews] = ()) -> None:
-        self.program: HostProgram = unit_of(views)
-        link([self.program, *map(unit_of, others)])
+    def __init__(self, program: HostProgram, views: DeviceViews) -> None:
+        self.program = program
         self._paths = frozenset(file.path for file in views.files)
         code = _DIRECTIVE.sub("", "\n".join((views.view, *views.headers.values())))
         self._device = views.macros.expand(frozenset(WORD.findall(code)))
         self._runs: dict[tuple[object, ...], HostRun] = {}
-        self._found: dict[tuple[str, str], tuple[ReadHostLaunch, ...]] = {}
+        self._found: dict[tuple[str, HostAssumptions], tuple[ReadHostLaunch, ...]] = {}
 
-    def launches(self, kernel: str, scalar: str) -> tuple[ReadHostLaunch, ...]:
+    def launches(self, kernel: str, assumed: HostAssumptions) -> tuple[ReadHostLaunch, ...]:
         """Return the launches of a kernel, scaled down where the program's constants are large.
 
-        ``scalar`` stands for template parameters of host functions. Programs for several devices may end on one.
+        Programs for several devices may end on one.
         """
-        if (kernel, scalar) not in self._found:
-            one_device = tuple(self._launches(kernel, HostAssumptions(scalar)))
-            self._found[kernel, scalar] = one_device or tuple(
-                self._launches(kernel, HostAssumptions(scalar, devices=2))
-            )
-        return self._found[kernel, scalar]
+        key = kernel, assumed
+        if key not in self._found:
+            one_device = tuple(self._launches(kernel, assumed))
+            self._found[key] = one_device or tuple(self._launches(kernel, replace(assumed, devices=2)))
+        return self._found[key]
+
+    def own_launches(self, kernel: str, assumed: HostAssumptions) -> tuple[ReadHostLaunch, ...]:
+        """Return the launches of a kernel in functions that nothing calls, with the sizes that they have."""
+        runs = [self._run(root, frozenset(), assumed) for root in launching_functions(self.program, [kernel])]
+        return tuple(ReadHostLaunch(launch, run) for run in runs for launch in self._of(run, kernel))
 
     def _launches(self, kernel: str, assumed: HostAssumptions) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
@@ -109,16 +114,25 @@ _known_readings: Memo[_HostReading] = Memo(6)
 
 
 def host_launches(
-    source: SourceFile, kernel: str, include_dirs: Sequence[str], scalar: str = "float"
+    source: SourceFile,
+    kernel: str,
+    include_dirs: Sequence[str],
+    assumed: HostAssumptions = _NOTHING,
+    *,
+    called: bool = True,
 ) -> tuple[ReadHostLaunch, ...]:
     """Return the launches of a kernel in the program around a file; those in the file itself first.
 
-    ``scalar`` is the type that stands for template parameters of host functions that nothing calls.
+    Without ``called``, those in the functions with a launch, whatever the program calls them with.
     """
+    read = _HostReading.launches if called else _HostReading.own_launches
     if not source.path:
         return ()
     views = device_views(source.path, source.text, include_dirs)
-    found = _reading(views, kernel, include_dirs).launches(kernel, scalar)
+    module = python_program(source)
+    if module is not None:
+        return read(_known_readings.get((views, source.module), lambda: _HostReading(module, views)), kernel, assumed)
+    found = read(_reading(views, kernel, include_dirs), kernel, assumed)
     if any(is_complete(one.launch) for one in found):
         return found
     tried = 0
@@ -131,7 +145,7 @@ def host_launches(
             continue
         tried += 1
         others = device_views(candidate, decode(content.raw), include_dirs)
-        there = _reading(others, kernel, include_dirs).launches(kernel, scalar)
+        there = read(_reading(others, kernel, include_dirs), kernel, assumed)
         if there and (not found or any(is_complete(one.launch) for one in there)):
             return tuple(ReadHostLaunch(one.launch, one.run, candidate) for one in there)
     return found
@@ -156,7 +170,13 @@ def _may_launch(candidate: str, path: str, wanted: frozenset[str], include_dirs:
 def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _HostReading:
     """Return the interpretations of the program with a file's launches of a kernel."""
     others = calling_units(views, kernel, include_dirs)
-    return _known_readings.get((views, *others), lambda: _HostReading(views, others))
+    return _known_readings.get((views, *others), lambda: _HostReading(_linked(views, others), views))
+
+
+def _linked(views: DeviceViews, others: Sequence[DeviceViews]) -> HostProgram:
+    program = unit_of(views)
+    link([program, *map(unit_of, others)])
+    return program
 
 
 def is_complete(launch: HostLaunch) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.element_types import element_type
+from gpuemu_lsp.engine.hostcode.state import HostAssumptions
 from gpuemu_lsp.engine.hostcode.values import Pointer, Unknown
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
@@ -39,8 +40,7 @@ from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
 )
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
-from gpuemu_lsp.engine.plan.launch import ResolvedLaunch
-from gpuemu_lsp.engine.plan.model import PlanArg, ScalarArg
+from gpuemu_lsp.engine.plan.model import PlanArg, ResolvedLaunch, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.model import KernelDecl
@@ -80,7 +80,8 @@ def host_plan(context: KernelContext) -> HostPlan | None:
     scalar = next((known for known in context.bindings.values() if element_type(known) is not None), None)
     if not suited and found and scalar is not None:
         # A template function of the host code is instantiated for several types.
-        typed = host_launches(context.source, context.declaration.name, context.spec.include_dirs, scalar)
+        assumed_type = HostAssumptions(scalar)
+        typed = host_launches(context.source, context.declaration.name, context.spec.include_dirs, assumed_type)
         suited = _suited(context, typed)
     made = _first(context, suited)
     if made is None and not any(is_complete(one.launch) for one in found):

@@ -13,10 +13,6 @@
 ``cuda_calls``
     The calls that compile CUDA code: CuPy's ``RawKernel`` and ``RawModule``, PyTorch's ``load_inline`` and ``load``,
     PyCUDA's ``SourceModule``.
-``host_launches``
-    Launches of these kernels in Python, as host code.
-``host_module``, ``host_functions``, ``host_expressions``
-    The functions around them, as functions in C++ with PyTorch's tensors.
 ``model_pair``
     A PyTorch model next to its CUDA version, as in KernelBench.
 ``triton_kernels``

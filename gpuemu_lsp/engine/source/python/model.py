@@ -28,8 +28,6 @@ class EmbeddedCuda:
     entries: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
-    launches: tuple[MappedText, ...] = ()
-    """Launches in Python, as host code."""
 
 
 @dataclass(frozen=True, slots=True)

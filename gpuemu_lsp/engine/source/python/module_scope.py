@@ -100,6 +100,11 @@ class ModuleScope:
             return ""
         return source[0] if source[1] == "load" else ".".join(filter(None, source))
 
+    def imports(self) -> dict[str, str]:
+        """Return the names of modules, and of what is imported from them, with their scopes as in C++."""
+        bound = ((name, binding.module) for (_, name), listed in self._bindings.items() for binding in listed)
+        return {name: "::".join(filter(None, module)).replace(".", "::") for name, module in bound if module}
+
     def contains(self, node: Node) -> bool:
         """Return whether a node is part of this module's text, not of one that it imports."""
         top: Node | None = node

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import replace
 from functools import lru_cache
 
 from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
-from gpuemu_lsp.engine.source.python.host_functions import host_functions
-from gpuemu_lsp.engine.source.python.host_launches import function_variables, launch_code
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.model_pair import ModelPair, find_model_pair
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
@@ -54,18 +50,11 @@ def _read_triton(path: str, text: str) -> PythonSource:
 def _read(path: str, text: str) -> PythonSource:
     scope = _scope(path, text)
     calls = list(cuda_calls(scope.root, scope))
-    # A variable that holds several kernels does not say which of them a call launches.
-    holders = Counter(call.variables[-1] for call in calls if isinstance(call, EmbeddedCuda) and call.variables)
-    embedded = tuple(
-        _with_launches(call, scope) if call.variables and holders[call.variables[-1]] == 1 else call
-        for call in calls
-        if isinstance(call, EmbeddedCuda)
-    )
     kernels, launches = triton_kernels(scope.root)
     return PythonSource(
         path,
         text,
-        embedded,
+        tuple(call for call in calls if isinstance(call, EmbeddedCuda)),
         tuple(call for call in calls if isinstance(call, UnreadCuda)),
         kernels,
         launches,
@@ -73,18 +62,6 @@ def _read(path: str, text: str) -> PythonSource:
         tuple(call for call in calls if isinstance(call, CudaFile)),
         pyptx_kernels(scope.root) if may_have_pyptx(text) else (),
     )
-
-
-def _with_launches(cuda: EmbeddedCuda, scope: ModuleScope) -> EmbeddedCuda:
-    """Return the code with its launches in Python."""
-    variables = frozenset(cuda.variables[-1:])
-    if cuda.api == "load_inline" or not variables:
-        return cuda  # the launches of an extension are in its host code
-    kernels = function_variables(scope.root, scope, variables)
-    if cuda.api == "RawKernel" and cuda.entries:
-        kernels[cuda.variables[-1]] = cuda.entries[0]
-    functions = host_functions(scope.root, scope, kernels, variables, cuda.text.text)
-    return replace(cuda, launches=(*functions, *launch_code(scope.root, scope, kernels, variables)))
 
 
 def read_variable(source: PythonSource, name: str) -> EmbeddedCuda | UnreadCuda | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.plan.model import PlanResult
@@ -28,7 +28,7 @@ class FileSession:
         """Return the parsed source of a request."""
         key = _file_key(request, text)
         if key not in self._sources:
-            self._sources[key] = read(*reading(request, text))
+            self._sources[key] = replace(read(*reading(request, text)), module=request.module)
         return self._sources[key]
 
     def views(self, request: CheckRequest, text: str) -> DeviceViews:
@@ -52,7 +52,7 @@ class FileSession:
 
 def _file_key(request: CheckRequest, text: str) -> tuple[object, ...]:
     spec = request.spec
-    return spec.source, text, spec.include_dirs, tuple(request.overlay.items()), spec.compile_options
+    return spec.source, text, spec.include_dirs, tuple(request.overlay.items()), spec.compile_options, request.module
 
 
 def reading(request: CheckRequest, text: str) -> tuple[str, str, tuple[str, ...], Mapping[str, str], tuple[str, ...]]:
