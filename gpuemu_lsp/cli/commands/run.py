@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,12 @@ from pathlib import Path
 from types import FrameType
 
 from gpuemu_lsp.cli.commands.nvcc import nvcc
+from gpuemu_lsp.cli.commands.python_programs import (
+    PythonProgram,
+    UnusableTorchError,
+    torch_environment,
+    uses_torch_device,
+)
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.memory_limit import kills_for_memory
 from gpuemu_lsp.engine.project import discover
@@ -25,6 +32,7 @@ from gpuemu_lsp.engine.runtime.findings import has_errors
 from gpuemu_lsp.engine.runtime.observers.recorder import LaunchRecorder
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 
 _SIGNALS = 128
 """Exit statuses above it are of a command that a signal has ended."""
@@ -60,13 +68,19 @@ def run(
                     reason = ": the system ended a process, as it had no memory left. Use a machine with more memory"
                 print(f"gpuemu: the program was not built{reason}.", file=sys.stderr)
                 return EXIT_USAGE
-        command = [str(program.absolute()), *words[max(len(sources), 1) :]]
+        installed = None if program.exists() else shutil.which(words[0])
+        command = [installed or str(program.absolute()), *words[max(len(sources), 1) :]]
         try:
+            # What is found on the path may start Python.
+            environment = torch_environment() if installed else {}
             if record is None:
-                result = run_program(command, limits, leaks=leaks)
+                result = run_program(command, limits, leaks=leaks, environment=environment)
             else:
                 path = Path(record) if record else _recording_path(sources, program)
                 result = _recorded(command, limits, path, program.name, leaks=leaks)
+        except (UnusableTorchError, ProgramBuildError) as error:
+            print(f"gpuemu: {error}", file=sys.stderr)
+            return EXIT_USAGE
         except RecordingError as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
@@ -115,14 +129,25 @@ def _recorded(command: Sequence[str], limits: RunLimits, path: Path, program: st
     return replace(result, notes=(*result.notes, note, *recording.notes))
 
 
-def run_python_program(words: Sequence[str], form: str, output: Path | None, *, module: bool) -> int:
+def run_python_program(
+    words: Sequence[str], limits: RunLimits, form: str, output: Path | None, *, module: bool, leaks: bool = False
+) -> int:
     """Run a Python program and check its launches; return its exit status, or the code of the first problem."""
-    from gpuemu_lsp.cli.commands.run_python import run_python
-
     if not module and not Path(words[0]).is_file():
         print(f"gpuemu: {words[0]}: No such file or directory", file=sys.stderr)
         return EXIT_USAGE
-    return _report(run_python(words, module=module), form, output, "Triton's and numba-cuda's are checked")
+    program = PythonProgram(tuple(words), module)
+    if not uses_torch_device(program):
+        from gpuemu_lsp.cli.commands.run_python import run_python
+
+        return _report(run_python(words, module=module), form, output, "Triton's and numba-cuda's are checked")
+    with _ended_as_by_an_interrupt():
+        try:
+            result = run_program(program.command, limits, leaks=leaks, environment=torch_environment())
+        except (UnusableTorchError, ProgramBuildError) as error:
+            print(f"gpuemu: {error}", file=sys.stderr)
+            return EXIT_USAGE
+    return _report(result, form, output, "those of PyTorch's own operators are not kernels")
 
 
 def _counted(count: int, noun: str, nouns: str = "") -> str:

@@ -92,17 +92,19 @@ def _run(options: argparse.Namespace) -> int:
         words, record = [record, *words], ""
     if not words:
         options.parser.error("PROGRAM is missing")
+    limits = RunLimits(options.timeout, memory_bytes=None if options.memory is None else options.memory << 20)
     if options.module or words[0].endswith(".py"):
         if record is not None:
             options.parser.error(
                 "--record is for CUDA programs: launches of Python programs are not recorded. Without a recording, "
                 "`gpuemu-lsp --check FILE.py` checks unregistered kernels with the sizes of the code that launches them"
             )
-        return run_python_program(words, options.format, options.output, module=options.module)
-    memory = None if options.memory is None else options.memory << 20
+        return run_python_program(
+            words, limits, options.format, options.output, module=options.module, leaks=options.leaks
+        )
     return run(
         words,
-        RunLimits(options.timeout, memory_bytes=memory),
+        limits,
         options.format,
         options.output,
         leaks=options.leaks,

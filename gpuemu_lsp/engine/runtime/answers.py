@@ -48,6 +48,7 @@ class Answers:
         self._add(messages.LaunchKernel, self._launch)
         self._add(messages.RejectedLaunch, self._rejected_launch)
         self._add(messages.ErrorsChecked, self._errors_checked)
+        self._add(messages.ExecuteOperator, self._execute_operator)
         self._add(messages.Multiply, self._multiply)
         self._add(messages.EncodeTensorMap, self._encode_tensor_map)
         self._add(messages.Unsupported, self._unsupported)
@@ -185,6 +186,12 @@ class Answers:
         del request
         self._unchecked.clear()
         return Acknowledged()
+
+    def _execute_operator(self, request: messages.ExecuteOperator) -> Answer:
+        error = self._device.operators.execute(
+            request.name, request.stream, request.reads, request.writes, call_site(request.calls)
+        )
+        return messages.OperatorExecuted(error, self._device.shared.watched())
 
     def _multiply(self, request: messages.Multiply) -> Answer:
         self.library_calls += 1

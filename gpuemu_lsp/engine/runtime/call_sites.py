@@ -1,22 +1,24 @@
-"""Source lines of the program's calls, from the return addresses that our library sends."""
+"""Source lines of the program's calls, from the return addresses and the line of Python that our library sends."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from gpuemu_lsp.engine.runtime.protocol.records import CallStack, frames_of
+from gpuemu_lsp.engine.runtime.protocol.records import CallStack, calls_of
 from gpuemu_lsp.engine.runtime.shim import LIBRARY
 
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
 
-VENDOR = "/nvidia/cu13/"
-"""Part of the paths of CUDA's own headers, Thrust and CUB included."""
+VENDOR = ("/nvidia/cu13/", "/torch/include/")
+"""Parts of the paths of headers that are not the program's: CUDA's, with Thrust and CUB, and PyTorch's."""
 
 _STUB = "__device_stub_"
 """Begin of a stub's name, before the mangled name of its kernel."""
@@ -24,36 +26,67 @@ _STUB = "__device_stub_"
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A line of the program, 1-based; ``path`` is absolute."""
+    """A line of the program, 1-based; ``path`` is absolute. ``caller`` is the line of Python that has called it."""
 
     path: str
     line: int
+    caller: CallSite | None = None
 
     def __str__(self) -> str:
         return f"{Path(self.path).name}:{self.line}"
+
+
+def is_vendor_header(path: str) -> bool:
+    """Return whether a source is a header of CUDA or PyTorch."""
+    return any(part in path for part in VENDOR)
 
 
 @lru_cache(maxsize=4096)
 def call_site(stack: CallStack, kernel: str | None = None) -> CallSite | None:
     """Return the innermost line of the program's own sources, None if the program has no line table.
 
+    A line of Python is that of the program where no compiled source of it is on the stack, and else its caller.
     ``kernel`` is the mangled name of a kernel that is launched: the host function of that name, which nvcc writes, and
-    its stub have the line of the kernel and not of the launch. Only where there is no other line it is one of CUDA's
-    headers, as of what Thrust allocates.
+    its stub have the line of the kernel and not of the launch. Only where there is no other line it is one of a
+    vendor's headers, as of what Thrust allocates.
     """
+    line, frames = calls_of(stack)
+    python = CallSite(os.fsdecode(line.path), line.number) if line.number else None
     stub, header = "", None
-    for frame in frames_of(stack):
+    for frame in frames:
         binary = os.fsdecode(frame.path)
-        if LIBRARY in binary:
+        if LIBRARY in binary or (python is not None and not _has_lines(binary)):
             continue
         for function, site in _lines(binary, frame.offset):
             if _STUB in function:
                 stub = function
             elif site is not None and function != kernel and f"{_STUB}{function}" not in stub:
-                if VENDOR not in site.path:
-                    return site
+                if not is_vendor_header(site.path):
+                    return replace(site, caller=python)
                 header = header or site
-    return header
+    return python or header
+
+
+@lru_cache(maxsize=1024)
+def _has_lines(binary: str) -> bool:
+    """Return whether a file of machine code has a table of lines, and is not Python itself.
+
+    A stack of Python has many frames in large libraries without one, which ``addr2line`` would read for each.
+    """
+    if os.path.realpath(binary) == os.path.realpath(sys.executable) or "/libpython" in binary:
+        return False
+    try:
+        with Path(binary).open("rb") as file:
+            header = file.read(64)
+            (table,) = struct.unpack_from("<Q", header, 0x28)
+            size, count, names = struct.unpack_from("<HHH", header, 0x3A)
+            file.seek(table)
+            sections = file.read(size * count)
+            offset, length = struct.unpack_from("<QQ", sections, names * size + 0x18)
+            file.seek(offset)
+            return b".debug_line" in file.read(length)
+    except (OSError, struct.error):
+        return False
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host.allocator import Allocator
 from gpuemu_lsp.engine.runtime.host.call_accesses import CallAccesses
 from gpuemu_lsp.engine.runtime.host.copies import HostCopies
+from gpuemu_lsp.engine.runtime.host.operators import Operators
 from gpuemu_lsp.engine.runtime.host.products import Products
 from gpuemu_lsp.engine.runtime.host.shared_memory import SharedMemory
 from gpuemu_lsp.engine.runtime.host.tensor_maps import TensorMapEncoder
@@ -84,6 +85,7 @@ class EmulatedDevice:
         self.accesses = CallAccesses(self.memory, self.order, self.findings, self.shared)
         self.allocator = Allocator(self.memory, self.order, self.accesses, self.findings, limits.memory_bytes)
         self.copies = HostCopies(self.memory, self.order, self.accesses, self.findings)
+        self.operators = Operators(self.order, self.accesses)
         self.products = Products(self.memory, self.order, self.accesses)
         self.tensor_maps = TensorMapEncoder(self.memory, self.findings)
         self.counts = LaunchCounts()

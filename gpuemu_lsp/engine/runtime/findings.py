@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related,
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
+from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header
 from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
 from gpuemu_lsp.engine.runtime.launches.requests import BuiltRequest
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess
@@ -75,7 +75,10 @@ class RunFindings:
         write = _writer(built.unordered.get(name, ()), event) if event.rule == "memory/uninitialized-read" else None
         if write is not None and write.atomic and event.instruction.startswith(("atom.", "red.")):
             return
-        related = [Related(self.place(launch.site), f"launched here as {launch_text(launch)}")]
+        related = [
+            Related(self.place(launch.site), f"launched here as {launch_text(launch)}"),
+            *self._callers(launch.site),
+        ]
         if is_stopped_loop(event):
             # It may only be slow: programs run with the sizes that they have.
             event = stopped_in_loop(event, launch_text(launch), (stopped or _AT_TIME_LIMIT).launch)
@@ -144,7 +147,7 @@ class RunFindings:
 
         ``severity`` is that of the rule by default.
         """
-        related: list[Related] = []
+        related = self._callers(site)
         # Where a variable is declared is not known.
         if allocation is not None and allocation.variable is not None:
             message += f" (the variable `{demangled_name(allocation.variable)}`)"
@@ -155,6 +158,11 @@ class RunFindings:
         ]
         found = make(rule, message, self.place(site), related=tuple(related))
         self._add(replace(found, severity=severity or found.severity))
+
+    def _callers(self, site: CallSite | None) -> list[Related]:
+        """Return the line of Python that has called a compiled one."""
+        caller = site.caller if site is not None else None
+        return [] if caller is None else [Related(self.place(caller), "called here")]
 
     def place(self, site: CallSite | None) -> Place:
         """Return the place of a call; the program itself if its line is not known."""
@@ -179,7 +187,7 @@ class RunFindings:
         """Return the innermost line that is not in one of CUDA's headers."""
         files = launch.kernel.module.files
         at = location
-        while at is not None and VENDOR in files.get(at.file, "") and at.inlined_at is not None:
+        while at is not None and is_vendor_header(files.get(at.file, "")) and at.inlined_at is not None:
             at = at.inlined_at
         if at is None or at.file not in files:
             return self.place(launch.site)

@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
@@ -74,12 +75,13 @@ def run_program(
     leaks: bool = False,
     recorder: LaunchRecorder | None = None,
     checks: Checks = ALL_CHECKS,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> ProgramRun:
     """Run a program that was built for our runtime, and check its launches.
 
     Its standard streams are those of this process. When this function returns, the program has ended. ``leaks`` reports
     allocations that the program does not free. ``recorder`` records the launches. ``checks`` are those of each launch:
-    all, but for measurements.
+    all, but for measurements. ``environment`` is added to that of this process.
 
     Raises
     ------
@@ -117,8 +119,9 @@ def run_program(
                     settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}"
                     # A program that was not linked by us has no path to the library.
                     paths = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *libraries]
-                    environment = {**os.environ, "GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
-                    child = SupervisedProgram(command, environment, shared, stop.program_has_ended)
+                    runtime = {"GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
+                    variables = {**os.environ, **environment, **runtime}
+                    child = SupervisedProgram(command, variables, shared, stop.program_has_ended)
                 problem = _serve(answers, request, ours, deadline, limits.seconds)
                 stop.over()
                 if problem is None:

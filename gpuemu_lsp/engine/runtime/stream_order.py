@@ -19,10 +19,11 @@ _NON_BLOCKING = 1
 
 @dataclass(frozen=True, slots=True)
 class StreamOperation:
-    """A copy, fill or launch: its stream, and its number there."""
+    """A copy, fill, launch or operator: its stream, its number there, and what it is in messages."""
 
     stream: int
     number: int
+    name: str = "the call"
 
 
 class StreamOrder:
@@ -46,8 +47,8 @@ class StreamOrder:
         if flags & _NON_BLOCKING:
             self._independent.add(stream)
 
-    def begin(self, stream: int) -> StreamOperation:
-        """Add an operation to a stream; return it."""
+    def begin(self, stream: int, name: str = "the call") -> StreamOperation:
+        """Add an operation to a stream; return it. ``name`` is what it is in messages."""
         clock = self._streams.setdefault(stream, {})
         _join(clock, self._host)
         if stream == DEFAULT_STREAM:
@@ -57,7 +58,7 @@ class StreamOrder:
         elif stream not in self._independent:
             _join(clock, self._streams[DEFAULT_STREAM])
         clock[stream] = clock.get(stream, 0) + 1
-        return StreamOperation(stream, clock[stream])
+        return StreamOperation(stream, clock[stream], name)
 
     def precedes(self, first: StreamOperation, second: StreamOperation) -> bool:
         """Return whether an operation has ended when the last one of its stream, ``second``, begins."""

@@ -6,6 +6,7 @@ Each call begins an operation in its stream, says which bytes it reads and write
 - :mod:`.call_accesses`: ranges, order and initialised bytes of the accesses of any call
 - :mod:`.allocator`: allocations and frees
 - :mod:`.copies`: copies and fills
+- :mod:`.operators`: operators of a framework, which the program executes
 - :mod:`.products`: products of matrices, as cuBLAS defines them
 - :mod:`.tensor_maps`: tensor maps, as the driver encodes them
 - :mod:`.shared_memory`: accesses without a call, before the host has waited

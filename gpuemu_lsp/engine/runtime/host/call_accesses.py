@@ -57,14 +57,17 @@ class CallAccesses:
         self._findings = findings
 
     def bytes_at(
-        self, address: int, width: int, pitch: int, rows: int, verb: str, site: CallSite | None
+        self, address: int, width: int, pitch: int, rows: int, verb: str, site: CallSite | None, name: str = "the call"
     ) -> MemorySpan | None:
-        """Return the bytes of ``rows`` of ``width``, ``pitch`` apart; None, with a finding, if some are not there."""
+        """Return the bytes of ``rows`` of ``width``, ``pitch`` apart; None, with a finding, if some are not there.
+
+        ``name`` is the subject of the finding, and ``verb`` what it does.
+        """
         extent = (rows - 1) * pitch + width
         allocation = self._memory.nearest(address)
         problem = _range_problem(allocation, address, extent)
         if problem is not None or allocation is None:
-            text = f"the call {verb} {extent} bytes {problem}"
+            text = f"{name} {verb} {extent} bytes {problem}"
             self._findings.host("api/invalid-copy", text, site, allocation)
             return None
         offset = address - allocation.address
@@ -89,7 +92,9 @@ class CallAccesses:
         allocation = part.allocation
         for write in self.unordered(operation, allocation):
             if write.accessed.overlaps(ByteSet.of(part.span)):
-                message = f"the call reads bytes that {write.text} writes on another stream: no event orders them"
+                message = (
+                    f"{operation.name} reads bytes that {write.text} writes on another stream: no event orders them"
+                )
                 self.report(StreamRace(message, allocation, write), site)
                 return
         if pending:
@@ -111,7 +116,7 @@ class CallAccesses:
         ``known`` has the shape (bytes,); all are if it is None. Without ``changes`` memory holds what is written.
         """
         allocation = part.allocation
-        race = self.overwrites(operation, allocation, ByteSet.of(part.span), "the call")
+        race = self.overwrites(operation, allocation, ByteSet.of(part.span), operation.name)
         if race is not None:
             self.report(race, site)
         else:
@@ -130,7 +135,7 @@ class CallAccesses:
     ) -> None:
         """Note an access of a call, if later work may conflict with it."""
         if not self._order.single or allocation.of_host:
-            access = PendingAccess(operation, ByteSet.of(span), f"the call at {site}", site, reads=reads)
+            access = PendingAccess(operation, ByteSet.of(span), f"{operation.name} at {site}", site, reads=reads)
             allocation.add(access, self._order)
             self._shared.add(allocation, access)
 

@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.recordings.model import (
 )
 from gpuemu_lsp.engine.recordings.reader import contents_digest
 from gpuemu_lsp.engine.recordings.writer import RecordingWriter
-from gpuemu_lsp.engine.runtime.call_sites import VENDOR, CallSite
+from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header
 from gpuemu_lsp.engine.runtime.launches.kernels import LoadedKernel, ProgramLaunch
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation
 from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
@@ -281,7 +281,7 @@ def _source(kernel: LoadedKernel) -> str | None:
         while at.inlined_at is not None:
             at = at.inlined_at
         path = files.get(at.file)
-        if path is not None and VENDOR not in path:
+        if path is not None and not is_vendor_header(path):
             return str(Path(path).resolve())
     return None
 

@@ -169,3 +169,12 @@ class WatchedPages(WireRecord):
     address: Address
     size: int
     readable: bool
+
+
+class MemoryRows(WireRecord):
+    """``rows`` of ``width`` bytes of memory, which begin a pitch apart."""
+
+    address: Address
+    pitch: int
+    width: int
+    rows: int

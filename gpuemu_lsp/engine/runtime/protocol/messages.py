@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.runtime.protocol.calls import (
     FreeCall,
     LaunchCall,
     MemoryKind,
+    MemoryRows,
     ProductCall,
     TensorMapCall,
     WaitScope,
@@ -220,6 +221,23 @@ class ErrorsChecked(Message):
     """The program has asked for the last error: the launches that were rejected before are checked for."""
 
 
+class OperatorExecuted(Answer):
+    """A value of ``cudaError_t``."""
+
+    error: int
+    watched: tuple[WatchedPages, ...] = ()
+
+
+class ExecuteOperator(Message, answer=OperatorExecuted):
+    """An operator of a framework, which the program executes itself: what it reads and writes, in stream order."""
+
+    name: str
+    stream: int
+    reads: tuple[MemoryRows, ...]
+    writes: tuple[MemoryRows, ...]
+    calls: CallStack
+
+
 class Multiplied(Answer):
     """Whether a product was made: one that is not ``supported`` was not, one that is not ``valid`` maybe in part."""
 
@@ -309,7 +327,7 @@ class Query(Message, answer=Synchronized):
 
 MESSAGES: tuple[type[Message], ...] = (
     *(LoadModule, FindKernel, FindVariable, Allocate, AllocateAgain, Free, FindKind, Reset, Copy, AccessByHost),
-    *(LaunchKernel, RejectedLaunch, ErrorsChecked, Multiply, EncodeTensorMap, Unsupported, CaptureLost),
-    *(CreateStream, RecordEvent, WaitForEvent, Synchronize, Query),
+    *(LaunchKernel, RejectedLaunch, ErrorsChecked, ExecuteOperator, Multiply, EncodeTensorMap, Unsupported),
+    *(CaptureLost, CreateStream, RecordEvent, WaitForEvent, Synchronize, Query),
 )
 """All requests; the operation of each is its place, from 0."""

@@ -51,7 +51,7 @@ class MessageError(Exception):
 
 
 class CallStack(bytes):
-    """The calls of the program that have led to a message, as the bytes of :class:`Frame` records."""
+    """The calls of the program that have led to a message: the bytes of a :class:`SourceLine` and of :class:`Frame`."""
 
     __slots__ = ()
 
@@ -68,6 +68,13 @@ class Frame(WireRecord):
     """A return address: an offset in bytes in a file of machine code, and the path of that file."""
 
     offset: int
+    path: bytes
+
+
+class SourceLine(WireRecord):
+    """The innermost line of an interpreted language that calls a framework: its number, 0 for none, and its file."""
+
+    number: int
     path: bytes
 
 
@@ -97,21 +104,24 @@ def encode(record: WireRecord) -> bytes:
     )
 
 
-def frames_of(stack: CallStack) -> list[Frame]:
-    """Return the frames of a call stack, innermost call first.
+def calls_of(stack: CallStack) -> tuple[SourceLine, list[Frame]]:
+    """Return the line of the interpreted language and the frames of a call stack, innermost call first.
 
     Raises
     ------
     MessageError
         If they cannot be read.
     """
-    frames, at = list[Frame](), 0
+    if not stack:
+        return SourceLine(0, b""), []
+    frames = list[Frame]()
+    line, at = _read(SourceLine, stack, 0)
     while at < len(stack):
         frame, at = _read(Frame, stack, at)
-        if b"\0" in frame.path:
-            raise MessageError("a call stack names a file that cannot be")
         frames.append(frame)
-    return frames
+    if any(b"\0" in path for path in (line.path, *(frame.path for frame in frames))):
+        raise MessageError("a call stack names a file that cannot be")
+    return line, frames
 
 
 def field_types(kind: type[WireRecord]) -> dict[str, Any]:

@@ -163,7 +163,9 @@ CallStack CallStack::current() {
     std::vector<uint64_t> addresses;
     // A return address is behind the call.
     for (int i = 0; i < count; i++) addresses.push_back(reinterpret_cast<uint64_t>(frames[i]) - 1);
-    return of(addresses);
+    CallStack stack = of(addresses);
+    stack.line = SourceLine::current();
+    return stack;
 }
 
 CallStack CallStack::of(const std::vector<uint64_t>& addresses) {

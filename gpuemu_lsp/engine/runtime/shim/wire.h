@@ -24,9 +24,17 @@ struct Bytes {
     Bytes(const char* text) : data(text), size(strlen(text)) {}
 };
 
+// The line of the language that calls a framework, 0 if there is none (frameworks.h).
+struct SourceLine {
+    uint64_t number = 0;
+    std::string path;
+    static SourceLine current();
+};
+
 // The return addresses on the stack, each as a file and an offset in it: a position-independent program is loaded
 // anywhere. A node of a graph has those of the call that added it, which `Use` puts in place of the current ones.
 struct CallStack {
+    SourceLine line;
     std::vector<std::pair<uint64_t, std::string>> frames;
     static CallStack current();
     // The same of other addresses in code.
@@ -61,6 +69,8 @@ inline void put(Writer& to, Bytes bytes) {
     to.raw(bytes.data, bytes.size);
 }
 inline void put(Writer& to, const CallStack& stack) {
+    put(to, stack.line.number);
+    put(to, Bytes(stack.line.path));
     for (const auto& [offset, file] : stack.frames) {
         put(to, offset);
         put(to, Bytes(file));

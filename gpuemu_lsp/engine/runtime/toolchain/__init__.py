@@ -6,5 +6,7 @@ It never loads a program or a device: ``gpuemu nvcc`` runs once for each source 
 - :mod:`.separate_compilation`: device code that is linked when the program runs
 - :mod:`.architectures`: the architecture that a program is compiled for
 - :mod:`.library`: our library, compiled once, in a folder that stands for NVIDIA's toolkit
+- :mod:`.torch_library`: the CUDA device of PyTorch, compiled once for the user's PyTorch
+- :mod:`.host_compiler`: the C++ compiler that builds both
 - :mod:`.wheels`: where nvcc is
 """

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shlex
-import shutil
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpuemu_lsp.engine.cache_folder import cache_root
-from gpuemu_lsp.engine.runtime.processes.supervised import end_all, run_supervised, temporary_folder
+from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 from gpuemu_lsp.engine.runtime.protocol.cpp import messages_header
 from gpuemu_lsp.engine.runtime.shim import LIBRARY, SOURCES
-from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError, nvcc_folder
+from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler, run_compiler, run_compilers
+from gpuemu_lsp.engine.runtime.toolchain.wheels import nvcc_folder
+
+_WHAT = "the runtime library"
 
 _ALIASES = (
     *("libcudart.so", "libcudart_static.a", "libcudadevrt.a", "libculibos.a", "libcuda.so", "libcublas.so"),
@@ -52,35 +51,21 @@ def runtime_library() -> Path:
     library = folder / "lib64" / f"lib{LIBRARY}.so"
     if library.exists():
         return library
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        raise ProgramBuildError("there is no C++ compiler: install g++, which nvcc needs too")
+    compiler = host_compiler()
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with temporary_folder("building-", folder) as temporary:
         for name, text in parts.items():
             Path(temporary, name).write_text(text)
         options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", f"-I{include}", f"-I{SOURCES / 'include'}"]
         sources = [Path(temporary, name) for name in parts if name.endswith(".cpp")]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            try:
-                list(pool.map(lambda one: _compile([compiler, *options, "-c", str(one)], temporary), sources))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                end_all()
-                raise
+        run_compilers(([compiler, *options, "-c", str(source)] for source in sources), temporary, _WHAT)
         built = Path(temporary) / library.name
         objects = [str(source.with_suffix(".o")) for source in sources]
         names = [f"-Wl,-soname,{library.name}", *_other_names("".join(parts.values()), include)]
-        _compile([compiler, "-shared", *names, *objects, "-o", str(built), "-ldl"], temporary)
+        run_compiler([compiler, "-shared", *names, *objects, "-o", str(built), "-ldl"], temporary, _WHAT)
         _add_toolkit(folder, include)
         built.replace(library)
     return library
-
-
-def _compile(command: Sequence[str], folder: str) -> None:
-    done = run_supervised(command, capture=True, folder=folder, environment={"TMPDIR": folder})
-    if done.returncode:
-        raise ProgramBuildError(f"the runtime library does not compile with {command[0]}:\n{done.stderr.strip()}")
 
 
 def _add_toolkit(folder: Path, include: Path) -> None:

@@ -1,0 +1,149 @@
+"""How a program of Python is run: on PyTorch's CUDA device, or with the launches of Triton and numba-cuda replaced."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild, installed_torch, torch_toolkit
+from gpuemu_lsp.engine.runtime.torch_device import HOOK, TOOLKIT_VARIABLE
+
+_REPLACED = re.compile(r"^\s*(?:import|from)\s+(?:triton|numba)\b", re.MULTILINE)
+_EXTENSION = re.compile(r"\b(?:cpp_extension|load_inline|CUDAExtension|load_library)\b")
+_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
+_SKIPPED = ("site-packages", "node_modules", "build", "dist")
+_MOST_FILES = 2000
+
+
+class UnusableTorchError(Exception):
+    """The installed PyTorch cannot have our device; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PythonProgram:
+    """A script, or a module with ``module``: ``words`` are its name and its arguments."""
+
+    words: tuple[str, ...]
+    module: bool
+
+    @property
+    def command(self) -> list[str]:
+        """The command that runs it."""
+        return [sys.executable, *(["-m"] if self.module else []), *self.words]
+
+    def sources(self) -> Iterator[str]:
+        """Yield the texts of what it may run: the script with the files that it imports, or all below this folder."""
+        if self.module:
+            paths = [path for word in self.words if (path := Path(word.partition("::")[0])).exists()]
+            yield from _below(paths or [Path.cwd()])
+        else:
+            yield from _imported(Path(self.words[0]))
+
+
+def uses_torch_device(program: PythonProgram) -> bool:
+    """Return whether a program gets PyTorch's CUDA device.
+
+    Programs whose only kernels are Triton's or numba-cuda's do not: their launches are replaced in Python.
+    """
+    if installed_torch() is None:
+        return False
+    replaced = False
+    for text in program.sources():
+        if _EXTENSION.search(text):
+            return True
+        replaced = replaced or _REPLACED.search(text) is not None
+    return not replaced
+
+
+def torch_environment() -> dict[str, str]:
+    """Return the variables with which PyTorch has a CUDA device in a process of Python, and in what that starts.
+
+    None are needed where PyTorch is not installed.
+
+    Raises
+    ------
+    UnusableTorchError
+        If it is a build for CUDA.
+    ProgramBuildError
+        If the device cannot be built.
+    """
+    torch = installed_torch()
+    if torch is None:
+        return {}
+    if torch.cuda is not None:
+        raise UnusableTorchError(_for_cuda(torch))
+    toolkit = str(torch_toolkit(torch, lambda text: print(f"gpuemu: {text}", file=sys.stderr, flush=True)))
+    # The compilers of an extension are found by names on the path, as is ninja of this environment.
+    programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    modules = [str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {
+        TOOLKIT_VARIABLE: toolkit,
+        "CUDA_HOME": toolkit,
+        "PATH": os.pathsep.join(programs),
+        "PYTHONPATH": os.pathsep.join(modules),
+    }
+    if "MAX_JOBS" not in os.environ:
+        variables["MAX_JOBS"] = str(os.cpu_count() or 1)
+    return variables
+
+
+def _for_cuda(torch: TorchBuild) -> str:
+    version = torch.version.partition("+")[0]
+    return (
+        f"PyTorch {torch.version} is a build for CUDA {torch.cuda}, whose own device cannot be replaced. An "
+        f"environment with the build for the CPU and your other packages: python -m venv --system-site-packages "
+        f".venv-cpu && .venv-cpu/bin/pip install torch=={version} --index-url https://download.pytorch.org/whl/cpu"
+    )
+
+
+def _below(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield the texts of the sources in files and folders, but for those of environments and builds."""
+    count = 0
+    for path in paths:
+        if path.is_file():
+            yield _text(path)
+            continue
+        for folder, folders, files in os.walk(path):
+            folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
+            for name in files:
+                if name.endswith(".py"):
+                    count += 1
+                    yield _text(Path(folder, name))
+            if count > _MOST_FILES:
+                return
+
+
+def _imported(script: Path) -> Iterator[str]:
+    """Yield the texts of a script and of the files that it imports, as far as they are beside it or in this folder."""
+    folders = (script.resolve().parent, Path.cwd())
+    waiting, seen = [script.resolve()], {script.resolve()}
+    while waiting:
+        text = _text(waiting.pop())
+        yield text
+        for name in _imported_names(text):
+            parts = name.split(".")
+            for path in (Path(folder, *parts) for folder in folders):
+                for file in (path.with_suffix(".py"), path / "__init__.py"):
+                    if file.is_file() and file not in seen:
+                        seen.add(file)
+                        waiting.append(file)
+
+
+def _imported_names(text: str) -> Iterator[str]:
+    for package, names, modules in _IMPORT.findall(text):
+        for name in (names or modules).split(","):
+            word = name.split(" as ")[0].strip()
+            yield f"{package}.{word}".strip(".") if package else word
+        if package:
+            yield package.strip(".")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,45 @@
+// What a framework's device tells this library: operators that it executes itself, and lines of its language.
+#include "frameworks.h"
+
+#include <climits>
+
+#include "core.h"
+
+using namespace gpuemu;
+
+namespace {
+
+gpuemuLineSource line_source = nullptr;
+
+std::vector<message::MemoryRows> rows_of(const gpuemuRows* rows, size_t count) {
+    std::vector<message::MemoryRows> result;
+    for (size_t i = 0; i < count; i++)
+        result.push_back({rows[i].address, rows[i].pitch, rows[i].width, rows[i].rows});
+    return result;
+}
+
+}  // namespace
+
+namespace gpuemu {
+
+SourceLine SourceLine::current() {
+    char path[PATH_MAX];
+    uint64_t number = line_source ? line_source(path, sizeof path) : 0;
+    return {number, number ? path : ""};
+}
+
+}  // namespace gpuemu
+
+API cudaError_t gpuemuExecuted(const gpuemuOperator* operation) {
+    connect_once();
+    end_watch();
+    auto answer = call(message::ExecuteOperator{operation->name, stream_number(operation->stream),
+                                                rows_of(operation->reads, operation->read_count),
+                                                rows_of(operation->writes, operation->write_count)});
+    watch(answer.watched);
+    return result(answer.error);
+}
+
+API void gpuemuUnsupported(const char* what) { call(message::Unsupported{what}); }
+
+API void gpuemuSetLineSource(gpuemuLineSource source) { line_source = source; }

@@ -1,0 +1,37 @@
+// What a framework's device tells this library, beside its calls of the CUDA runtime: operators that it executes on the
+// host in device memory, and the lines of the language that calls it. Plain C, as the framework has its own compiler.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+// `rows` of `width` bytes, which begin a pitch apart.
+struct gpuemuRows {
+    const void* address;
+    uint64_t pitch, width, rows;
+};
+
+// An operator in the order of a stream. It has written its results already, or will before the next call.
+struct gpuemuOperator {
+    const char* name;
+    const gpuemuRows* reads;
+    size_t read_count;
+    const gpuemuRows* writes;
+    size_t write_count;
+    cudaStream_t stream;
+};
+
+cudaError_t gpuemuExecuted(const gpuemuOperator* operation);
+
+// Report that an operator is not emulated.
+void gpuemuUnsupported(const char* what);
+
+// A function that writes the path of the innermost line that runs in the calling language; it returns the line's number,
+// 0 if none runs.
+typedef uint64_t (*gpuemuLineSource)(char* path, size_t size);
+void gpuemuSetLineSource(gpuemuLineSource source);
+}

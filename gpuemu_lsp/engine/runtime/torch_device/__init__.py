@@ -1,0 +1,26 @@
+"""PyTorch's CUDA device on our runtime, for the CPU build of PyTorch in the program's process.
+
+It owns what stands for libc10_cuda and libtorch_cuda: a library in C++ that registers a device with PyTorch, whose
+operators run PyTorch's kernels for the CPU on the bytes of the device and tell the runtime of their accesses, and what
+``torch._C`` lacks in a build for the CPU. It decides nothing about memory, order or launches, and changes no file of
+PyTorch's. The modules run in the program's process: they import nothing of the engine.
+
+- ``native``: the library's sources; ``include``: headers that a build of PyTorch for the CPU lacks
+- ``hook``: a folder for ``PYTHONPATH``, whose ``sitecustomize`` installs :mod:`.boot` in each process of Python
+- :mod:`.boot`: loads the library before PyTorch is imported, and completes ``torch._C``
+- :mod:`.core_names`: what ``torch._C`` has in a build for CUDA, by name
+- :mod:`.native_calls`: functions of the library
+"""
+
+from pathlib import Path
+from typing import Final
+
+LIBRARY: Final = "libtorch_cuda.so"
+"""Name of the library, which extensions are linked with."""
+
+TOOLKIT_VARIABLE: Final = "GPUEMU_TORCH_TOOLKIT"
+"""Environment variable with the folder of the toolkit that has the library."""
+
+NATIVE: Final = Path(__file__).parent / "native"
+HEADERS: Final = Path(__file__).parent / "include"
+HOOK: Final = Path(__file__).parent / "hook"

@@ -1,0 +1,166 @@
+// The operators of the device: each runs its kernel for the CPU on the bytes of the device, and the runtime is told what it
+// reads and writes.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <unordered_set>
+
+#include "host_views.h"
+
+namespace gpuemu_torch {
+namespace {
+
+// Operators that take tensors of both devices: indices may be on the host.
+const std::unordered_set<std::string> TAKES_BOTH_DEVICES = {"aten::index",       "aten::index_put_",
+                                                            "aten::_index_put_impl_", "aten::_unsafe_index"};
+
+// In-place operators that change a tensor, and no byte of its memory.
+const std::unordered_set<std::string> WRITES_NOTHING = {"aten::resize_",  "aten::as_strided_", "aten::squeeze_",
+                                                        "aten::transpose_", "aten::t_",        "aten::unsqueeze_"};
+
+thread_local bool on_host = false;
+
+// One call of an operator: its arguments on the host, its results on the device.
+class HostCall {
+   public:
+    HostCall(const c10::OperatorHandle& op, torch::jit::Stack& stack) : op_(op), stack_(stack) {
+        const auto& schema = op.schema();
+        name_ = schema.name();
+        for (const auto& result : schema.returns())
+            returns_view_ |= result.alias_info() && !result.alias_info()->isWrite();
+        const size_t count = schema.arguments().size(), begin = stack.size() - count;
+        for (size_t i = 0; i < count; i++) stack[begin + i] = argument(schema.arguments()[i], stack[begin + i]);
+    }
+
+    void run() {
+        check();
+        {
+            at::AutoDispatchBelowADInplaceOrView no_autograd;
+            c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+            Inside inside;
+            op_.callBoxed(&stack_);
+        }
+        for (const auto& tensor : written_) views_.update(tensor);
+        bool waits = false;
+        for (size_t i = stack_.size() - op_.schema().returns().size(); i < stack_.size(); i++) {
+            waits |= !stack_[i].isTensor() && !stack_[i].isTensorList();
+            stack_[i] = result(stack_[i]);
+        }
+        report();
+        // A number in a variable of the host: it has waited for that.
+        if (waits && !read_.empty()) c10::cuda::getCurrentCUDAStream().synchronize();
+    }
+
+   private:
+    struct Inside {
+        Inside() { on_host = true; }
+        ~Inside() { on_host = false; }
+    };
+
+    at::Tensor on_host_view(const at::Tensor& tensor, bool writes) {
+        if (!tensor.defined()) return tensor;
+        if (!tensor.is_cuda()) {
+            if (tensor.dim() && tensor.is_cpu()) of_host_ = true;
+            return tensor;
+        }
+        TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided, name_, " of a ", tensor.layout(),
+                                    " tensor on the device is not emulated (gpuemu)");
+        (writes ? written_ : read_).push_back(tensor);
+        return views_.of_device(tensor);
+    }
+
+    c10::IValue argument(const c10::Argument& declared, const c10::IValue& value) {
+        const bool writes = declared.alias_info() && declared.alias_info()->isWrite();
+        if (value.isTensor()) return on_host_view(value.toTensor(), writes);
+        if (value.isTensorList()) {
+            std::vector<at::Tensor> views;
+            for (const at::Tensor& tensor : value.toTensorVector()) views.push_back(on_host_view(tensor, writes));
+            return c10::IValue(views);
+        }
+        if (value.isOptionalTensorList()) {
+            c10::List<std::optional<at::Tensor>> views;
+            for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
+                views.push_back(tensor ? std::optional(on_host_view(*tensor, writes)) : tensor);
+            return views;
+        }
+        if (value.isDevice()) {
+            to_host_ = !value.toDevice().is_cuda();
+            return to_host_ ? value : c10::IValue(at::Device(at::kCPU));
+        }
+        if (value.isGenerator() && value.toGenerator().device().is_cuda()) return host_generator(value.toGenerator());
+        if (value.isNone() && declared.type()->str() == "Generator?")
+            return host_generator(at::cuda::detail::getDefaultCUDAGenerator());
+        return value;
+    }
+
+    void check() const {
+        TORCH_CHECK((read_.empty() && written_.empty()) || !of_host_ || TAKES_BOTH_DEVICES.count(name_),
+                    "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu! (when "
+                    "checking arguments of ",
+                    name_, ")");
+        using c10::DispatchKey;
+        for (auto key : {DispatchKey::CPU, DispatchKey::CompositeExplicitAutograd,
+                         DispatchKey::CompositeExplicitAutogradNonFunctional, DispatchKey::CompositeImplicitAutograd})
+            if (op_.hasKernelForDispatchKey(key)) return;
+        not_emulated(name_);
+    }
+
+    c10::IValue result(const c10::IValue& value) {
+        if (to_host_) return value;
+        if (value.isTensor()) return views_.on_device(value.toTensor());
+        if (!value.isTensorList()) return value;
+        std::vector<at::Tensor> results;
+        for (const at::Tensor& tensor : value.toTensorVector()) results.push_back(views_.on_device(tensor));
+        return c10::IValue(results);
+    }
+
+    void report() const {
+        Rows reads, writes;
+        if (!returns_view_)
+            for (const auto& tensor : read_) reads.add(tensor);
+        if (!WRITES_NOTHING.count(name_))
+            for (const auto& tensor : written_) writes.add(tensor);
+        for (const auto& tensor : views_.created()) writes.add(tensor);
+        if (!reads.size() && !writes.size()) return;
+        gpuemuOperator operation{name_.c_str(),  reads.data(),  reads.size(), writes.data(),
+                                 writes.size(), c10::cuda::getCurrentCUDAStream()};
+        C10_CUDA_CHECK(gpuemuExecuted(&operation));
+    }
+
+    const c10::OperatorHandle& op_;
+    torch::jit::Stack& stack_;
+    std::string name_;
+    HostViews views_;
+    std::vector<at::Tensor> read_, written_;
+    bool returns_view_ = false, of_host_ = false, to_host_ = false;
+};
+
+}  // namespace
+
+void not_emulated(const std::string& what) {
+    gpuemuUnsupported(what.c_str());
+    TORCH_CHECK_NOT_IMPLEMENTED(false, what, " is not emulated (gpuemu)");
+    throw std::logic_error(what);  // for the compiler: the line above always raises
+}
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    if (on_host) not_emulated(op.schema().name());
+    HostCall(op, *stack).run();
+}
+
+}  // namespace gpuemu_torch
+
+TORCH_LIBRARY_IMPL(_, CUDA, library) {
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&gpuemu_torch::run_on_host>());
+}
+
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+    // Composites of operators that a device other than the CPU is assumed to have.
+    for (const char* name : {"convolution", "convolution_backward"})
+        library.impl(name, torch::CppFunction::makeFromBoxedFunction<&gpuemu_torch::run_on_host>());
+}
