@@ -18,6 +18,7 @@ reads a source, and never ends a process that it did not start.
 - :mod:`.memory`: device memory, its allocations, and which of their bytes are initialised
 - :mod:`.stream_order`: which work has ended before other work begins
 - :mod:`.call_sites`: lines of the program, from return addresses
+- :mod:`.inline_sources`: lines of Python whose strings are sources
 - :mod:`.protocol`: the messages, declared once for both sides
 - :mod:`.shim`: our library in C++
 - :mod:`.torch_device`: PyTorch's CUDA device on it, in the program's process

@@ -7,10 +7,11 @@ import shutil
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from gpuemu_lsp.engine.runtime.inline_sources import inline_origin
 from gpuemu_lsp.engine.runtime.protocol.records import CallStack, calls_of
 from gpuemu_lsp.engine.runtime.shim import LIBRARY
 
@@ -62,9 +63,19 @@ def call_site(stack: CallStack, kernel: str | None = None) -> CallSite | None:
                 stub = function
             elif site is not None and function != kernel and f"{_STUB}{function}" not in stub:
                 if not is_vendor_header(site.path):
-                    return replace(site, caller=python)
+                    return site if python is None else _called(site, python)
                 header = header or site
     return python or header
+
+
+def source_place(path: str, line: int, caller: CallSite | None) -> tuple[str, int]:
+    """Return the file and line that the user has written for a line of a compiled source, which ``caller`` has called."""
+    return (caller is not None and inline_origin(path, line, caller.path)) or (path, line)
+
+
+def _called(site: CallSite, python: CallSite) -> CallSite:
+    path, line = source_place(site.path, site.line, python)
+    return CallSite(path, line, caller=python)
 
 
 @lru_cache(maxsize=1024)

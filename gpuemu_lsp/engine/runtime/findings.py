@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related,
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header
+from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header, source_place
 from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
 from gpuemu_lsp.engine.runtime.launches.requests import BuiltRequest
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess
@@ -192,7 +192,8 @@ class RunFindings:
         if at is None or at.file not in files:
             return self.place(launch.site)
         column = max(at.column - 1, 0)
-        return Place(files[at.file], Range(Position(at.line - 1, column), Position(at.line, 0)))
+        path, line = source_place(files[at.file], at.line, launch.site.caller if launch.site is not None else None)
+        return Place(path, Range(Position(line - 1, column), Position(line, 0)))
 
     def _add(self, finding: Finding) -> None:
         key = finding.rule, finding.place
