@@ -118,7 +118,7 @@ def _below(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _imported(script: Path) -> Iterator[str]:
-    """Yield the texts of a script and of the files that it imports, as far as they are beside it or in this folder."""
+    """Yield the texts of a script and of the files that it imports, of its folder and of this one."""
     folders = (script.resolve().parent, Path.cwd())
     waiting, seen = [script.resolve()], {script.resolve()}
     while waiting:

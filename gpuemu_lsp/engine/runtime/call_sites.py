@@ -69,7 +69,7 @@ def call_site(stack: CallStack, kernel: str | None = None) -> CallSite | None:
 
 
 def source_place(path: str, line: int, caller: CallSite | None) -> tuple[str, int]:
-    """Return the file and line that the user has written for a line of a compiled source, which ``caller`` has called."""
+    """Return the file and line that the user has written for a line of a source that ``caller`` has called."""
     return (caller is not None and inline_origin(path, line, caller.path)) or (path, line)
 
 

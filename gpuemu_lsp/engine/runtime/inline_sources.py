@@ -24,8 +24,8 @@ _TELLING = 8
 def inline_origin(path: str, line: int, script: str) -> tuple[str, int] | None:
     """Return the Python file and the line, 1-based, whose string is a line of a written source.
 
-    ``script`` is the file that has called the extension: the string is there, or in a file beside it. None is returned
-    where the source is another one, or the line was made when the program ran.
+    ``script`` is the file that has called the extension: the string is there, or in a file of the same folder. None is
+    returned where the source is another one, or the line was made when the program ran.
     """
     if Path(path).name not in _WRITTEN or not (Path(path).parent / _BUILD_FILE).is_file():
         return None
@@ -38,8 +38,8 @@ def inline_origin(path: str, line: int, script: str) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=64)
 def _candidates(script: str) -> tuple[str, ...]:
-    beside = sorted(Path(script).parent.glob("*.py"))[:_MOST_FILES]
-    return (script, *(str(path) for path in beside if str(path) != script and _CALL in _text(str(path))))
+    others = sorted(Path(script).parent.glob("*.py"))[:_MOST_FILES]
+    return (script, *(str(path) for path in others if str(path) != script and _CALL in _text(str(path))))
 
 
 @lru_cache(maxsize=64)

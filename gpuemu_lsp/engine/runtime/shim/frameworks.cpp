@@ -1,4 +1,4 @@
-// What a framework's device tells this library: operators that it executes itself, and lines of its language.
+// The part of this library for the device of a framework: operators that it executes itself, and lines of its language.
 #include "frameworks.h"
 
 #include <climits>

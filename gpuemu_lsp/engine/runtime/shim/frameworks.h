@@ -1,5 +1,5 @@
-// What a framework's device tells this library, beside its calls of the CUDA runtime: operators that it executes on the
-// host in device memory, and the lines of the language that calls it. Plain C, as the framework has its own compiler.
+// The part of this library for the device of a framework, which is not in the CUDA runtime: operators that it executes on
+// the host in device memory, and the lines of the language that calls it. Plain C, as it is compiled with other options.
 #pragma once
 
 #include <cuda_runtime_api.h>

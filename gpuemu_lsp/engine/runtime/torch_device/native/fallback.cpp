@@ -1,5 +1,5 @@
-// The operators of the device: each runs its kernel for the CPU on the bytes of the device, and the runtime is told what it
-// reads and writes.
+// The operators of the device: each runs its kernel for the CPU on the bytes of the device, and reports its reads and writes
+// to the runtime.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
