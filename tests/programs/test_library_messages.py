@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.runtime.protocol.calls import (
     WatchedPages,
 )
 from gpuemu_lsp.engine.runtime.protocol.cpp import messages_header
-from gpuemu_lsp.engine.runtime.protocol.records import CallStack, Frame, decode, encode
+from gpuemu_lsp.engine.runtime.protocol.records import CallStack, Frame, SourceLine, decode, encode
 from gpuemu_lsp.engine.runtime.shim import SOURCES
 
 PROGRAM = r"""
@@ -30,7 +30,7 @@ PROGRAM = r"""
 #include <iterator>
 using namespace gpuemu;
 
-CallStack CallStack::here() { return {{{0x1234, "/bin/program"}, {5, "/lib/other.so"}}}; }
+CallStack CallStack::here() { return {{{0x1234, "/bin/program"}, {5, "/lib/other.so"}}, {12, "/script.py"}}; }
 
 template <class Request>
 void write(const char* path, const Request& request) {
@@ -68,7 +68,8 @@ int main() {
 }
 """
 OPERAND = MatrixOperand(14, -3, 1 << 40, True, 64)
-STACK = CallStack(b"".join(map(encode, (Frame(0x1234, b"/bin/program"), Frame(5, b"/lib/other.so")))))
+FRAMES = Frame(0x1234, b"/bin/program"), Frame(5, b"/lib/other.so")
+STACK = CallStack(b"".join(map(encode, (SourceLine(12, b"/script.py"), *FRAMES))))
 REQUESTS = (
     messages.Copy(CopyCall(1, 2, 3, 4, 5, 6, 7, HostWait.NEVER, CopyDirection.DEVICE_TO_HOST, b"\0\1"), STACK),
     messages.LaunchKernel(LaunchCall(1, (2, 3, 4), (5, 6, 7), (0, 0, 0), 8, 9, b"abc"), STACK),

@@ -9,7 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild, installed_torch, torch_toolkit
+from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
+    HOST_COMPILER,
+    TorchBuild,
+    installed_torch,
+    torch_toolkit,
+)
 from gpuemu_lsp.engine.runtime.torch_device import HOOK, TOOLKIT_VARIABLE
 
 _REPLACED = re.compile(r"^\s*(?:import|from)\s+(?:triton|numba)\b", re.MULTILINE)
@@ -86,6 +91,8 @@ def torch_environment() -> dict[str, str]:
         "PATH": os.pathsep.join(programs),
         "PYTHONPATH": os.pathsep.join(modules),
     }
+    if "CXX" not in os.environ:
+        variables["CXX"] = str(Path(toolkit, "bin", HOST_COMPILER))
     if "MAX_JOBS" not in os.environ:
         variables["MAX_JOBS"] = str(os.cpu_count() or 1)
     return variables

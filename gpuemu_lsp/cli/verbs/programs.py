@@ -60,6 +60,12 @@ def add(verbs: Verbs) -> None:
     nvcc.add_argument("arguments", nargs="*", metavar="ARG", help="arguments of nvcc")
     nvcc.set_defaults(run=_nvcc)
 
+    cxx = verbs.add_parser(
+        "cxx", help="compile C++ like g++; objects of PyTorch's extensions are kept", add_help=False, prefix_chars="\0"
+    )
+    cxx.add_argument("arguments", nargs="*", metavar="ARG", help="arguments of g++")
+    cxx.set_defaults(run=_cxx)
+
     ptx = verbs.add_parser(
         "ptx",
         help="ptxas' errors, registers and the instruction mix of a PTX file, or the difference of two",
@@ -119,6 +125,12 @@ def _ptx(options: argparse.Namespace) -> int:
     if len(options.files) > 2:
         options.parser.error("one file is inspected, two are compared")
     return ptx(options.files, options.arch, options.format)
+
+
+def _cxx(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.commands.nvcc import cxx
+
+    return cxx(options.arguments)
 
 
 def _nvcc(options: argparse.Namespace) -> int:

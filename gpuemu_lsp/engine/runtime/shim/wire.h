@@ -34,8 +34,8 @@ struct SourceLine {
 // The return addresses on the stack, each as a file and an offset in it: a position-independent program is loaded
 // anywhere. A node of a graph has those of the call that added it, which `Use` puts in place of the current ones.
 struct CallStack {
-    SourceLine line;
     std::vector<std::pair<uint64_t, std::string>> frames;
+    SourceLine line;
     static CallStack current();
     // The same of other addresses in code.
     static CallStack of(const std::vector<uint64_t>& addresses);

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised, temporary_folder
 from gpuemu_lsp.engine.runtime.shim import LIBRARY, SOURCES
 from gpuemu_lsp.engine.runtime.toolchain.architectures import requested_architecture
+from gpuemu_lsp.engine.runtime.toolchain.extension_objects import compile_device_source
 from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library, toolkit_folder
 from gpuemu_lsp.engine.runtime.toolchain.separate_compilation import (
     compile_options,
@@ -72,7 +73,9 @@ def _run_nvcc(words: list[str], folder: str) -> int:
         # Device code is linked when the program runs: what is needed here is the registration of each object.
         return _compiled(registration(words), output_of(words) or "a_dlink.o", folder)
     if _NO_LINK.intersection(words):
-        return _run(nvcc_command(words), folder)
+        if is_relocatable(words):
+            return _run(nvcc_command(words), folder)
+        return compile_device_source(words, nvcc_command, lambda: _run(nvcc_command(words), folder), folder)
     if is_relocatable(words):
         options = compile_options(words)
         for place in sources_in(words):

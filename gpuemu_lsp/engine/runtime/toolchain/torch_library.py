@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from gpuemu_lsp.engine.runtime.shim import SOURCES
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler, run_compiler, run_compilers
 from gpuemu_lsp.engine.runtime.toolchain.library import toolkit_folder
 from gpuemu_lsp.engine.runtime.torch_device import HEADERS, LIBRARY, NATIVE
+
+HOST_COMPILER = "c++"
+"""Name of the C++ compiler in the toolkit's ``bin``, which keeps objects."""
 
 _WHAT = "the CUDA device for PyTorch"
 _FIRST_OF_CPP20 = (2, 13)
@@ -104,6 +108,9 @@ def _add_toolkit(folder: Path, toolkit: Path) -> None:
     for header in HEADERS.rglob("*.h"):
         _link(folder / "include" / header.relative_to(HEADERS), header)
     (folder / "lib64" / "libc10_cuda.so").write_text(f"INPUT({folder / 'lib64' / LIBRARY})\n")
+    compiler = folder / "bin" / HOST_COMPILER
+    compiler.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpuemu_lsp.cli.gpuemu cxx "$@"\n')
+    compiler.chmod(0o755)
 
 
 def _link(link: Path, target: Path) -> None:

@@ -1,0 +1,151 @@
+"""``nvcc -c`` of a source that includes PyTorch, in two parts: the host's by g++, the device's by nvcc alone.
+
+The host's object leaves undefined what it launches: these symbols are the instances of templates that the device's part
+has to have. Where any step fails, the caller gives the source to nvcc as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised
+from gpuemu_lsp.engine.runtime.toolchain.compile_command import CompileCommand
+from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler
+from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
+from gpuemu_lsp.engine.runtime.toolchain.split_source import SplitError, SplitSource, split_source
+
+_TORCH = re.compile(r"#\s*include\s*<(?:torch|ATen|c10)/")
+_NOT_SPLIT = re.compile(r"#\s*include\s*<(?:thrust|cub|cutlass|cute|cooperative_groups)[/.]")
+"""Headers with kernels that host code instantiates, or that both parts need."""
+
+_HOST_PRELUDE = """#include <cuda_runtime.h>
+extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, void* stream = nullptr);
+#define GPUEMU_EXTREMES(T) \\
+    inline T max(T a, T b) { return a < b ? b : a; } \\
+    inline T min(T a, T b) { return b < a ? b : a; }
+GPUEMU_EXTREMES(int)
+GPUEMU_EXTREMES(unsigned)
+GPUEMU_EXTREMES(long)
+GPUEMU_EXTREMES(unsigned long)
+GPUEMU_EXTREMES(long long)
+GPUEMU_EXTREMES(unsigned long long)
+GPUEMU_EXTREMES(float)
+GPUEMU_EXTREMES(double)
+"""
+_DEVICE_HEADERS = {
+    r"\b(?:__)?half": "cuda_fp16.h",
+    r"bfloat16": "cuda_bf16.h",
+    r"\b(?:printf|assert)\b": "cstdio",
+    r"\bassert\b": "cassert",
+    r"\bHalf\b": "c10/util/Half.h",
+    r"\bBFloat16\b": "c10/util/BFloat16.h",
+    r"\bcomplex\b": "c10/util/complex.h",
+    r"Accessor": "ATen/core/TensorAccessor.h",
+}
+_DEVICE_PRELUDE = """#include <cuda_runtime.h>
+#include <cstdint>
+#include <cmath>
+namespace at {}
+namespace c10 {}
+namespace torch { using namespace at; }
+"""
+
+
+def can_be_split(text: str) -> bool:
+    """Return whether a source gains by it: it has PyTorch's headers, and no kernels of a library's."""
+    return _TORCH.search(text) is not None and _NOT_SPLIT.search(text) is None
+
+
+def compile_split(
+    command: CompileCommand, text: str, torch: Path, nvcc: Callable[[Sequence[str]], list[str]], folder: str
+) -> bool:
+    """Compile a source, whose local headers are in ``text``; return whether its object is there.
+
+    ``torch`` is PyTorch's folder of headers, and ``nvcc`` makes a command of its arguments. ``folder`` is for temporary
+    files.
+    """
+    unique = f"gpuemu_{hashlib.blake2b(str(command.source.resolve()).encode(), digest_size=6).hexdigest()}"
+    try:
+        parts = split_source(text, unique)
+        host = _host_object(command, parts, torch, Path(folder))
+        undefined = _symbols(host, "--undefined-only")
+        device = _device_object(command, parts, undefined, nvcc, Path(folder))
+        _join(host, device, parts, undefined, command.target, folder)
+    except SplitError:
+        return False
+    return True
+
+
+def _host_object(command: CompileCommand, parts: SplitSource, torch: Path, folder: Path) -> Path:
+    source, target = folder / "host.cpp", folder / "host.o"
+    source.write_text(_HOST_PRELUDE + parts.host, encoding="latin-1")
+    # The host's part has no loop that is worth optimising. -g1 has the lines of launches.
+    options = ["-O0", "-g1", "-w", "-fPIC", "-fno-optimize-sibling-calls", "-c", str(source), "-o", str(target)]
+    light = folder / "light"
+    if write_light_headers(parts.host, torch, light):
+        words = [host_compiler(), f"-I{light}", *command.shared, *command.host, *options]
+        if run_supervised(words, capture=True).returncode == 0:
+            return target
+    _run([host_compiler(), *command.shared, *command.host, *options], folder)
+    return target
+
+
+def _device_object(
+    command: CompileCommand,
+    parts: SplitSource,
+    undefined: dict[str, str],
+    nvcc: Callable[[Sequence[str]], list[str]],
+    folder: Path,
+) -> Path:
+    source, target = folder / "device.cu", folder / "device.o"
+    instances = [
+        name
+        for name in undefined.values()
+        if (match := re.match(r"void [\w:]*?\b(\w+)<", name)) and match[1] in parts.kernels
+    ]
+    text = parts.device + "\n" + "".join(f"template __global__ {name};\n" for name in instances)
+    headers = "".join(f"#include <{name}>\n" for use, name in _DEVICE_HEADERS.items() if re.search(use, text))
+    source.write_text(f"{_DEVICE_PRELUDE}{headers}{text}", encoding="latin-1")
+    # Else the stubs of instances of templates have internal linkage.
+    own = ["-static-global-template-stub=false", "-Xcompiler", "-fPIC,-w", "-c", str(source), "-o", str(target)]
+    _run(nvcc([*command.shared, *command.device, *own]), folder)
+    return target
+
+
+def _join(host: Path, device: Path, parts: SplitSource, undefined: dict[str, str], target: Path, folder: str) -> None:
+    """Make one object of both, in which the kernels are as nvcc has them: instances of templates are internal."""
+    flat = device.with_name("flat.o")
+    # Groups of sections would be dropped where another object has an instance of the same name.
+    _run(["ld", "-r", "--force-group-allocation", "-o", str(flat), str(device)], Path(folder))
+    joined = device.with_name("joined.o")
+    _run(["ld", "-r", "-o", str(joined), str(host), str(flat)], Path(folder))
+    defined = _symbols(flat, "--defined-only")
+    internal = [
+        symbol
+        for symbol, name in defined.items()
+        if symbol in undefined and ("<" in name or any(re.search(rf"\b{one}\(", name) for one in parts.internal))
+    ]
+    _run(["objcopy", *(f"--localize-symbol={symbol}" for symbol in internal), str(joined), str(target)], Path(folder))
+
+
+def _symbols(file: Path, option: str) -> dict[str, str]:
+    """Return the symbols of an object with the names that they have in the source."""
+    texts = [
+        subprocess.run(["nm", option, *more, str(file)], capture_output=True, text=True, check=False).stdout
+        for more in ([], ["-C"])
+    ]
+    mangled, readable = (text.splitlines() for text in texts)
+    return {
+        line.split()[-1]: re.sub(r"^[0-9a-f]*\s+\w\s+", "", name) for line, name in zip(mangled, readable, strict=True)
+    }
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    # In this folder, as options have relative paths.
+    done = run_supervised(command, capture=True, environment={"TMPDIR": str(folder)})
+    if done.returncode:
+        raise SplitError(f"{Path(command[0]).name}: {done.stderr[-2000:]}")
