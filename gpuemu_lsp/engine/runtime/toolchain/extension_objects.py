@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.runtime.toolchain.compile_command import CompileCommand, 
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler
 from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
 from gpuemu_lsp.engine.runtime.toolchain.local_headers import expanded_source
-from gpuemu_lsp.engine.runtime.toolchain.object_cache import ObjectCache
+from gpuemu_lsp.engine.runtime.toolchain.object_cache import HostObjects
 from gpuemu_lsp.engine.runtime.toolchain.split_compile import can_be_split, compile_split
 
 _COMPUTED_INCLUDE = re.compile(r"^\s*#\s*include\s+[A-Za-z_]", re.MULTILINE)
@@ -91,7 +91,7 @@ def _extension(words: Sequence[str]) -> _Extension | None:
 
 def _kept(extension: _Extension, words: Sequence[str], tool: Sequence[str], compile_once: Callable[[], int]) -> int:
     """Return 0 if the object is kept from an earlier time or compiles, else the exit code of the compiler."""
-    command, cache = extension.command, ObjectCache()
+    command, cache = extension.command, HostObjects()
     versions = (_FORMAT, *tool, *map(_identity, _programs(extension, tool)))
     files = {str(command.target), str(command.dependencies)}
     key = cache.key(extension.text, command.source, [word for word in words if word not in files], versions)

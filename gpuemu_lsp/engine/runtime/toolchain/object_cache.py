@@ -16,7 +16,7 @@ _LIMIT_BYTES = 1 << 30
 _WRITES_BETWEEN_SWEEPS = 16
 
 
-class ObjectCache:
+class HostObjects:
     """The objects in the cache folder of this user."""
 
     def __init__(self) -> None:
