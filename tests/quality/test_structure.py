@@ -39,7 +39,6 @@ BRANCHED_FUNCTIONS = frozenset(
         "gpuemu_lsp/engine/build/constant_values.py:ConstantScope._value",
         "gpuemu_lsp/engine/emulator/analysis/shape_propagation.py:ShapePropagation._evaluate",
         "gpuemu_lsp/engine/emulator/matrix/warpgroup.py:group_product",
-        "gpuemu_lsp/engine/jobs/model_reference.py:_of_launch",
         "gpuemu_lsp/engine/plan/host/parameters/pointers.py:tensor",
         "gpuemu_lsp/engine/plan/host/plans.py:_built",
         "gpuemu_lsp/engine/plan/wrappers/call_values.py:CallEvaluator._library",

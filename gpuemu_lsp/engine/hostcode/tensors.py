@@ -210,7 +210,7 @@ def _created(run: Execution, function: str, size: Value) -> Tensor:
             for one in sizes:
                 elements = multiply(elements, one)
     allocation = made.allocation or 0
-    run.set_memory(allocation, replace(run.memory(allocation), elements=elements))
+    run.set_memory(allocation, replace(run.memory(allocation), elements=elements, sizes=sizes))
     return Tensor(run.hint or "tensor", allocation, sizes)
 
 

@@ -153,6 +153,8 @@ class Allocation:
     """It was passed to a function that is not known."""
     elements: Size | None = None
     """Elements of a tensor, whose element type the program need not say."""
+    sizes: tuple[Size, ...] | None = None
+    """The sizes of a tensor, where the program lists them."""
 
     @property
     def extent(self) -> Size | None:

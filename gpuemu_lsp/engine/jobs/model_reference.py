@@ -8,99 +8,91 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 
-from gpuemu_lsp.engine.plan.cexpr import Scope, translate
-from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg
+from gpuemu_lsp.engine.hostcode.cpp.translation_units import unit_of
+from gpuemu_lsp.engine.hostcode.values import Allocation, HostLaunch, Pointer, Value
+from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch, host_launches, is_complete
+from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, parse
 from gpuemu_lsp.engine.project.model import DimSpec
-from gpuemu_lsp.engine.source.model import LaunchSite, SourceFile
+from gpuemu_lsp.engine.source import device_views
+from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.python.model_pair import MODEL, ModelPair
+from gpuemu_lsp.engine.symbolic.expressions import expression_of
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, substitute, symbol, symbols
 
-_DATA = re.compile(r"(?:^|[\s(*&,])(\w+)\s*\.\s*(?:mutable_|const_)?data(?:_ptr)?\b")
-_SIZE = re.compile(r"\b(\w+)\s*\.\s*(?:sizes\s*\(\s*\)\s*\[\s*(\d)\s*\]|size\s*\(\s*(\d)\s*\)|(numel)\s*\(\s*\))")
-_SAME = re.compile(r"^(\w+)\s*(?:\.\s*(?:contiguous|clone|detach)\s*\(\s*\)\s*)*$")
-_LIKE = re.compile(r"\b(?:empty|zeros|ones)_like\s*\(\s*(\w+)")
-_NEW = re.compile(r"\b(?:new_)?(empty|zeros|ones|full)\s*\(\s*\{([^{}]*)\}")
-_SIZES_OF = re.compile(r"\b(?:new_)?(?:empty|zeros|ones|full)\s*\(\s*(\w+)\s*\.\s*sizes\s*\(\s*\)")
-_ZEROS = re.compile(r"\b(?:new_)?zeros(?:_like)?\s*\(")
-_PARENTHESES = re.compile(r"\(([A-Za-z_]\w*|\d+)\)")
-_MAX_DEPTH = 8
 _LARGEST = {1: 4096, 2: 128, 3: 32}
 """Largest size of a dimension by the rank of the tensor; that of the model is usually too large to emulate."""
 _LARGEST_OF_MANY = 12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Host:
-    """A launch in the host function of an extension; ``shapes`` has the sizes of its tensors as expressions."""
+    """A launch in the host function of an extension.
 
-    launch: LaunchSite
+    ``shapes`` are the dims of the tensors that the function is passed, ``sizes`` what the sizes that it reads of them
+    stand for.
+    """
+
+    found: ReadHostLaunch
     shapes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sizes: dict[str, Size] = field(default_factory=dict)
 
-    def tensor(self, text: str) -> str | None:
-        """Return the tensor whose elements an argument of the launch points to."""
-        for _ in range(_MAX_DEPTH):
-            if match := _DATA.search(text):
-                return match[1]
-            if text not in self.launch.locals:
-                return None
-            text = self.launch.locals[text]
-        return None
+    @property
+    def launch(self) -> HostLaunch:
+        return self.found.launch
 
-    def parameter(self, tensor: str, parameters: tuple[str, ...]) -> str | None:
-        """Return the parameter of the host function that has the elements of a tensor."""
-        for _ in range(_MAX_DEPTH):
-            if match := _SAME.match(self.launch.locals.get(tensor, "").strip()):
-                tensor = match[1]
-                continue
-            break
-        return tensor if tensor in parameters and tensor not in self.launch.locals else None
+    def add(self, tensor: str, shape: tuple[str, ...]) -> None:
+        """Give a tensor that the function is passed its dims."""
+        self.shapes[tensor] = shape
+        extents = [symbol(dim, 1) for dim in shape]
+        for axis, extent in enumerate(extents):
+            self.sizes[f"{tensor}_size_{axis}"] = self.sizes[f"{tensor}_size_m{len(shape) - axis}"] = extent
+        self.sizes[f"{tensor}_numel"] = reduce(multiply, extents, ONE)
 
-    def expression(self, text: str) -> Expression | None:
-        """Translate a C expression over sizes of tensors to one over dims."""
-        named: dict[str, str] = {}
-        translated = translate(
-            self._sizes(text, named),
-            Scope(named, {name: self._sizes(value, named) for name, value in self.launch.locals.items()}),
-        )
-        if translated is None:
+    def parameter(self, pointer: Pointer) -> str | None:
+        """Return the tensor that the function is passed to whose first element an argument points."""
+        return self.found.run.tensors.get(pointer.allocation or 0) if pointer.offset == ZERO else None
+
+    def made(self, pointer: Pointer) -> Allocation | None:
+        """Return the tensor that the function makes to whose first element an argument points."""
+        memory = self.launch.memory.get(pointer.allocation or 0)
+        return memory if memory is not None and memory.space == "device" and pointer.offset == ZERO else None
+
+    def shape(self, memory: Allocation) -> tuple[Expression, ...] | None:
+        """Return the shape of a tensor that the function makes: from sizes, or like one that it is passed."""
+        if memory.sizes is not None:
+            sizes = tuple(map(self.expression, memory.sizes))
+            return None if None in sizes else tuple(size for size in sizes if size is not None)
+        like = (dims for tensor, dims in self.shapes.items() if memory.elements == symbol(f"{tensor}_numel", 1))
+        return next((tuple(map(parse, dims)) for dims in like), None)
+
+    def expression(self, value: Value | None) -> Expression | None:
+        """Return a size as an expression over dims; None for one that others decide."""
+        if not isinstance(value, Size) or not symbols(value) <= self.sizes.keys():
             return None
-        return parse(_PARENTHESES.sub(r"\1", translated))
-
-    def _sizes(self, text: str, named: dict[str, str]) -> str:
-        """Replace the sizes of known tensors by names, which are added to ``named``."""
-
-        def name(match: re.Match[str]) -> str:
-            shape = self.shapes.get(self.origin(match[1]))
-            axis = match[2] or match[3]
-            if shape is None or (axis and int(axis) >= len(shape)):
-                return match[0]
-            key = f"_size_{match[1]}_{axis or 'all'}"
-            named[key] = f"({shape[int(axis)]})" if axis else f"({' * '.join(shape)})"
-            return key
-
-        return _SIZE.sub(name, text)
-
-    def origin(self, tensor: str) -> str:
-        """Return the tensor that a copy has its elements from."""
-        match = _SAME.match(self.launch.locals.get(tensor, "").strip())
-        return match[1] if match else tensor
+        return expression_of(substitute(value, self.sizes))
 
 
-def model_plan(plan: Plan, pair: ModelPair, source: SourceFile) -> tuple[Plan, tuple[str, ...]] | None:
+def model_plan(
+    plan: Plan, pair: ModelPair, source: SourceFile, include_dirs: Sequence[str]
+) -> tuple[Plan, tuple[str, ...]] | None:
     """Return the plan of a kernel with the sizes of the model's inputs, and the inputs in the model's order.
 
     None if the launch does not determine what each argument is, or the kernel gets other tensors than the model.
     """
     name = plan.entry.split("<")[0].split("::")[-1].strip()
-    parameters = _host_parameters(pair.function, source.text)
-    for launch in source.launches:
-        if launch.kernel == name and launch.host_function == pair.function and len(launch.arguments) == len(plan.args):
-            return _of_launch(plan, pair, _Host(launch), parameters)
+    functions = unit_of(device_views(source.path, source.text, include_dirs)).functions.get(pair.function, ())
+    parameters = next((tuple(each.name for each in function.body.parameters) for function in functions), ())
+    for found in host_launches(source, name, include_dirs, called=False):
+        launch = found.launch
+        alike = launch.function == pair.function and len(launch.arguments) == len(plan.args)
+        if alike and is_complete(launch):
+            return _of_launch(plan, pair, _Host(found), parameters)
     return None
 
 
@@ -122,41 +114,35 @@ def _of_launch(
 ) -> tuple[Plan, tuple[str, ...]] | None:
     given = dict(zip(parameters, pair.arguments, strict=False))
     dims: dict[str, DimSpec] = {}
-    for tensor_name, name in given.items():
+    for tensor, name in given.items():
         if name is not None and name in pair.shapes:
-            host.shapes[tensor_name] = _dims(pair, name, dims)
+            host.add(tensor, _dims(pair, name, dims))
     args: list[PlanArg] = []
     inputs: list[str] = []
-    outputs = 0
-    for arg, text in zip(plan.args, host.launch.arguments, strict=True):
+    for arg, value in zip(plan.args, host.launch.arguments, strict=True):
         if isinstance(arg, ScalarArg):
-            value = host.expression(text)
-            if value is None and isinstance(arg.value, Expression):
+            size = host.expression(value)
+            if size is None and isinstance(arg.value, Expression):
                 return None
-            args.append(arg if value is None else replace(arg, value=value))
+            args.append(arg if size is None else replace(arg, value=size))
             continue
-        tensor = host.tensor(text)
-        parameter = host.parameter(tensor, parameters) if tensor is not None else None
-        if parameter is not None:
-            key, shape = given.get(parameter), host.shapes.get(parameter)
-            if key is None or shape is None or arg.direction != "in":
-                return None
+        parameter = host.parameter(value) if isinstance(value, Pointer) else None
+        key = given.get(parameter or "")
+        if key is not None and parameter in host.shapes and arg.direction == "in":
             inputs.append(key)
-            args.append(replace(arg, key=key, shape=tuple(map(parse, shape))))
+            args.append(replace(arg, key=key, shape=tuple(map(parse, host.shapes[parameter]))))
             continue
-        made = _made(host, tensor) if tensor is not None else None
-        if made is None or arg.direction == "in":
+        output = _output(host, arg, value)
+        if output is None:
             return None
-        zeros = made[1] and arg.direction == "inout"
-        outputs += 1
-        args.append(replace(arg, shape=made[0], range=(0.0, 0.0) if zeros else arg.range))
-    grid = [host.expression(text) for text in host.launch.grid]
-    block = [host.expression(text) for text in host.launch.block]
-    shared = host.expression(host.launch.shared) if host.launch.shared else parse(0)
+        args.append(output)
+    grid, block, shared = (
+        [host.expression(size) for size in part]
+        for part in (host.launch.grid, host.launch.block, (host.launch.shared,))
+    )
     # Every input has to reach the kernel, which has to compute the whole result.
-    if outputs != 1 or set(inputs) != set(pair.parameters) or shared is None:
-        return None
-    if any(part is None for part in (*grid, *block)):
+    outputs = len(plan.args) - len(inputs) - sum(isinstance(arg, ScalarArg) for arg in args)
+    if outputs != 1 or set(inputs) != set(pair.parameters) or None in (*grid, *block, *shared):
         return None
     found = replace(
         plan,
@@ -164,9 +150,19 @@ def _of_launch(
         dims=_constrained(dims, plan, args),
         grid=tuple(part for part in grid if part is not None),
         block=tuple(part for part in block if part is not None),
-        shared=shared,
+        shared=shared[0] or parse(0),
     )
     return found, pair.parameters
+
+
+def _output(host: _Host, arg: TensorArg, value: Value) -> TensorArg | None:
+    """Return the argument for a tensor that the host function makes, which is not initialised or has zeros."""
+    memory = host.made(value) if isinstance(value, Pointer) and arg.direction != "in" else None
+    shape = host.shape(memory) if memory is not None else None
+    if memory is None or shape is None:
+        return None
+    zeros = memory.contents.low == ZERO and memory.contents.high == ONE
+    return replace(arg, shape=shape, range=(0.0, 0.0) if zeros and arg.direction == "inout" else arg.range)
 
 
 def _dims(pair: ModelPair, name: str, dims: dict[str, DimSpec]) -> tuple[str, ...]:
@@ -199,25 +195,3 @@ def _constrained(dims: Mapping[str, DimSpec], plan: Plan, args: list[PlanArg]) -
                 high = max(found[name].maximum or step, step) // step * step
                 found[name] = replace(found[name], minimum=step, maximum=high, multiple_of=step)
     return tuple(found.values())
-
-
-def _made(host: _Host, tensor: str) -> tuple[tuple[Expression, ...], bool] | None:
-    """Return the shape of a tensor that the host function makes, and whether it is filled with zeros."""
-    text = host.launch.locals.get(tensor, "")
-    zeros = _ZEROS.search(text) is not None
-    if match := _LIKE.search(text) or _SIZES_OF.search(text):
-        shape = host.shapes.get(host.origin(match[1]))
-        return (tuple(map(parse, shape)), zeros) if shape is not None else None
-    if match := _NEW.search(text):
-        sizes = [host.expression(part) for part in match[2].split(",")]
-        known = tuple(size for size in sizes if size is not None)
-        return (known, zeros) if len(known) == len(sizes) else None
-    return None
-
-
-def _host_parameters(function: str, text: str) -> tuple[str, ...]:
-    """Return the names of the parameters of a host function that is defined in a text."""
-    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*)\)\s*\{{", text)
-    if match is None:
-        return ()
-    return tuple(found[0] for part in match[1].split(",") if (found := re.findall(r"(\w+)\s*$", part.split("=")[0])))

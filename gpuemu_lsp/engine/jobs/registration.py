@@ -68,7 +68,8 @@ def _with_model(
     """Return plan and reference of a kernel that computes the ``Model.forward`` of its file, else as they are."""
     pair = read_model_pair(original.spec.source, _text(original))
     if pair is not None and request.text is not None:
-        modelled = model_plan(plan, pair, read(request.spec.source, request.text, request.spec.include_dirs))
+        include_dirs = request.spec.include_dirs
+        modelled = model_plan(plan, pair, read(request.spec.source, request.text, include_dirs), include_dirs)
         if modelled is not None:
             return modelled[0], script(source, reference, modelled[1])
     return plan, skeleton(plan)

@@ -25,5 +25,5 @@ stages, with the shared inputs of :mod:`.context` and the records of :mod:`.mode
 :mod:`.struct_arguments` read arguments of gpuemu.toml, :mod:`.struct_layout` and :mod:`.struct_sizes` lay out
 structs, :mod:`.textures` are texture objects, :mod:`.skeleton` is the entry to begin with. Launches that gpuemu.toml
 does not state come from :mod:`.host` (host code in C++ and Python), :mod:`.wrappers` and :mod:`.triton` (Triton) and
-:mod:`.recordings`. :mod:`.cexpr` reads constant expressions of C.
+:mod:`.recordings`.
 """

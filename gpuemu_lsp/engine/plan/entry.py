@@ -10,16 +10,13 @@ from dataclasses import dataclass, field
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.element_types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.findings import Finding, Place, Range
-from gpuemu_lsp.engine.plan.cexpr import Scope, translate
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.plans import host_templates
-from gpuemu_lsp.engine.project.expressions import constant, parse
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 _TYPE_KINDS = frozenset({"typename", "class"})
-_MAX_DEPTH = 5
 _OF_C10 = re.compile(r"\b(?:at|torch|c10)::(Half|BFloat16)\b")
 _CUDA = {"Half": "__half", "BFloat16": "__nv_bfloat16"}
 _TORCH_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.M)
@@ -75,22 +72,21 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
         return (KernelInstance(declaration.qualified_name, None),), ()
     if spec.entry and "<" in spec.entry:
         return _from_entry(spec, declaration)
+    kinds = [param.kind for param in declaration.template]
     launched = [
-        tuple(_concrete(text, {**source.constants, **launch.locals}) for text in launch.template_args)
-        for launch in source.launches
-        if launch.kernel == declaration.name and launch.template_args
+        tuple(_normal(text, kind) for text, kind in zip(arguments, kinds, strict=False))
+        for arguments in host_templates(context)
     ]
-    complete = (one for one in launched if all(map(_is_concrete, one)) and _fill(declaration, one, {}) is not None)
-    if not context.registered and not any(complete):
-        launched += [tuple(map(_normal, arguments)) for arguments in host_templates(context)]
     view = "\n".join((source.device_view, *source.headers.values()))
     launched, guessed = _with_pytorch_types(launched, view)
     names = frozenset((*_CLASS.findall(view), *_DEVICE_FUNCTION.findall(view)))
     return _from_template(context, launched, names, guessed)
 
 
-def _normal(argument: str) -> str:
-    """Return a template argument as a type of C++, where a type is an alias of the host's libraries."""
+def _normal(argument: str, kind: str) -> str:
+    """Return a template argument as C++ writes one of its kind; a type may be an alias of the host's libraries."""
+    if kind.endswith("bool") and argument in ("0", "1"):
+        return "true" if argument == "1" else "false"
     known = element_type(argument)
     # PyTorch's types of 16 bits are not CUDA's: they have other conversions.
     return argument if known is None or known.lanes > 1 or _OF_C10.search(argument) else C_TYPE_OF[known.dtype]
@@ -223,22 +219,6 @@ def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) ->
         else:
             return None
     return tuple(filled)
-
-
-def _concrete(text: str, definitions: Mapping[str, str]) -> str:
-    """Replace a name of the launching function by its number or type; return anything else as written.
-
-    The type is the one that callers of a launching function template give.
-    """
-    for _ in range(_MAX_DEPTH):
-        if _is_concrete(text) or text not in definitions:
-            break
-        text = definitions[text]
-    if _is_concrete(text):
-        return text
-    translated = translate(text, Scope(definitions=definitions))
-    number = constant(parse(translated)) if translated is not None else None
-    return text if number is None else str(number)
 
 
 def _is_concrete(text: str) -> bool:

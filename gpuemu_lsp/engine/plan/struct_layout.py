@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.element_types import C_TYPE_OF, ElementType, dtype_size, element_type
-from gpuemu_lsp.engine.plan.cexpr import Scope, translate
-from gpuemu_lsp.engine.project.expressions import ExpressionError, constant, parse
+from gpuemu_lsp.engine.hostcode.cpp.constants import constant_of
 from gpuemu_lsp.engine.source.model import SourceFile, StructDecl, StructField
 from gpuemu_lsp.engine.source.syntax.structs import template_arguments
 
@@ -181,11 +180,7 @@ class _Types:
         LayoutError
             If it is not one.
         """
-        translated = translate(text, Scope({}, self.names))
-        try:
-            value = constant(parse(translated)) if translated is not None else None
-        except ExpressionError:
-            value = None
+        value = constant_of(text, self.names)
         if value is None or value < 1:
             raise LayoutError(f"{what}, `{text}`, is not known")
         return value

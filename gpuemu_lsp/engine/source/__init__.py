@@ -8,8 +8,6 @@
     Top-level items, their declarations, parameter lists, ``__global__`` functions.
 ``device_view``
     The text NVRTC compiles: host-only code replaced by spaces, every line and byte column kept.
-``host``
-    Kernel launches with their configuration, and the constants and locals it is made of.
 ``python``
     ``.py`` files: Triton kernels, and CUDA code in strings with the place of each character.
 ``ignore_comments``

@@ -1,4 +1,4 @@
-"""Records of what a .cu file declares, launches and includes. Texts are as written; columns are UTF-8 bytes."""
+"""Records of what a .cu file declares and includes. Texts are as written; columns are UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -54,29 +54,6 @@ class KernelDecl:
     extern_c: bool = False
     max_threads: int | None = None
     """First argument of ``__launch_bounds__`` (maximum threads per block) where it is a literal."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchSite:
-    """A ``kernel<args><<<grid, block, shared, stream>>>(arguments)`` in host code.
-
-    ``grid`` and ``block`` are one to three C expressions each: ``dim3 g(a, b)`` is resolved to ``("a", "b")``, and a
-    local ``dim3`` to its definition. Unresolved expressions stay as written; ``plan`` evaluates or rejects them.
-    """
-
-    kernel: str
-    template_args: tuple[str, ...]
-    grid: tuple[str, ...]
-    block: tuple[str, ...]
-    shared: str | None
-    arguments: tuple[str, ...]
-    range: Range
-    host_function: str | None = None
-    locals: Mapping[str, str] = field(default_factory=dict)
-    """Definitions visible at the launch as C text, by name: locals of the host function, and the arguments that one
-    caller in the file passes for its parameters and template parameters."""
-    path: str | None = None
-    """Absolute path of the including file that contains the launch; None for the file that was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +120,6 @@ class SourceFile:
     path: str
     text: str
     kernels: tuple[KernelDecl, ...]
-    launches: tuple[LaunchSite, ...]
     includes: tuple[Include, ...]
     constants: Mapping[str, str]
     """File-level integer constants: ``#define N 4``, ``constexpr int N = 4``, ``const int N = 4``, enumerators."""

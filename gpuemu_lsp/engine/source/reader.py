@@ -1,4 +1,4 @@
-"""One .cu file as a :class:`SourceFile`: kernels, launches, includes, constants and device view."""
+"""One .cu file as a :class:`SourceFile`: kernels, includes, constants and device view."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from dataclasses import dataclass, replace
 from gpuemu_lsp.engine.source.device_view.view import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includers import includers
 from gpuemu_lsp.engine.source.headers.includes import includes, load
-from gpuemu_lsp.engine.source.host.constants import file_constants
-from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
-from gpuemu_lsp.engine.source.host.launches import launches
 from gpuemu_lsp.engine.source.memo import Memo
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile, StructDecl
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile, StructDecl
 from gpuemu_lsp.engine.source.preprocessor.lexer import decode
+from gpuemu_lsp.engine.source.syntax.constants import file_constants
 from gpuemu_lsp.engine.source.syntax.kernels import dynamic_shared, instances, kernels
 from gpuemu_lsp.engine.source.syntax.structs import missing_types, structs, takes_structs, type_names
 
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What a file declares and launches; the fields are those of :class:`SourceFile`."""
+    """What a file declares; the fields are those of :class:`SourceFile`."""
 
     kernels: tuple[KernelDecl, ...]
-    launches: tuple[LaunchSite, ...]
     constants: Mapping[str, str]
     dynamic_shared: Mapping[str, str]
     instances: tuple[tuple[str, tuple[str, ...]], ...]
@@ -61,17 +58,12 @@ def read(
     views = device_views(path, text, include_dirs, overlay, options)
     file = views.files[0]
     contents = _known_contents.get(views, lambda: _contents(views))
-    found, launched = contents.kernels, contents.launches
-    if not launched:
-        # A header of kernel templates: its instances and launch configuration are in the files that include it.
-        launched = launches_in_includers(path, (kernel.name for kernel in found), include_dirs)
-    if missing := missing_types(views.files, found):
+    if missing := missing_types(views.files, contents.kernels):
         contents = _with_types_of_includer(contents, missing, path, include_dirs)
     return SourceFile(
         path=path,
         text=text,
-        kernels=found,
-        launches=launched,
+        kernels=contents.kernels,
         includes=includes(file.text, path, include_dirs),
         constants=contents.constants,
         device_view=views.view,
@@ -109,11 +101,9 @@ def _contents(views: DeviceViews) -> _Contents:
     file = views.files[0]
     found = kernels(file, views.macros)
     constants = file_constants(views.files, views.macros)
-    launched = launches(file, constants, views.macros)
     with_structs = takes_structs(views.files, found)
     return _Contents(
         found,
-        launched,
         constants,
         dynamic_shared(file, found),
         instances(file),

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from gpuemu_lsp.engine.findings import Finding, Range
+from gpuemu_lsp.engine.hostcode.cpp.launch_sites import LaunchSite, launch_sites, sites_in_includers
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
-from gpuemu_lsp.engine.source import read
+from gpuemu_lsp.engine.source import device_views, read
 from gpuemu_lsp.engine.source.headers.includes import closure
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 from gpuemu_lsp.engine.source.python.model import PythonSource
 from gpuemu_lsp.engine.subjects.language import Language
@@ -181,8 +182,14 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
         tuple(KernelEntry(spec, registered, _decl_of(source.kernels, spec), source) for spec, registered in found),
         tuple(headers),
         frozenset(Path(include.target).name for include in source.includes if include.resolved is None),
-        source.launches,
+        _launches(source, next((spec.include_dirs for spec, _ in found), ())),
     )
+
+
+def _launches(source: SourceFile, include_dirs: Sequence[str]) -> tuple[LaunchSite, ...]:
+    """Return the launches in a file; for a header, those of its kernels in the files that include it."""
+    own = launch_sites(device_views(source.path, source.text, include_dirs))
+    return own or sites_in_includers(source.path, (kernel.name for kernel in source.kernels), include_dirs)
 
 
 def _parse_config(project: Project | None, path: str, text: str) -> ParsedFile:

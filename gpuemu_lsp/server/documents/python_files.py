@@ -6,20 +6,18 @@ Nothing of the file is imported. A file without a call that compiles a kernel is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from gpuemu_lsp.engine.findings import Finding, Range
+from gpuemu_lsp.engine.hostcode.cpp.launch_sites import LaunchSite, launch_sites
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings, variable_of
 from gpuemu_lsp.engine.jobs.requests.targets import mentions
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
-from gpuemu_lsp.engine.source import read, usual_include_dirs
-from gpuemu_lsp.engine.source.model import KernelDecl, LaunchSite, SourceFile
+from gpuemu_lsp.engine.source import device_views, read, usual_include_dirs
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.source.python.model import EmbeddedCuda, PythonSource
 from gpuemu_lsp.engine.subjects.language import Language
 from gpuemu_lsp.engine.subjects.languages import CUDA, LANGUAGES, language_of
-
-_Ranged = TypeVar("_Ranged", KernelDecl, LaunchSite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +105,20 @@ class _Codes:
     @property
     def launches(self) -> tuple[LaunchSite, ...]:
         """Launches in the host code of the strings, at their places in the ``.py``."""
-        return tuple(self._located(launch, code) for inner, code in self._read.values() for launch in inner.launches)
+        return tuple(
+            replace(launch, range=self._range(launch.range, code))
+            for inner, code in self._read.values()
+            for launch in launch_sites(device_views(inner.path, inner.text))
+        )
 
     def _inner(self, spec: KernelSpec, code: EmbeddedCuda) -> SourceFile:
         text = code.text.text
         return read(spec.source, text, spec.include_dirs or usual_include_dirs(spec.source, text))
 
-    def _located(self, item: _Ranged, code: EmbeddedCuda) -> _Ranged:
-        if isinstance(item, KernelDecl):
-            params = tuple(replace(param, range=self._range(param.range, code)) for param in item.params)
-            name_range = self._range(item.name_range, code)
-            return replace(item, name_range=name_range, range=self._range(item.range, code), params=params)
-        return replace(item, range=self._range(item.range, code))
+    def _located(self, kernel: KernelDecl, code: EmbeddedCuda) -> KernelDecl:
+        params = tuple(replace(param, range=self._range(param.range, code)) for param in kernel.params)
+        name_range = self._range(kernel.name_range, code)
+        return replace(kernel, name_range=name_range, range=self._range(kernel.range, code), params=params)
 
     def _range(self, span: Range, code: EmbeddedCuda) -> Range:
         place = code.text.place(span, self._source.files)

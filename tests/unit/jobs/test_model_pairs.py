@@ -40,7 +40,7 @@ def test_shapes_and_launch_of_a_matrix_product(tmp_path):
     (kernel,) = tomli.loads(registered(tmp_path, MATMUL)[0])["kernels"]
     assert kernel["args"]["C"]["out"] == ["M", "N"] and kernel["args"]["K"] == "K"
     assert kernel["launch"]["block"] == [16, 16]
-    assert kernel["launch"]["grid"] == ["((N + 15) // 16)", "((M + 15) // 16)"]
+    assert kernel["launch"]["grid"] == ["ceil_div(N, 16)", "ceil_div(M, 16)"]
 
 
 def test_a_model_that_does_more_than_the_kernel_is_not_its_reference(tmp_path):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuemu_lsp.engine.hostcode.cpp.launch_sites import sites_in_includers
 from gpuemu_lsp.engine.source import includers
 from gpuemu_lsp.engine.source.headers import nearby_sources
-from gpuemu_lsp.engine.source.host.includer_launches import launches_in_includers
 
 
 def test_the_number_of_searched_folders_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -28,7 +28,7 @@ def test_the_number_of_searched_folders_is_bounded(tmp_path: Path, monkeypatch: 
 
 
 def launched(header: Path) -> list[str]:
-    return [launch.kernel for launch in launches_in_includers(str(header), ["k"])]
+    return [launch.kernel for launch in sites_in_includers(str(header), ["k"])]
 
 
 def test_added_and_removed_launches_are_seen(tmp_path: Path):

@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.hostcode.program import (
     HostVariable,
     TemplateParameter,
 )
+from gpuemu_lsp.engine.hostcode.type_names import base_name, split_template
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
@@ -42,7 +43,9 @@ _INNER = frozenset({
     "struct_specifier", "class_specifier", "field_declaration_list", "declaration", "ERROR", "type_definition",
 })  # fmt: skip
 _CLASSES = ("struct_specifier", "class_specifier")
-_YIELDED = frozenset({*_CLASSES, "declaration", "field_declaration", "alias_declaration", "type_definition"})
+_YIELDED = frozenset({
+    *_CLASSES, "declaration", "field_declaration", "alias_declaration", "type_definition", "template_instantiation",
+})  # fmt: skip
 _LISTS = ("initializer_list", "compound_literal_expression")
 _PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
 _VARIABLES = ("init_declarator", "array_declarator", "pointer_declarator", "identifier")
@@ -113,6 +116,11 @@ class _Reader:
                     (program.prototypes if context.owner is None else program.methods).add(name)
                 if name and context.owner is None and declarator.type in _VARIABLES and not _DEVICE.search(text(node)):
                     program.variables.setdefault(name, self._variable(node))
+        elif node.type == "template_instantiation":
+            function = _function_declarator(node)
+            name = text(function.child_by_field_name("declarator")) if function is not None else ""
+            for argument in split_template(name)[:1]:
+                program.instances.setdefault(base_name(name), []).append(argument)
         elif node.type == "alias_declaration":
             program.aliases.setdefault(text(node.child_by_field_name("name")), text(node.child_by_field_name("type")))
         else:

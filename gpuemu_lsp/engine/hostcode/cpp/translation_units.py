@@ -21,9 +21,9 @@ from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_dirs
 from gpuemu_lsp.engine.source.headers.includes import load
 from gpuemu_lsp.engine.source.headers.nearby_sources import called_names, sources_near
-from gpuemu_lsp.engine.source.host.constants import file_constants
 from gpuemu_lsp.engine.source.preprocessor.conditions import without_older_cuda
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, decode
+from gpuemu_lsp.engine.source.syntax.constants import file_constants
 
 _SOURCES = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
 _LOOKUP = re.compile(r"(?:ModuleGetFunction|LibraryGetKernel|nvrtcGetLoweredName)\b")

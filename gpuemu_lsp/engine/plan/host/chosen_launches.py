@@ -70,19 +70,24 @@ class _HostReading:
 
     def _launches(self, kernel: str, assumed: HostAssumptions) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
-            run = self._run(root, frozenset(), assumed)
-            mine = self._of(run, kernel)
-            for level in ("*", "**") if any(map(_is_large, mine)) else ():
-                scaled = self._scaled(root, kernel, level, assumed)
-                if scaled is None:
-                    break
-                run, mine = scaled
-                if not all(_is_large_scaled(launch, run) for launch in mine):
-                    break
-            found = [ReadHostLaunch(launch, run) for launch in mine if not _is_large(launch, 4)]
+            types = root.unit.instances.get(root.name) or [assumed.scalar]
+            found = [one for scalar in types for one in self._from(root, kernel, replace(assumed, scalar=scalar))]
             yield from found
             if any(is_complete(one.launch) and (root.name == "main" or _shows_pointers(one)) for one in found):
                 return
+
+    def _from(self, root: HostFunction, kernel: str, assumed: HostAssumptions) -> list[ReadHostLaunch]:
+        """Return the launches that a function leads to, with smaller sizes where those of the program are large."""
+        run = self._run(root, frozenset(), assumed)
+        mine = self._of(run, kernel)
+        for level in ("*", "**") if any(map(_is_large, mine)) else ():
+            scaled = self._scaled(root, kernel, level, assumed)
+            if scaled is None:
+                break
+            run, mine = scaled
+            if not all(_is_large_scaled(launch, run) for launch in mine):
+                break
+        return [ReadHostLaunch(launch, run) for launch in mine if not _is_large(launch, 4)]
 
     def _of(self, run: HostRun, kernel: str) -> list[HostLaunch]:
         """Return the launches of a kernel; one of its name in another translation unit is another kernel."""

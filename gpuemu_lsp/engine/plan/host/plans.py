@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode.state import HostAssumptions
@@ -130,8 +131,9 @@ def _first(context: KernelContext, suited: Iterable[ReadHostLaunch]) -> HostPlan
 
 
 def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
-    """Return the template arguments with which the program launches a kernel."""
-    found = host_launches(context.source, context.declaration.name, context.spec.include_dirs)
+    """Return the template arguments with which the program launches a kernel, those of its callers first."""
+    launches = partial(host_launches, context.source, context.declaration.name, context.spec.include_dirs)
+    found = launches() or launches(called=False)
     templates = (template_of(context, one.launch) for one in found)
     return list(dict.fromkeys(template for template in templates if template))
 

@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest, CompileResult
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
+from gpuemu_lsp.engine.hostcode.cpp.launch_sites import sites_in_includers
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -66,7 +67,8 @@ class ProgramCompilation:
         compiled = _compiled(request, self.views, self.session)
         if compiled.artifact is not None:
             return compiled
-        launched = (launch.path for launch in source.launches if launch.path is not None)
+        launches = sites_in_includers(source.path, (kernel.name for kernel in source.kernels), include_dirs)
+        launched = (site.path for site in launches if site.path is not None)
         around = chain(launched, includers(source.path, include_dirs))
         attempts = []
         for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):

@@ -1,4 +1,4 @@
-"""Constants of a file, and local definitions of a host function, as C expressions by name."""
+"""Constants of a file, as C expressions by name."""
 
 from __future__ import annotations
 
@@ -17,15 +17,9 @@ _DECLARATION = re.compile(
 )
 """Types of size variables, or any type name before an initialised variable: ``u32 n = 4``."""
 _DECLARATOR = re.compile(r"\s*(\w+)\s*(?:=\s*(?P<value>.+)|(?P<open>[({])(?P<inner>.*)[)}])\s*$", re.DOTALL)
-_ASSIGNMENT = re.compile(r"\s*(\w+)\s*=(?!=)\s*(.+)$", re.DOTALL)
-_FIELD = re.compile(r"\s*(\w+)\s*\.\s*([xyz])\s*=(?!=)\s*(.+)$", re.DOTALL)
-_CHANGE = re.compile(r"(?:\+\+|--|&)\s*(\w+)|(\w+)\s*(?:\.\s*[xyz]\s*)?(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))")
 _UNREADABLE = "dim3(?)"
 """A ``dim3`` of unknown value. Without an entry its name would be taken for a scalar size."""
-_ADDRESSES = re.compile(r"void\s*\*\s*\w+\s*\[")  # argument array of cudaLaunchKernel: `&n` in it changes nothing
 _EXPRESSION = re.compile(r"[\w\s+\-*/%()<>&|~^?:.,']+$")
-_BEFORE_VALUE = re.compile(r"(?:=|\bdim3|[\w>]\s*\(|,)\s*$")
-_STATEMENT = re.compile(r"[;{}]")
 _ARITHMETIC = re.compile(r"\d|^\w+$|[\w)]\s*(?:[-+*/%|]|<<|>>)\s*[\w(]")
 """A number, a name, or an operator between two operands: ``(M * M_TILES)``."""
 _MAX_TEXT = 200
@@ -69,73 +63,6 @@ def _declared_constants(file: ParsedSource) -> Iterator[tuple[str, str]]:
             yield from _enumerators(inner).items()
 
 
-def function_locals(code: str) -> dict[str, str]:
-    """Return the local definitions that are valid at the end of a range of host code.
-
-    ``code`` begins after a function's opening brace. ``dim3`` values have the form ``dim3(a, b)``. A variable that is
-    changed conditionally (in a branch or loop), or whose address is taken, has no value from there on.
-    """
-    found: dict[str, str] = {}
-    depths: dict[str, int] = {}
-    for depth, statement in _statements(code):
-        for name in [name for name, inner in depths.items() if inner > depth]:
-            # End of its scope: a later use of the name would refer to an outer variable.
-            _forget(found, name)
-            del depths[name]
-        declared = _declared(statement)
-        if declared:
-            for name, value in declared.items():
-                found.pop(name, None)
-                if value is not None:
-                    found[name] = value
-            depths.update(dict.fromkeys(declared, depth))
-            continue
-        field = _FIELD.match(statement)
-        if field:
-            _set_field(found, field[1], "xyz".index(field[2]), field[3].strip(), depths.get(field[1]) == depth)
-            continue
-        assignment = _ASSIGNMENT.match(statement)
-        if assignment:
-            name, value = assignment[1], " ".join(assignment[2].split())
-            if not depth:
-                depths.setdefault(name, 0)  # assignment to a parameter
-            if depths.get(name) == depth and _is_value(value) and name not in WORD.findall(value):
-                found[name] = value if dim3_parts(found.get(name, "")) is None else _dim3_text(value)
-            else:
-                _forget(found, name)
-            continue
-        # Anything else, loop heads included, is only searched for changes: `for (int i = 1; ...)` leaves no value of i.
-        if _ADDRESSES.search(statement):
-            continue
-        for change in _CHANGE.finditer(statement):
-            _forget(found, change[1] or change[2])
-    return found
-
-
-def _forget(found: dict[str, str], name: str) -> None:
-    """Drop a value; a ``dim3`` becomes an unknown ``dim3``."""
-    if dim3_parts(found.pop(name, "")) is not None:
-        found[name] = _UNREADABLE
-
-
-def _statements(code: str) -> Iterator[tuple[int, str]]:
-    """Yield statements with their brace depth; a braced initialiser is part of its statement."""
-    depth, start, position = 0, 0, 0
-    while match := _STATEMENT.search(code, position):
-        sign, position = match[0], match.end()
-        before = code[start : match.start()]
-        # `= {`, `dim3 g{` and `f({` open an initialiser, which is part of the statement; any other brace a block.
-        if sign == "{" and (
-            _BEFORE_VALUE.search(before) or (_DECLARATION.match(before) and before.strip()[-1].isalnum())
-        ):
-            position = min(closing(code, match.start()), len(code))
-            continue
-        yield depth, before
-        start = position
-        depth += {"{": 1, "}": -1, ";": 0}[sign]
-    yield depth, code[start:]
-
-
 def _declared(statement: str) -> dict[str, str | None]:
     """Return the names that a declaration declares, each with its initialiser if that is an evaluable expression."""
     head = _DECLARATION.match(statement)
@@ -166,17 +93,6 @@ def _dim3_text(value: str) -> str:
     if value.startswith("{"):
         return f"dim3({value[1:-1].strip()})"
     return value if WORD.fullmatch(value) or dim3_parts(value) is not None else f"dim3({value})"
-
-
-def _set_field(found: dict[str, str], name: str, axis: int, value: str, certain: bool) -> None:
-    """Apply ``grid.y = value``."""
-    old = dim3_parts(found.get(name, "dim3()")) or ()
-    if not certain or not _is_value(value):
-        found[name] = _UNREADABLE
-        return
-    parts = [*old, *["1"] * (3 - len(old))]
-    parts[axis] = " ".join(value.split())
-    found[name] = f"dim3({', '.join(parts)})"
 
 
 def dim3_parts(text: str) -> tuple[str, ...] | None:
