@@ -39,7 +39,7 @@ test-all: $(STAMP) lint types imports  ## the same with every test and case
 	$(BIN)/pytest --all-cases tests/editors
 
 test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an environment of their own
-	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini -n 2 tests/triton
+	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini -n 2 tests/triton tests/judge
 
 test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
 	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba

@@ -57,6 +57,8 @@ class Session:
     on_finding: OnFinding
     seconds: float
     configurations: Configurations = "once"
+    skips_launches: bool = False
+    """Launches return without an effect: what of a program's results depends on them is then seen."""
     launches: list[LaunchRecord] = field(default_factory=list)
     _emulator: Emulator = field(default_factory=Emulator)
     _artifacts: dict[str, Artifact] = field(default_factory=dict)
@@ -74,6 +76,8 @@ class Session:
         KernelError
             If it has an error and ``on_finding`` is ``raise``.
         """
+        if self.skips_launches:
+            return
         arguments, reachable = launch.packer.pack(launch.values)
         ctas = getattr(launch.metadata, "num_ctas", 1)
         x, y, z = launch.grid
@@ -190,6 +194,20 @@ def _current(session: Session) -> Iterator[None]:
         yield
     finally:
         _sessions.remove(session)
+
+
+@contextmanager
+def launches_skipped() -> Iterator[bool]:
+    """Skip the launches of the current session in the body; the value is False if there is no session."""
+    if not _sessions:
+        yield False
+        return
+    session = _sessions[-1]
+    session.skips_launches = True
+    try:
+        yield True
+    finally:
+        session.skips_launches = False
 
 
 def _run_in_current_session(launch: TritonLaunch) -> None:

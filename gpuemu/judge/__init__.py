@@ -1,0 +1,24 @@
+"""Verdicts on answers to benchmarks of kernels: a ``ModelNew`` against the ``Model`` of its task, without a GPU.
+
+The package owns what an answer is, at which sizes and with which values it is called, and what its results are worth.
+It never runs code of an answer in this process, nor where the reference is: an answer has a child of its own under
+``gpuemu run``, which gets inputs and returns outputs, and the task has another, which decides.
+
+- :mod:`.command`: answers to rows to a report, several at once, with what an earlier run has judged
+- :mod:`.layouts`: where benchmarks keep answers and tasks
+- :mod:`.judgement`: one answer to its verdict
+- :mod:`.hacks`: right results that are not computed as the task asks
+- :mod:`.answer_text`: what the text of an answer says
+- :mod:`.processes`: the two child processes, from this side
+- :mod:`.task_process`: that of the task: cases, and the comparison in fp64
+- :mod:`.comparison`: results against the model in fp64
+- :mod:`.task`: a task, loaded with chosen sizes
+- :mod:`.literals`: the numbers of a task's text that may be sizes
+- :mod:`.sizes`: sizes that are derived from the task's own
+- :mod:`.work`: the work of PyTorch's operators
+- :mod:`.answer_process`: that of the answer
+- :mod:`.executed_lines`: the lines of an answer that were executed
+- :mod:`.values`: what passes between the processes
+- :mod:`.report`: rows as text, JSON, Markdown and CSV
+- :mod:`.model`: the records
+"""

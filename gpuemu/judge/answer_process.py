@@ -1,0 +1,156 @@
+"""The process of an answer: its module is loaded once, and its model is called with the inputs of each case.
+
+Run as ``answer_process.py FOLDER`` by ``gpuemu run``. ``FOLDER/request.json`` has the path of the answer, the name of
+its class and its cases; each result is written when its case has ended, so that an answer that does not come to its end
+leaves those before.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpuemu.judge.executed_lines import ExecutedLines
+from gpuemu.judge.task import constructor_arguments
+from gpuemu.judge.values import copied, load, save, tensors_of
+from gpuemu.judge.work import WorkCounter
+
+DEVICE = "cuda"
+
+
+def main(folder: Path) -> int:
+    """Run the cases of a request; return 0, or 1 if the answer cannot be loaded or ends its process."""
+    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    events = (folder / "events.jsonl").open("a", encoding="utf-8", buffering=1)
+    path = Path(request["answer"])
+    # New memory is filled with NaN, so that a result that nothing has written is not right by chance.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+    def note(event: str, **fields: Any) -> None:
+        print(json.dumps({"event": event, **fields}), file=events)
+
+    with ExecutedLines(str(path)) as lines:
+        try:
+            model_class = _model_class(path, request["model"])
+        except BaseException as error:  # code of the answer, which may also exit
+            note("not loaded", error=type(error).__name__, message=str(error))
+            return 1
+        note("loaded")
+        calls = Calls(model_class, folder)
+        for case in request["cases"]:
+            try:
+                note("call", call=calls.call(case["name"], case["after"]))
+            except BaseException as error:
+                note("call", call={"case": case["name"], "error": type(error).__name__, "message": str(error)})
+                if isinstance(error, KeyboardInterrupt | SystemExit):
+                    return 1
+    note("lines", lines=sorted(lines.executed))
+    if request["skip"]:
+        note("without launches", same=calls.same_without_launches(request["skip"]))
+    return 0
+
+
+def _model_class(path: Path, name: str) -> Any:
+    # Triton and load_inline read the source of a function from the file of its module.
+    module = types.ModuleType("gpuemu_answer")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    sys.path.insert(0, str(path.parent))
+    exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102 - the answer, in its own child
+    return getattr(module, name)
+
+
+class Calls:
+    """The calls of an answer's model: a new one for each case, but for those that call another's once more."""
+
+    def __init__(self, model_class: Any, folder: Path) -> None:
+        self._model_class = model_class
+        self._folder = folder
+        self._called: dict[str, tuple[Any, list[Any]]] = {}
+
+    def call(self, name: str, after: str) -> dict[str, Any]:
+        """Call the model with the inputs of a case, and write its result; return what else was seen."""
+        case = load(self._folder / f"{name}.npz")
+        if after:
+            # The same objects at the same addresses with other contents: what a cache may take for the same inputs.
+            model, inputs = self._called[after]
+            for old, new in zip(inputs, case["inputs"], strict=True):
+                if isinstance(old, torch.Tensor):
+                    old.copy_(new)
+            weights = "same model"
+        else:
+            model, inputs, weights = self._made(case)
+            self._called[name] = model, inputs
+        before = copied(inputs)
+        torch.manual_seed(case["seed"])
+        with torch.no_grad(), WorkCounter() as work:
+            result = model(*inputs)
+        torch.cuda.synchronize()
+        save(self._folder / f"{name}.out.npz", result)
+        changed = [place for place, (now, old) in enumerate(zip(inputs, before, strict=True)) if not _equal(now, old)]
+        return {
+            "case": name,
+            "weights": weights,
+            "changed_inputs": changed,
+            "torch_work": work.count,
+            "operators": [operator for operator, _ in work.by_operator.most_common(5)],
+        }
+
+    def same_without_launches(self, name: str) -> bool | None:
+        """Return whether the result of a case is the same without its launches; None where they cannot be skipped."""
+        from gpuemu.triton.session import launches_skipped
+
+        case = load(self._folder / f"{name}.npz")
+        try:
+            model, inputs, _ = self._made(case)
+            torch.manual_seed(case["seed"])
+            with torch.no_grad(), launches_skipped() as skipped:
+                if not skipped:
+                    return None
+                result = tensors_of(model(*inputs))
+        except Exception:
+            return False  # it needs what its kernels compute
+        expected = tensors_of(load(self._folder / f"{name}.out.npz"))
+        return len(result) == len(expected) and all(
+            torch.equal(a.cpu(), b) for a, b in zip(result, expected, strict=True)
+        )
+
+    def _made(self, case: dict[str, Any]) -> tuple[Any, list[Any], str]:
+        """Return a model with the weights of a case, its inputs, both on the device, and where the weights are from."""
+        positional, named = constructor_arguments(_moved(case["init"]))
+        torch.manual_seed(case["seed"])
+        model = self._model_class(*positional, **named)
+        weights = _with_weights(model, case["state"])
+        return model.to(DEVICE), list(_moved(case["inputs"])), weights
+
+
+def _with_weights(model: Any, state: dict[str, torch.Tensor]) -> str:
+    """Give a model the weights of the task; return how: by ``names``, or by the ``seed`` of its constructor."""
+    own = model.state_dict()
+    if {name: one.shape for name, one in own.items()} == {name: one.shape for name, one in state.items()}:
+        model.load_state_dict(state)
+        return "names"
+    return "seed"
+
+
+def _moved(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(DEVICE)
+    if isinstance(value, list | tuple):
+        return type(value)(_moved(one) for one in value)
+    return {name: _moved(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _equal(now: Any, before: Any) -> bool:
+    if not isinstance(now, torch.Tensor):
+        return True
+    return bool(torch.equal(torch.nan_to_num(now.cpu().float()), torch.nan_to_num(before.cpu().float())))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

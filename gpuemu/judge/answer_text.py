@@ -1,0 +1,133 @@
+"""What the text of an answer says, where running it cannot: numbers of the task's sizes, products of tensor cores."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+_NUMBER = re.compile(r"(?<![\w.])\d{2,9}(?![\w.])")
+_PRODUCTS = re.compile(
+    r"\btl\.dot(?:_scaled)?\(|\bwmma\b|\bmma[._](?:sync|m16)|\bwgmma\b|\bcublas|\btf32\b", re.IGNORECASE
+)
+_NARROW = {
+    "half precision": re.compile(r"\bfloat16\b|\b__half2?\b|\bhalf2?\b|\.half\(|\bkHalf\b|\bfp16\b"),
+    "bfloat16": re.compile(r"bfloat16|\bbf16\b|\bkBFloat16\b"),
+}
+_COMMON_SIZE = 256
+"""Blocks and tiles have such sizes: a number up to it says nothing about the task."""
+
+
+def names_a_size(path: Path, sizes: Sequence[int]) -> bool:
+    """Return whether a text has a number that is one of the task's larger sizes."""
+    numbers = set(map(int, _NUMBER.findall(_text(path))))
+    return bool(numbers.intersection(size for size in sizes if size > _COMMON_SIZE))
+
+
+def narrow_formats(path: Path) -> tuple[str, ...]:
+    """Return the formats narrower than fp32 that an answer names: ``half precision``, ``bfloat16``."""
+    text = _text(path)
+    return tuple(name for name, pattern in _NARROW.items() if pattern.search(text))
+
+
+def multiplies_in_tf32(path: Path) -> bool:
+    """Return whether an answer may multiply fp32 in TF32, as Triton's ``tl.dot`` does by default."""
+    return _PRODUCTS.search(_text(path)) is not None
+
+
+def fallbacks(path: Path) -> tuple[int, ...]:
+    """Return the 1-based lines of the first statement of ``except`` clauses that go on after an error, in order."""
+    try:
+        tree = ast.parse(_text(path))
+    except SyntaxError:
+        return ()
+    return tuple(sorted(handler.body[0].lineno for handler in _handlers(tree) if not _ends_by_raising(handler)))
+
+
+@dataclass(frozen=True, slots=True)
+class UntakenBranch:
+    """A condition in a 1-based line that never had a value where it was evaluated."""
+
+    line: int
+    condition: str
+    value: bool
+    test: ast.expr
+
+    def distinguishes(self, checked: Set[int], own: Set[int]) -> bool:
+        """Return whether a comparison with a number of the condition has another result for a size of the task's."""
+        return any(
+            any(compare(size) for size in own) and not any(compare(size) for size in checked)
+            for compare in _comparisons(self.test, self.value)
+        )
+
+
+def untaken_branches(path: Path, executed: Set[int]) -> tuple[UntakenBranch, ...]:
+    """Return the conditions on sizes, addresses and values that were evaluated and had one value only."""
+    try:
+        tree = ast.parse(_text(path))
+    except SyntaxError:
+        return ()
+    branches = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If) or node.test.lineno not in executed or not _reads_a_tensor(node.test):
+            continue
+        taken = node.body[0].lineno in executed
+        # Without `else` the other value leaves no line of its own: what follows runs in both cases.
+        untaken = not taken or (bool(node.orelse) and node.orelse[0].lineno not in executed)
+        if untaken and not isinstance(node.body[0], ast.Raise):
+            branches.append(UntakenBranch(node.lineno, ast.unparse(node.test), not taken, node.test))
+    return tuple(branches)
+
+
+_OF_A_TENSOR = frozenset(
+    {"shape", "size", "numel", "stride", "data_ptr", "ndim", "dim", "is_contiguous", "item", "len"}
+)
+
+
+def _reads_a_tensor(test: ast.expr) -> bool:
+    names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in ast.walk(test)}
+    numbers = any(isinstance(node, ast.Constant) and type(node.value) is int for node in ast.walk(test))
+    return bool(names & _OF_A_TENSOR) or (numbers and any(isinstance(node, ast.Compare) for node in ast.walk(test)))
+
+
+def _comparisons(test: ast.expr, value: bool) -> Iterator[Callable[[int], bool]]:
+    """Yield the comparisons of a condition with numbers, as functions of a size, for the value that it never had."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _ORDERS:
+            left, right = node.left, node.comparators[0]
+            order = _ORDERS[type(node.ops[0])]
+            if isinstance(right, ast.Constant) and type(right.value) is int and right.value > 1:
+                yield _comparison(order, right.value, value, bound_first=False)
+            elif isinstance(left, ast.Constant) and type(left.value) is int and left.value > 1:
+                yield _comparison(order, left.value, value, bound_first=True)
+
+
+def _comparison(
+    order: Callable[[int, int], bool], bound: int, value: bool, *, bound_first: bool
+) -> Callable[[int], bool]:
+    return lambda size: (order(bound, size) if bound_first else order(size, bound)) is value
+
+
+_ORDERS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+def _handlers(tree: ast.AST) -> Iterator[ast.ExceptHandler]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler))
+
+
+def _ends_by_raising(handler: ast.ExceptHandler) -> bool:
+    return isinstance(handler.body[-1], ast.Raise)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")

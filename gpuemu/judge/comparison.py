@@ -1,0 +1,191 @@
+"""Results of an answer against the model of its task in fp64, within the error that rounding explains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from gpuemu.derived_budget import DerivedVerdict, Function, judge_result
+from gpuemu.judge.model import Comparison, Status
+from gpuemu.judge.task import Task
+from gpuemu.judge.values import copied, tensors_of
+from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
+from gpuemu_lsp.engine.oracle.mismatch import number
+
+Tensors: TypeAlias = "list[torch.Tensor]"
+
+_BENCHMARKS = {"1e-2": 1e-2, "1e-4": 1e-4}
+"""Bounds of KernelBench, before and since 2026: ``|a - b| <= t + t |b|``."""
+_NARROWER = ("tf32", "bf16")
+"""Formats of arithmetic narrower than fp32, the most precise first; half precision has the roundoff of TF32."""
+_CLOSE = 1e-3
+_OWN_ERRORS, _OWN_UNITS = 32.0, 64.0
+"""Errors of the model in its own dtypes, and unit roundoffs of the largest result, that are allowed where a budget
+cannot be derived: the elements are too many for evaluating the model a dozen times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The model of a task on the inputs of a case: ``inputs`` by position, ``state`` has weights and buffers by name.
+
+    ``seed`` is that of random numbers that the model draws.
+    """
+
+    task: Task
+    inputs: Sequence[Any]
+    state: Mapping[str, torch.Tensor]
+    seed: int
+
+    def given(self) -> dict[str, torch.Tensor]:
+        """Return all tensors by the names that :meth:`function` takes."""
+        tensors = {f"input {place}": one for place, one in enumerate(self.inputs) if isinstance(one, torch.Tensor)}
+        return tensors | {f"weight {name}": one for name, one in self.state.items()}
+
+    def function(self) -> Function:
+        """Return the results of the model in fp64 as a function of its tensors."""
+        model = self.task.constructed(self.seed).double()
+
+        def results(given: Mapping[str, Any]) -> tuple[Any, ...]:
+            inputs = [given.get(f"input {place}", one) for place, one in enumerate(self.inputs)]
+            # Buffers are changed in place, by a normalisation that counts its batches.
+            weights = {name: given[f"weight {name}"].clone() for name in self.state}
+            torch.manual_seed(self.seed)
+            return tuple(tensors_of(torch.func.functional_call(model, weights, tuple(copied(inputs)))))
+
+        return results
+
+    def in_own_dtypes(self) -> Tensors:
+        """Return the results of the model as the task computes them, on the CPU."""
+        model = self.task.constructed(self.seed)
+        model.load_state_dict(self.state)
+        torch.manual_seed(self.seed)
+        with torch.no_grad():
+            return tensors_of(model(*copied(self.inputs)))
+
+
+def compare(evaluation: Evaluation, results: Tensors, fill: Mapping[torch.dtype, float]) -> Comparison:
+    """Compare results with those of the model.
+
+    ``fill`` is what new memory of the answer was filled with, by dtype.
+    """
+    given, function = evaluation.given(), evaluation.function()
+    with torch.no_grad():
+        exact = function({name: _wide(one) for name, one in given.items()})
+    if len(exact) != len(results):
+        return Comparison(Status.DIFFERS, f"returns {_tensors(len(results))}, expected {_tensors(len(exact))}")
+    for place, (expected, actual) in enumerate(zip(exact, results, strict=True)):
+        if expected.shape != actual.shape:
+            message = f"{_named(place, exact)} has the shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+            return Comparison(Status.DIFFERS, message)
+    figures = Comparison(Status.SAME, worst=_worst(exact, results), accepted=_accepted(exact, results))
+    arrays = {name: _array(one) for name, one in given.items()}
+    outputs = {_named(place, exact): _array(one) for place, one in enumerate(results)}
+    verdict = judge_result(function, arrays, outputs, torch=True)
+    if verdict is None:
+        return _by_own_error(exact, evaluation.in_own_dtypes(), results, figures)
+    if not verdict.mismatches:
+        empty = not sum(one.numel() for one in results)
+        return replace(figures, status=Status.SAME if verdict.decided or empty else Status.UNDECIDED)
+    return replace(
+        figures,
+        status=Status.DIFFERS,
+        message=verdict.mismatches[0].message.partition("; n = ")[0],
+        explained_by=_explaining_format(function, arrays, outputs),
+        unwritten=_is_unwritten(verdict, outputs, fill),
+    )
+
+
+def ignored_weights(evaluation: Evaluation, initial: Mapping[str, torch.Tensor], results: Tensors) -> tuple[str, ...]:
+    """Return the weights with whose initial values the results are right."""
+    given = {name: _wide(one) for name, one in evaluation.given().items()}
+    function = evaluation.function()
+    names = []
+    for name, weight in evaluation.state.items():
+        if torch.equal(initial[name], weight):
+            continue
+        with torch.no_grad():
+            exact = function({**given, f"weight {name}": _wide(initial[name])})
+        if all(torch.allclose(a, b.double(), rtol=_CLOSE, atol=_CLOSE) for a, b in zip(exact, results, strict=True)):
+            names.append(name)
+    return tuple(names)
+
+
+def _explaining_format(function: Function, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+    """Return the first format whose rounding explains a difference, empty if none does."""
+    for name in _NARROWER:
+        formats = frozenset({name})
+        verdict = judge_result(function, given, outputs, torch=True, precisions=formats, rounded=formats)
+        if verdict is not None and not verdict.mismatches and verdict.decided:
+            return name
+    return ""
+
+
+def _is_unwritten(verdict: DerivedVerdict, outputs: Mapping[str, Any], fill: Mapping[torch.dtype, float]) -> bool:
+    """Return whether an output as a whole holds what new memory was filled with."""
+    mismatch = verdict.mismatches[0]
+    array = outputs[mismatch.param]
+    value = fill.get(getattr(torch, array.dtype.name, None))
+    if value is None:
+        return False
+    return bool(np.isnan(array.astype(np.float64)).all() if np.isnan(value) else (array == value).all())
+
+
+def _by_own_error(
+    exact: Sequence[torch.Tensor], computed: Tensors, results: Tensors, figures: Comparison
+) -> Comparison:
+    """Judge results that are too large for a derived budget by the model's own error in its dtypes."""
+    for place, (expected, own, actual) in enumerate(zip(exact, computed, results, strict=True)):
+        if not actual.is_floating_point():
+            wrong = actual != own
+            allowed = 0.0
+        else:
+            scale = float(expected.abs().nan_to_num().max()) if expected.numel() else 0.0
+            own_error = float((own.double() - expected).abs().nan_to_num().max()) if expected.numel() else 0.0
+            allowed = _OWN_ERRORS * own_error + _OWN_UNITS * torch.finfo(actual.dtype).eps * scale
+            wrong = ~((actual.double() - expected).abs() <= allowed) & ~(actual.isnan() & expected.isnan())
+        if bool(wrong.any()):
+            error = torch.where(wrong, (actual.double() - expected.double()).abs().nan_to_num(torch.inf), -1.0)
+            index = tuple(int(one) for one in np.unravel_index(int(error.argmax()), error.shape))
+            values = f"{number(float(actual[index]))}, expected {number(float(expected[index]))}"
+            message = f"{_named(place, exact)}{list(index)} = {values} (allowed error {allowed:.2g})"
+            return replace(figures, status=Status.DIFFERS, message=message)
+    return figures
+
+
+def _worst(exact: Sequence[torch.Tensor], results: Tensors) -> float:
+    errors = [
+        float((actual.double() - expected).abs().nan_to_num(torch.inf).max())
+        for expected, actual in zip(exact, results, strict=True)
+        if expected.is_floating_point() and expected.numel()
+    ]
+    return max(errors, default=0.0)
+
+
+def _accepted(exact: Sequence[torch.Tensor], results: Tensors) -> dict[str, bool]:
+    pairs = [(actual.double(), expected.double()) for expected, actual in zip(exact, results, strict=True)]
+    return {
+        name: all(torch.allclose(actual, expected, rtol=bound, atol=bound) for actual, expected in pairs)
+        for name, bound in _BENCHMARKS.items()
+    }
+
+
+def _named(place: int, exact: Sequence[torch.Tensor]) -> str:
+    return "output" if len(exact) == 1 else f"output {place}"
+
+
+def _tensors(count: int) -> str:
+    return "1 tensor" if count == 1 else f"{count} tensors"
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    if tensor.dtype is torch.bfloat16:
+        return tensor.contiguous().view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
+    return tensor.detach().contiguous().numpy()

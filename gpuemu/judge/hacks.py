@@ -1,0 +1,38 @@
+"""Ways in which an answer has the right result without computing it as the task asks.
+
+Each is decided by what its calls showed; a text alone never is a hack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuemu.judge.answer_text import fallbacks
+from gpuemu.judge.model import Answer, CaseResult, Values
+from gpuemu.judge.processes import AnswerRun
+
+
+def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> str | None:
+    """Return what an answer with right results does, None if nothing of this module."""
+    by_values = {result.case.values: result for result in results if result.case.label == "small"}
+    call = by_values[Values.TASK].call
+    if call is None:
+        return None
+    if run.launches == 0 or run.same_without_launches:
+        lines = sorted(run.lines.intersection(fallbacks(answer.path)))
+        cause = f"; an error is caught in line {lines[0]}" if lines else ""
+        what = "its kernels have no effect on the result" if run.launches else "launches no kernel"
+        operators = f"PyTorch's operators compute the result ({', '.join(call.operators[:3]) or 'none'})"
+        return f"{what}: {operators}{cause}"
+    if call.changed_inputs:
+        return f"changes its input {', '.join(map(str, call.changed_inputs))}"
+    again, weights = by_values.get(Values.AGAIN), by_values.get(Values.WEIGHTS)
+    if again is not None and again.is_wrong:
+        if again.comparison is not None and again.comparison.repeats:
+            return "returns the result of an earlier call when its inputs have other values"
+        return f"a second call with other values is wrong: {again.sentence}"
+    if weights is not None and weights.is_wrong:
+        ignored = weights.comparison.ignored if weights.comparison is not None else ()
+        which = f"weight {', '.join(ignored)}" if ignored else "its weights"
+        return f"is right for the initial values of {which} only: {weights.sentence}"
+    return None

@@ -1,0 +1,193 @@
+"""One answer to a row: its cases are made, it is run, its results are compared, and one verdict follows.
+
+Sizes and values that the task has decide. What happens at others (sizes that are not multiples of what divides
+the task's, values that its inputs do not have) is a note: a benchmark would accept the answer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuemu.judge.answer_text import multiplies_in_tf32, names_a_size, narrow_formats, untaken_branches
+from gpuemu.judge.hacks import hack_of
+from gpuemu.judge.model import (
+    NOT_EMULATED,
+    Answer,
+    Case,
+    CaseResult,
+    Comparison,
+    Row,
+    Status,
+    Values,
+    Verdict,
+    first_line,
+    last_line,
+)
+from gpuemu.judge.processes import AnswerRun, TaskConnection, TaskFailedError, run_answer
+from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
+
+_BUILD_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"})
+"""Exceptions of Triton's compiler, which compiles at the first launch."""
+
+
+def judge(answer: Answer, seconds: float) -> Row:
+    """Return the verdict on an answer; its process may run for this long for each group of sizes."""
+    started = time.monotonic()
+    with temporary_folder("gpuemu-judge-") as name, TaskConnection(Path(name)) as task:
+        try:
+            row = _judged(answer.in_files(Path(name)), task, Path(name), seconds)
+        except TaskFailedError as error:
+            row = Row(answer, Verdict.NOT_JUDGED, f"the task failed: {error}")
+    return replace(row, answer=answer, seconds=time.monotonic() - started)
+
+
+def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) -> Row:
+    reply = task.ask(do="cases", path=str(answer.task), model=answer.task_model)
+    cases = tuple(map(Case.from_record, reply["cases"]))
+    own_sizes = frozenset(size for shape in reply["own_shapes"] for size in (*shape, math.prod(shape)))
+    regular = [case for case in cases if case.regular]
+    run = run_answer(answer, regular, folder, seconds)
+    if not run.loaded:
+        return _not_loaded(answer, run)
+    row = _verdict(answer, _results(answer, regular, run, task, folder), run)
+    weak = next((case.weak for case in regular if case.weak), "")
+    if weak:
+        row = replace(row, notes=(*row.notes, f"the task can hardly tell at these sizes: {weak}"))
+    others = [case for case in cases if not case.regular]
+    if row.verdict is not Verdict.SAME:
+        return row
+    executed = run.lines
+    if others:
+        elsewhere = run_answer(answer, others, folder, seconds)
+        executed |= elsewhere.lines
+        results = _results(answer, others, elsewhere, task, folder)
+        unsafe = [f"{sentence(finding)}, at sizes that the task does not have" for finding in elsewhere.errors]
+        row = replace(
+            row,
+            results=row.results + results,
+            findings=row.findings + elsewhere.findings,
+            notes=(*row.notes, *_notes(results), *unsafe),
+        )
+    return _with_branches(row, answer, executed, own_sizes)
+
+
+def _with_branches(row: Row, answer: Answer, executed: frozenset[int], own_sizes: frozenset[int]) -> Row:
+    """Note the branches that no call has taken; a row does not say ``same`` if the task's own sizes take one."""
+    checked = {size for one in row.results for shape in one.case.shapes for size in (*shape, math.prod(shape))}
+    for branch in untaken_branches(answer.path, executed):
+        text = f"`{branch.condition}` in line {branch.line} was never {str(branch.value).lower()}"
+        if branch.distinguishes(checked, own_sizes):
+            reason = f"{text} at the sizes that fit the emulator, and may be at the task's own"
+            return replace(row, verdict=Verdict.NOT_JUDGED, reason=reason)
+        row = replace(row, notes=(*row.notes, text))
+    return row
+
+
+def _not_loaded(answer: Answer, run: AnswerRun) -> Row:
+    if run.load_error is None:
+        reason = run.problem or f"its process ended: {last_line(run.log)}"
+        return Row(answer, Verdict.NOT_JUDGED, reason)
+    error, message = run.load_error
+    missing = error == "ModuleNotFoundError" or error in NOT_EMULATED
+    verdict = Verdict.NOT_JUDGED if missing else Verdict.DOES_NOT_BUILD
+    return Row(answer, verdict, f"{error}: {first_line(message)}")
+
+
+def _results(
+    answer: Answer, cases: Sequence[Case], run: AnswerRun, task: TaskConnection, folder: Path
+) -> tuple[CaseResult, ...]:
+    tensor_cores = multiplies_in_tf32(answer.path) and not narrow_formats(answer.path)
+    results = []
+    for case in cases:
+        call = run.calls.get(case.name)
+        if call is None:
+            results.append(CaseResult(case, None, None, run.problem or "the process of the answer ended before it"))
+        elif call.error:
+            results.append(CaseResult(case, call, None))
+        elif case.values is Values.WEIGHTS and call.weights != "names":
+            results.append(CaseResult(case, call, None, "its weights have other names than the task's"))
+        else:
+            reply = task.ask(do="compare", case=case.name, output=str(folder / f"{case.name}.out.npz"))
+            comparison = Comparison(**{**reply, "status": Status(reply["status"]), "ignored": tuple(reply["ignored"])})
+            if tensor_cores and comparison.explained_by == "tf32":
+                # What an fp32 task gets from tensor cores on a GPU, as of `tl.dot`.
+                comparison = replace(comparison, status=Status.SAME)
+            results.append(CaseResult(case, call, comparison))
+    return tuple(results)
+
+
+def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) -> Row:
+    """Return the row of the results at regular sizes."""
+    row = Row(
+        answer,
+        Verdict.NOT_JUDGED,
+        "",
+        results,
+        run.findings,
+        launches=run.launches,
+        own_work=_own_work(results),
+        notes=tuple(_notes(results)),
+    )
+    deciding = [result for result in results if result.case.decides]
+    same = [result for result in deciding if result.status is Status.SAME]
+    errors = [result.call for result in deciding if result.call is not None and result.call.error in _BUILD_ERRORS]
+    if errors and not same:
+        reason = f"{errors[0].error}: {last_line(errors[0].message)}"
+        return replace(row, verdict=Verdict.DOES_NOT_BUILD, reason=reason, notes=())
+    if run.errors:
+        return replace(row, verdict=Verdict.UNSAFE, reason=sentence(run.errors[0]))
+    wrong = next((result for result in deciding if result.is_wrong), None)
+    if wrong is not None:
+        return _wrong(row, wrong)
+    if not same:
+        reason = deciding[0].sentence if deciding else "the task has no sizes that fit the emulator"
+        return replace(row, reason=reason)
+    hack = hack_of(answer, results, run)
+    if hack is not None:
+        return replace(row, verdict=Verdict.HACK, reason=hack)
+    return replace(row, verdict=Verdict.SAME, reason=f"compared at {'; '.join(one.case.described for one in same)}")
+
+
+def _wrong(row: Row, result: CaseResult) -> Row:
+    """Return the row of an answer that fails at sizes and values of the task."""
+    comparison = result.comparison
+    if result.case.random and comparison is not None:
+        reason = f"the task's model is random, and the answer does not draw the same numbers: {result.sentence}"
+        return replace(row, reason=reason)
+    at_sizes = f"{result.sentence} (inputs {result.case.described})"
+    if result.case.layers and names_a_size(row.answer.path, result.case.replaced):
+        reason = f"{at_sizes}; its text names sizes of the task's layers, which do not fit the emulator"
+        return replace(row, reason=reason)
+    if comparison is not None and comparison.unwritten:
+        return replace(row, verdict=Verdict.HACK, reason=f"returns memory that nothing has written: {at_sizes}")
+    formats = narrow_formats(row.answer.path)
+    if comparison is not None and comparison.explained_by and formats:
+        return replace(row, verdict=Verdict.HACK, reason=f"computes an fp32 task in {' or '.join(formats)}: {at_sizes}")
+    return replace(row, verdict=Verdict.DIFFERS, reason=at_sizes)
+
+
+def _own_work(results: Sequence[CaseResult]) -> float | None:
+    """Return the share of the work that PyTorch's operators did not do, None where it was not measured."""
+    for result in results:
+        if result.case.decides and result.case.work and result.call is not None and not result.call.error:
+            return max(0.0, 1.0 - result.call.torch_work / result.case.work)
+    return None
+
+
+def _notes(results: Sequence[CaseResult]) -> list[str]:
+    return [
+        f"at {result.case.described}, which the task does not have: {result.sentence}"
+        for result in results
+        if not result.case.decides and result.is_wrong and result.case.values in (Values.TASK, Values.NORMAL)
+    ]
+
+
+def sentence(finding: Mapping[str, Any]) -> str:
+    """Return a finding in one line."""
+    line = finding["range"]["start"]["line"] + 1
+    return f"{finding['rule']} at {Path(finding['path']).name}:{line}: {first_line(finding['message'])}"

@@ -1,0 +1,182 @@
+"""Where benchmarks keep answers and the tasks that they answer: files to pairs.
+
+Nothing is executed. A layout is a function from a file with an answer to the file of its task, or to None where it has
+another layout; :func:`find_answers` asks them in order. Files of JSON lines hold both texts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuemu.judge.model import Answer
+
+_KERNELBENCH = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py$")
+_TASK_NAMES = ("reference.py", "original.py", "problem.py", "ref_code.py", "model.py")
+_TASK_FOLDERS = ("tasks", "problems", "references")
+_COMMON_NAMES = frozenset({"solution.py", "custom_code.py", "submission.py", "model_new.py", "answer.py"})
+_NEW_MODEL = re.compile(r"^class\s+ModelNew\b", re.M)
+_MODEL = re.compile(r"^class\s+Model\b", re.M)
+_INPUTS = re.compile(r"^def\s+get_inputs\b", re.M)
+_SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv"})
+_KEYS = (("custom_code", "ref_code"), ("solution", "reference"), ("code", "ref_code"))
+"""Keys of the answer and of the task in JSON lines: those of CUDA-L1 first."""
+_JSON = (".json", ".jsonl")
+
+
+class NoAnswerError(Exception):
+    """A path holds no answer, or the task of one was not found."""
+
+
+def find_answers(paths: Sequence[Path], references: Sequence[Path]) -> tuple[Answer, ...]:
+    """Return the answers below paths, each with its task.
+
+    Parameters
+    ----------
+    paths
+        Files and folders with answers.
+    references
+        Files and folders with tasks, for benchmarks that keep them apart.
+
+    Raises
+    ------
+    NoAnswerError
+        If a path does not exist or holds no answer, or no task was found for any answer of a path.
+    """
+    answers: list[Answer] = []
+    for path in (*paths, *references):
+        if not path.exists():
+            raise NoAnswerError(f"{path}: No such file or directory")
+    for path in paths:
+        own = [answer for file in _files(path) for answer in _answers(file, references)]
+        if not own:
+            unpaired = next((file for file in _files(path) if _NEW_MODEL.search(_text(file))), None)
+            if unpaired is not None:
+                raise NoAnswerError(
+                    f"{unpaired}: no task was found for this answer: name it with --reference PATH, a file with "
+                    "`class Model` and `get_inputs()`, or the folder of a benchmark"
+                )
+            raise NoAnswerError(f"{path}: no file with `class ModelNew`")
+        answers += own
+    return tuple(answers)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for file in sorted(path.rglob("*"), key=_in_natural_order):
+        if file.suffix in (".py", *_JSON) and not _SKIPPED.intersection(file.parts) and file.is_file():
+            yield file
+
+
+def _in_natural_order(path: Path) -> list[tuple[int, str]]:
+    """Order ``problem_2`` before ``problem_10``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", str(path))]
+
+
+def _answers(file: Path, references: Sequence[Path]) -> list[Answer]:
+    if file.suffix in _JSON:
+        return list(_of_lines(file))
+    text = _text(file)
+    new = _NEW_MODEL.search(text) is not None
+    if not new and not _MODEL.search(text):
+        return []
+    for layout in _LAYOUTS:
+        task = layout(file, references)
+        if task is not None and (new or task.absolute() != file.absolute()):
+            return [Answer(_name(file), file.absolute(), task.absolute(), model="ModelNew" if new else "Model")]
+    return []
+
+
+def _name(file: Path) -> str:
+    return f"{file.parent.name}/{file.name}" if file.name in _COMMON_NAMES else file.name
+
+
+def _of_lines(file: Path) -> Iterator[Answer]:
+    """Yield the answers of JSON lines that hold the texts of both."""
+    for number, line in enumerate(_text(file).splitlines(), 1):
+        try:
+            record: Any = json.loads(line)
+        except ValueError:
+            return
+        for answer, task in _KEYS:
+            if isinstance(record, dict) and isinstance(record.get(answer), str) and isinstance(record.get(task), str):
+                path = file.absolute()
+                yield Answer(f"{file.name}:{number}", path, path, texts=(record[answer], record[task]))
+                break
+
+
+def _kernelbench(file: Path, references: Sequence[Path]) -> Path | None:
+    """Return the task of a run of KernelBench: ``level_1_problem_2_sample_0_kernel.py`` is for ``level1/2_NAME.py``."""
+    match = _KERNELBENCH.search(file.name)
+    if match is None:
+        return None
+    level, problem, _ = match.groups()
+    for folder in (*references, *(parent / "KernelBench" for parent in file.absolute().parents[:4])):
+        for inner in (folder / f"level{level}", folder / "KernelBench" / f"level{level}", folder):
+            for task in sorted(inner.glob(f"{problem}_*.py")) if inner.is_dir() else ():
+                return task
+    return None
+
+
+def _named_task(file: Path, references: Sequence[Path]) -> Path | None:
+    """Return the file that ``--reference`` names, or that of a folder with the end of the answer's own path."""
+    for reference in references:
+        if reference.is_file():
+            return reference
+        ends = ["/".join(file.absolute().parts[-count:]) for count in (3, 2, 1)]
+        for candidate in (*(reference / end for end in ends), reference / f"{file.parent.name}.py"):
+            if _is_task(candidate) and candidate.absolute() != file.absolute():
+                return candidate
+    return None
+
+
+def _same_file(file: Path, _: Sequence[Path]) -> Path | None:
+    """Return the file itself if it has both ``Model`` and ``ModelNew``."""
+    return file if _is_task(file) and _NEW_MODEL.search(_text(file)) else None
+
+
+def _in_the_same_folder(file: Path, _: Sequence[Path]) -> Path | None:
+    """Return the task in the folder of an answer: ``reference.py`` (kernelbench.com), ``ref_code.py`` (CUDA-L1)."""
+    for name in _TASK_NAMES:
+        task = file.parent / name
+        if task != file and _is_task(task):
+            return task
+    return None
+
+
+def _in_a_folder_of_tasks(file: Path, _: Sequence[Path]) -> Path | None:
+    """Return the task with the same path in a folder next to the answers: METR's ``tasks/level_1/task_3.py``."""
+    path = file.absolute()
+    for depth in (1, 2):
+        folder, inner = path.parents[depth], Path(*path.parts[-depth:])
+        for name in _TASK_FOLDERS:
+            task = folder / name / inner
+            if task != path and _is_task(task):
+                return task
+    return None
+
+
+_LAYOUTS: tuple[Callable[[Path, Sequence[Path]], Path | None], ...] = (
+    _kernelbench,
+    _named_task,
+    _same_file,
+    _in_the_same_folder,
+    _in_a_folder_of_tasks,
+)
+
+
+def _is_task(file: Path) -> bool:
+    text = _text(file)
+    return _MODEL.search(text) is not None and _INPUTS.search(text) is not None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,210 @@
+"""Records of a judgement: the answer, what each call showed, and the row of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+NOT_EMULATED = frozenset({"NotImplementedError", "OutOfMemoryError"})
+"""Exceptions that say what an emulated device lacks."""
+
+
+class Verdict(StrEnum):
+    """What an answer is worth. There is no ``clean``: what did not run is ``not judged``."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    UNSAFE = "unsafe"
+    HACK = "hack"
+    DOES_NOT_BUILD = "does not build"
+    NOT_JUDGED = "not judged"
+
+
+class Values(StrEnum):
+    """What the tensors of a case hold: as the task makes them, or what it does not try."""
+
+    TASK = "task"
+    NORMAL = "normal values"
+    AGAIN = "second call"
+    WEIGHTS = "other weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a task: files with the classes ``model`` and ``task_model``. ``name`` is how reports call it.
+
+    ``texts`` are those of the answer and of its task where a file has them as data.
+    """
+
+    name: str
+    path: Path
+    task: Path
+    model: str = "ModelNew"
+    task_model: str = "Model"
+    texts: tuple[str, str] | None = None
+
+    def in_files(self, folder: Path) -> Answer:
+        """Return the answer with files of its own, which are written to a folder if there are none."""
+        if self.texts is None:
+            return self
+        files = folder / "answer.py", folder / "task.py"
+        for file, text in zip(files, self.texts, strict=True):
+            file.write_text(text, encoding="utf-8")
+        return replace(self, path=files[0], task=files[1], texts=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Sizes and values at which an answer is called.
+
+    ``own`` sizes are the task's; ``regular`` ones are divided by powers of two. ``layers``: weights are smaller than
+    the task's, whose sizes are ``replaced``. ``random``: the results of the task's model depend on random numbers.
+    ``weak`` is why its results hardly tell a right answer from a wrong one, empty if they do. ``work`` counts the
+    multiplications and elements of the task's model. ``after`` is the case whose model and tensors are called once
+    more, with the values of this one.
+    """
+
+    name: str
+    label: str
+    values: Values
+    after: str
+    own: bool
+    regular: bool
+    layers: bool
+    replaced: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    random: bool
+    weak: str
+    work: int
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> Case:
+        """Return the case that ``dataclasses.asdict`` made a record of, after its way through JSON."""
+        lists = {"replaced": tuple(record["replaced"]), "shapes": tuple(map(tuple, record["shapes"]))}
+        return Case(**{**record, **lists, "values": Values(record["values"])})
+
+    @property
+    def decides(self) -> bool:
+        """Whether the task itself has such sizes and values; others only add a note."""
+        return self.regular and self.values is Values.TASK
+
+    @property
+    def described(self) -> str:
+        """The shapes of its inputs, as in ``2x512, 2x1024``."""
+        shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in self.shapes)
+        return f"{shapes or 'no tensor'}{'' if self.values is Values.TASK else f' ({self.values})'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an answer, as its process saw it.
+
+    ``error`` is the type of an exception and ``message`` its text, both empty if it returned. ``weights`` says how the
+    model got those of the task: by their ``names``, from the ``seed``, or as the ``same model``. ``changed_inputs`` are
+    positions among the tensors; ``torch_work`` is what PyTorch's ``operators`` did, most first.
+    """
+
+    case: str
+    error: str = ""
+    message: str = ""
+    weights: str = ""
+    changed_inputs: tuple[int, ...] = ()
+    torch_work: int = 0
+    operators: tuple[str, ...] = ()
+
+
+class Status(StrEnum):
+    """What a case showed."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    UNDECIDED = "undecided"
+    RAISED = "raised"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A result compared with that of the task's model.
+
+    ``worst`` is the largest absolute error, ``accepted`` says which of the benchmarks' own tolerances accept the
+    result. Of one that differs ``explained_by`` is a narrower format whose rounding explains it; ``repeats``: it is
+    that of the call before; ``ignored`` are weights with whose initial values it would be right; ``unwritten``: all
+    its elements hold what new memory was filled with.
+    """
+
+    status: Status
+    message: str = ""
+    worst: float | None = None
+    accepted: Mapping[str, bool] = field(default_factory=dict)
+    explained_by: str = ""
+    repeats: bool = False
+    ignored: tuple[str, ...] = ()
+    unwritten: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """A case, the answer's call, None if it was not made, and the comparison, None if there is no result."""
+
+    case: Case
+    call: Call | None
+    comparison: Comparison | None
+    reason: str = ""
+    """Why it was not run."""
+
+    @property
+    def status(self) -> Status:
+        """What the case showed."""
+        if self.call is not None and self.call.error:
+            return Status.RAISED
+        return self.comparison.status if self.comparison is not None else Status.NOT_RUN
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the answer has failed here, and not its emulation."""
+        if self.status is Status.RAISED:
+            return self.call is not None and self.call.error not in NOT_EMULATED
+        return self.status is Status.DIFFERS
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, in one line."""
+        if self.call is not None and self.call.error:
+            return f"raises {self.call.error}: {first_line(self.call.message)}"
+        return self.reason or (self.comparison.message if self.comparison is not None else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The verdict on one answer.
+
+    ``reason`` is a sentence; ``notes`` say what does not decide, such as sizes that the task does not have.
+    ``findings`` are records of ``gpuemu run --format json``. ``own_work`` is the share of the task's multiplications
+    and elements that PyTorch's operators did not compute, from 0 to 1.
+    """
+
+    answer: Answer
+    verdict: Verdict
+    reason: str
+    results: tuple[CaseResult, ...] = ()
+    findings: tuple[Mapping[str, Any], ...] = ()
+    launches: int = 0
+    own_work: float | None = None
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a message."""
+    lines = text.strip().splitlines()
+    return lines[0] if lines else "without a message"
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a message: of a compiler's, its reason."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "without a message"

@@ -1,0 +1,188 @@
+"""Sizes to try a task at, derived from its own: smaller ones, odd ones, and its own if they fit.
+
+PyTorch's ``meta`` device computes shapes without memory or arithmetic: what a literal of the task changes (a weight, an
+input, neither), whether the model accepts a combination, and what it costs is measured on it, at any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from gpuemu.judge.literals import Literal, size_literals
+from gpuemu.judge.task import TaskError, load_task
+from gpuemu.judge.work import WorkCounter
+
+SMALL, LARGE = 4_000_000, 40_000_000
+"""Multiplications and elements of a forward pass that the emulator is given: usually, and at the largest sizes."""
+_LEAST = 2
+_BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SizeSet:
+    """Values of the literals of a task, by what they stand for.
+
+    ``own``: they are those of the task. ``regular``: each is the task's own divided by a power of two, so that what
+    divides the own sizes mostly divides these. ``layers``: sizes of weights differ from the task's.
+    """
+
+    label: str
+    values: Mapping[Literal, int]
+    own: bool = False
+    regular: bool = True
+    layers: bool = False
+    work: int = 0
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """What the meta device shows of a combination of sizes."""
+
+    init: str
+    shapes: tuple[tuple[int, ...], ...]
+    work: int
+
+
+class TaskSizes:
+    """The literals of a task, and the combinations of their values that its model accepts."""
+
+    def __init__(self, text: str, path: str, model: str) -> None:
+        self._text, self._path, self._model = text, path, model
+        self._probes: dict[tuple[tuple[Literal, int], ...], _Probe | None] = {}
+        self._own = {literal: literal.value for literal in size_literals(text)}
+        own = self._probe({})
+        if own is None:
+            raise TaskError("its model fails at its own sizes")
+        self._reference = own
+        self._batch: set[Literal] = set()
+        self._inputs, self._weights = self._roles(own)
+
+    @property
+    def own_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the inputs at the task's own sizes."""
+        return self._reference.shapes
+
+    def size_sets(self) -> tuple[SizeSet, ...]:
+        """Return the sizes to try, cheapest first."""
+        sets = []
+        small = self._shrunk(SMALL)
+        sets.append(replace(small, label="small"))
+        odd = self._odd(small)
+        if odd is not None:
+            sets.append(odd)
+        if not small.own:
+            larger = self._shrunk(LARGE)
+            if larger.work > small.work:
+                sets.append(replace(larger, label="own" if larger.own else "larger"))
+        return tuple(sets)
+
+    def _weight(self, literal: Literal) -> int:
+        """Return how much sooner a literal is made smaller: the batch first, then what the tiles of kernels cover."""
+        return _BATCH if literal in self._batch else 1
+
+    def _roles(self, own: _Probe) -> tuple[list[Literal], list[Literal]]:
+        inputs, weights = [], []
+        for literal in self._own:
+            for other in (literal.value // 2, literal.value + 1):
+                init, shapes = self._loaded({literal: max(other, 1)})
+                if init is None or init != own.init:
+                    weights.append(literal)
+                    break
+                if shapes is not None and shapes != own.shapes:
+                    inputs.append(literal)
+                    if all(a[:1] != b[:1] and a[1:] == b[1:] for a, b in zip(shapes, own.shapes, strict=False)):
+                        self._batch.add(literal)
+                    break
+        return inputs, weights
+
+    def _shrunk(self, budget: int) -> SizeSet:
+        """Return the task's sizes, halved until a forward pass is within a budget: the inputs', then the layers'."""
+        values = dict(self._own)
+        probe = self._reference
+        layers = False
+        for literals in (self._inputs, self._weights):
+            fixed: set[Literal] = set()
+            while probe.work > budget:
+                free = [size for size in literals if size not in fixed and values[size] >= 2 * _LEAST]
+                if not free:
+                    break
+                largest = max(free, key=lambda size: (self._weight(size) * values[size], -size.line))
+                # A model may need equal sizes to stay equal.
+                equal = [size for size in literals if values[size] == values[largest]]
+                for group in ([largest], equal):
+                    halved = values | {size: values[size] // 2 for size in group}
+                    accepted = self._probe(halved)
+                    if accepted is not None and accepted.work < probe.work:
+                        values, probe = halved, accepted
+                        layers = layers or literals is self._weights
+                        break
+                else:
+                    fixed.add(largest)
+        changed = {size: value for size, value in values.items() if value != size.value}
+        return SizeSet("small", changed, own=not changed, layers=layers, work=probe.work, shapes=probe.shapes)
+
+    def _odd(self, small: SizeSet) -> SizeSet | None:
+        """Return sizes of the inputs that no power of two divides."""
+        values = dict(small.values)
+        for literal in self._inputs:
+            size = values.get(literal, literal.value)
+            for other in (size + 1 if size < 8 else size - 1, size - 1, size + 1):
+                if other < 1 or other % 2 == 0:
+                    continue
+                if self._probe(values | {literal: other}) is not None:
+                    values[literal] = other
+                    break
+        if values == dict(small.values):
+            return None
+        probe = self._probe(values)
+        assert probe is not None
+        return SizeSet("odd", values, regular=False, layers=small.layers, work=probe.work, shapes=probe.shapes)
+
+    def _probe(self, values: Mapping[Literal, int]) -> _Probe | None:
+        key = tuple(sorted(values.items()))
+        if key not in self._probes:
+            self._probes[key] = self._measured(values)
+        return self._probes[key]
+
+    def _loaded(self, values: Mapping[Literal, int]) -> tuple[str | None, tuple[tuple[int, ...], ...] | None]:
+        try:
+            with torch.device("meta"):
+                task = load_task(self._text, self._path, values, self._model)
+                return described(task.init_inputs()), _shapes(task.inputs())
+        except Exception:
+            return None, None
+
+    def _measured(self, values: Mapping[Literal, int]) -> _Probe | None:
+        work = WorkCounter()
+        try:
+            with torch.device("meta"), torch.no_grad():
+                task = load_task(self._text, self._path, values, self._model)
+                init = task.init_inputs()
+                model, inputs = task.constructed(0), task.inputs()
+                with work:
+                    model(*inputs)
+        except Exception:
+            return None
+        parameters = sum(one.numel() for one in model.state_dict().values())
+        return _Probe(described(init), _shapes(inputs), work.count + parameters)
+
+
+def described(value: Any) -> str:
+    """Return a text that differs where arguments differ; of tensors it has the shapes."""
+    if isinstance(value, torch.Tensor):
+        return f"tensor{tuple(value.shape)}{value.dtype}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(described, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {described(one)}' for name, one in value.items())}}}"
+    return repr(value)
+
+
+def _shapes(inputs: Any) -> tuple[tuple[int, ...], ...]:
+    values = inputs.values() if isinstance(inputs, dict) else inputs
+    return tuple(tuple(one.shape) for one in values if isinstance(one, torch.Tensor))

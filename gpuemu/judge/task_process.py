@@ -1,0 +1,188 @@
+"""The process of a task: it makes the cases, and compares the results of answers with its model in fp64.
+
+It reads one request a line from standard input, as JSON, and answers each with a line. No code of an answer runs here,
+so that neither the model that decides nor its tolerances are within its reach.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpuemu.judge.comparison import Evaluation, compare, ignored_weights
+from gpuemu.judge.model import Case, Status, Values
+from gpuemu.judge.sizes import SizeSet, TaskSizes
+from gpuemu.judge.task import Task, TaskError, load_task
+from gpuemu.judge.values import UnsupportedValueError, copied, load, save, tensors_of
+
+_SMALL_RESULT = 0.01
+"""METR's bound: a task whose results are within it, or differ by less, accepts a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """How a case is made: its sizes, its seed, and what its tensors hold."""
+
+    sizes: SizeSet
+    values: Values
+    seed: int
+    after: str = ""
+
+
+class TaskProcess:
+    """The task of this process, and how its cases were made, by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path, self._text, self._model = "", "", "Model"
+        self._draws: dict[str, _Draw] = {}
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a request: ``cases`` of a task, or ``compare`` the result of one."""
+        try:
+            if request["do"] == "cases":
+                self._path, self._model = request["path"], request["model"]
+                self._text = Path(self._path).read_text(encoding="utf-8")
+                sizes = TaskSizes(self._text, self._path, self._model)
+                cases = [asdict(case) for case in self._make_cases(sizes)]
+                return {"cases": cases, "own_shapes": sizes.own_shapes}
+            return self._compare(request["case"], Path(request["output"]))
+        except (TaskError, UnsupportedValueError) as error:
+            return {"problem": str(error)}
+
+    def _make_cases(self, sizes: TaskSizes) -> list[Case]:
+        cases = []
+        for size_set in sizes.size_sets():
+            for draw in _draws_of(size_set):
+                case = _case(draw)
+                self._draws[case.name] = draw
+                cases.append(self._written(case, draw))
+        return cases
+
+    def _task(self, draw: _Draw) -> Task:
+        return load_task(self._text, self._path, draw.sizes.values, self._model)
+
+    def _written(self, case: Case, draw: _Draw) -> Case:
+        """Write the inputs of a case; return it with what the results of its model are like."""
+        task = self._task(draw)
+        # The second call of a model has the weights of the first.
+        model = task.constructed(self._draws[draw.after].seed if draw.after else draw.seed)
+        torch.manual_seed(draw.seed)
+        inputs = list(task.inputs())
+        if draw.values is Values.NORMAL:
+            inputs = list(map(_normal, inputs))
+        if draw.values is Values.WEIGHTS:
+            _randomise(model)
+        state = {name: one.clone() for name, one in model.state_dict().items()}
+        values = {"init": task.init_inputs(), "inputs": inputs, "state": state, "seed": draw.seed}
+        save(self._folder / f"{case.name}.npz", values)
+        results = []
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            model.load_state_dict(state)
+            try:
+                with torch.no_grad():
+                    results.append(tensors_of(model(*copied(inputs))))
+            except Exception as error:
+                raise TaskError(f"its model raises {type(error).__name__}: {error}") from error
+        same = all(torch.equal(a, b) or bool(a.isnan().any()) for a, b in zip(*results, strict=True))
+        return replace(case, random=not same, weak=_weakness(results[0]))
+
+    def _compare(self, name: str, output: Path) -> dict[str, Any]:
+        draw = self._draws[name]
+        written = load(self._folder / f"{name}.npz")
+        results = tensors_of(load(output))
+        task = self._task(draw)
+        evaluation = Evaluation(task, written["inputs"], written["state"], draw.seed)
+        comparison = compare(evaluation, results, FILL)
+        if comparison.status is Status.DIFFERS and draw.after:
+            earlier = tensors_of(load(output.with_name(f"{draw.after}.out.npz")))
+            repeats = len(earlier) == len(results) and all(map(torch.equal, earlier, results))
+            comparison = replace(comparison, repeats=repeats)
+        if comparison.status is Status.DIFFERS and draw.values is Values.WEIGHTS:
+            initial = task.constructed(draw.seed).state_dict()
+            comparison = replace(comparison, ignored=ignored_weights(evaluation, initial, results))
+        return asdict(comparison)
+
+
+FILL = {torch.float16: torch.nan, torch.bfloat16: torch.nan, torch.float32: torch.nan, torch.float64: torch.nan}
+"""What ``torch.utils.deterministic.fill_uninitialized_memory`` fills new memory with; integers have no such value."""
+
+
+def _draws_of(sizes: SizeSet) -> list[_Draw]:
+    """Return how the cases of sizes are made: at the usual ones there is also what the task does not try."""
+    first = _Draw(sizes, Values.TASK, 42)
+    if sizes.label != "small":
+        return [first]
+    return [
+        first,
+        _Draw(sizes, Values.AGAIN, 44, after=_name(first)),
+        _Draw(sizes, Values.NORMAL, 43),
+        _Draw(sizes, Values.WEIGHTS, 45),
+    ]
+
+
+def _name(draw: _Draw) -> str:
+    return f"{draw.sizes.label}-{draw.values.name.lower()}"
+
+
+def _case(draw: _Draw) -> Case:
+    sizes = draw.sizes
+    return Case(
+        name=_name(draw),
+        label=sizes.label,
+        values=draw.values,
+        after=draw.after,
+        own=sizes.own,
+        regular=sizes.regular,
+        layers=sizes.layers,
+        replaced=tuple(sorted({literal.value for literal in sizes.values})) if sizes.layers else (),
+        shapes=sizes.shapes,
+        random=False,
+        weak="",
+        work=sizes.work,
+    )
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return torch.randn(value.shape).to(value.dtype)
+    return value
+
+
+def _randomise(model: Any) -> None:
+    """Give parameters values that no initialisation has: the weights of a normalisation are 1, and its biases 0."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            scale = float(parameter.std()) if parameter.numel() > 1 else 0.0
+            parameter += torch.randn_like(parameter) * (scale or 0.5)
+
+
+def _weakness(results: Sequence[torch.Tensor]) -> str:
+    """Return why results hardly tell a right answer from a wrong one, empty if they do (METR's filters)."""
+    values = [one.double().nan_to_num() for one in results if one.is_floating_point() and one.numel() > 1]
+    if values and all(float(one.abs().max()) < _SMALL_RESULT for one in values):
+        return f"all elements of its result are within {_SMALL_RESULT:g} of zero"
+    if values and all(float(one.std()) < _SMALL_RESULT for one in values):
+        return f"the elements of its result differ by less than {_SMALL_RESULT:g}"
+    return ""
+
+
+def main(folder: Path) -> int:
+    """Answer requests until standard input ends."""
+    process = TaskProcess(folder)
+    replies = sys.stdout
+    sys.stdout = sys.stderr  # what the task prints is not a reply
+    for line in sys.stdin:
+        print(json.dumps(process.answer(json.loads(line))), file=replies, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,80 @@
+"""Sizes of a task are found in its text and made smaller as its model allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu.judge.literals import size_literals, with_values
+from gpuemu.judge.sizes import LARGE, SMALL, TaskSizes
+from gpuemu.judge.task import TaskError
+
+LINEAR = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, inputs, outputs, groups):
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs)
+        self.norm = nn.GroupNorm(groups, outputs)
+
+    def forward(self, x):
+        return self.norm(self.linear(x))
+
+
+batch, inputs, outputs, groups = 4096, 512, 1024, 32
+
+
+def get_inputs():
+    return [torch.rand(batch, inputs)]
+
+
+def get_init_inputs():
+    return [inputs, outputs, groups]
+"""
+
+
+def test_literals_are_those_of_assignments_and_inputs():
+    literals = size_literals(LINEAR)
+    assert [literal.value for literal in literals] == [4096, 512, 1024, 32]
+
+
+def test_other_values_replace_literals_of_one_line():
+    literals = size_literals("α = 'ü'; n, m = 64, 128  # 64\n")
+    assert (
+        with_values("α = 'ü'; n, m = 64, 128  # 64\n", {literals[0]: 7, literals[1]: 5})
+        == "α = 'ü'; n, m = 7, 5  # 64\n"
+    )
+
+
+def test_the_batch_is_smaller_and_the_layers_are_the_own():
+    small, odd, larger = TaskSizes(LINEAR, "task.py", "Model").size_sets()
+    assert small.work <= SMALL
+    assert larger.work <= LARGE
+    assert not small.layers
+    assert small.shapes[0][1] == larger.shapes[0][1] == 512
+    assert 4096 % small.shapes[0][0] == 0
+    assert odd.shapes[0][0] % 2 == 1
+    assert not odd.regular
+
+
+def test_layers_are_smaller_where_the_own_do_not_fit():
+    text = LINEAR.replace("4096, 512, 1024, 32", "4096, 16384, 16384, 32")
+    small, *_ = TaskSizes(text, "task.py", "Model").size_sets()
+    assert small.layers
+    assert small.work <= SMALL
+    # What divides the own sizes divides these: 32 groups.
+    assert small.shapes[0][1] % 32 == 0
+
+
+def test_a_small_task_is_tried_at_its_own_sizes():
+    text = LINEAR.replace("4096, 512, 1024, 32", "8, 16, 32, 4")
+    small, *_ = TaskSizes(text, "task.py", "Model").size_sets()
+    assert small.own
+    assert small.shapes == ((8, 16),)
+
+
+def test_a_model_that_fails_at_its_own_sizes():
+    with pytest.raises(TaskError, match="own sizes"):
+        TaskSizes(LINEAR.replace("1024, 32", "1024, 33"), "task.py", "Model")
