@@ -157,6 +157,8 @@ class Execution:
     """Names of variables with their cells, and of types."""
     results: list[Value] = field(default_factory=list)
     """What the function that is executed returns."""
+    jumps: list[tuple[str, State]] = field(default_factory=list)
+    """The states in which ``break`` and ``continue`` leave the statements of the innermost loop or ``switch``."""
     hint: str = ""
     """Name of the variable that the current expression initialises."""
     repeated: int = 0

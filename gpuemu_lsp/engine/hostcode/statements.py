@@ -6,8 +6,10 @@ first and its last iteration, all of them if there are few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode import ir
@@ -70,7 +72,35 @@ def _return(run: Execution, node: ir.ReturnStatement) -> str | None:
 
 @executes(ir.JumpStatement)
 def _jump(run: Execution, node: ir.JumpStatement) -> str | None:
+    if node.kind != EXIT:
+        run.jumps.append((node.kind, run.state))
     return node.kind
+
+
+def _after_jumps(run: Execution, ended: str | None, kind: str) -> str | None:
+    """Continue where ``break`` or ``continue`` leads to, with the states of all paths; return how other paths ended."""
+    states = [state for jumped, state in run.jumps if jumped == kind]
+    run.jumps = [jump for jump in run.jumps if jump[0] != kind]
+    if not states:
+        return ended
+    if ended is not None:
+        # The path ends here with this jump, whose state is the last one, or with another one.
+        run.state = states.pop().with_allocations_of(run.state)
+    for state in states:
+        join(run, Condition(), state)
+        pairs = zip(run.state.conditions, state.conditions, strict=False)
+        run.set_conditions(tuple(own for own, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    return None
+
+
+@contextmanager
+def _own_jumps(run: Execution) -> Iterator[None]:
+    """Execute a loop or ``switch``, whose jumps are its own."""
+    outer, run.jumps = run.jumps, []
+    try:
+        yield
+    finally:
+        run.jumps = outer + [jump for jump in run.jumps if jump[0] == "continue"]
 
 
 @executes(ir.TypeName)
@@ -126,12 +156,13 @@ def _switch(run: Execution, node: ir.SwitchStatement) -> str | None:
             # What one case demands says nothing about the others.
             run.assume(Condition(None, "==", value, given))
         ended = None
-        with run.scope():
+        with run.scope(), _own_jumps(run):
             for later in node.cases[index:]:
                 ended = _sequence(run, later.statements)
                 if ended is not None:
                     break
-        if ended not in _ENDS:
+            ended = _after_jumps(run, ended, "break")
+        if ended is None:
             if joined is not None:
                 join(run, Condition(), joined)
             joined = run.state
@@ -149,7 +180,8 @@ def _loop(run: Execution, node: ir.Loop) -> str | None:
         _sequence(run, node.start)
         outer, run.frame = run.frame, replace(run.frame, loops=(*run.frame.loops, node))
         try:
-            return _iterations(run, node)
+            with _own_jumps(run):
+                return _after_jumps(run, _iterations(run, node), "break")
         finally:
             run.frame = outer
 
@@ -160,12 +192,12 @@ def _iterations(run: Execution, node: ir.Loop) -> str | None:
     if trips is not None and trips <= _MAX_ITERATIONS:
         for _ in range(trips):
             before = len(run.state.conditions)
-            ended = _scoped(run, node.body)
+            ended = _after_jumps(run, _scoped(run, node.body), "continue")
             conditions = run.state.conditions
             held = (one for one in conditions[before:] if one.value is not False)
             run.set_conditions((*conditions[:before], *held))
-            if ended in (*_ENDS, "break"):
-                return ended if ended in _ENDS else None
+            if ended is not None:
+                return ended
             evaluate(run, node.update)
         return None
     if not node.first and truth(evaluate(run, node.condition)).value is False:
@@ -182,14 +214,15 @@ def _iterations(run: Execution, node: ir.Loop) -> str | None:
             run.assign(counter[0], value)
         before_body = run.state
         run.repeated += 1
-        ended = _scoped(run, node.body)
+        ended = _after_jumps(run, _scoped(run, node.body), "continue")
         run.repeated -= 1
         run.set_conditions(conditions)
         if ended in _ENDS:
             run.state = replace(before_body.with_allocations_of(run.state), conditions=conditions)
     _forget(run, node.body)
     if counter is not None:
-        run.assign(counter[0], counter[3])
+        left = any(kind == "break" for kind, _ in run.jumps)
+        run.assign(counter[0], run.unknown(run.name_of(counter[0], "count"), "computed") if left else counter[3])
     return None
 
 
@@ -241,7 +274,7 @@ def _forget(run: Execution, body: ir.Statement | None) -> None:
 @executes(ir.RangeLoop)
 def _range_loop(run: Execution, node: ir.RangeLoop) -> str | None:
     outer = run.frame
-    with run.scope():
+    with run.scope(), _own_jumps(run):
         source = evaluate(run, node.source)
         values: list[Value] = _elements(run, source) or [Unknown()]
         run.frame = replace(outer, loops=(*outer.loops, node))
@@ -254,11 +287,12 @@ def _range_loop(run: Execution, node: ir.RangeLoop) -> str | None:
             else:
                 run.declare(node.names[0], value)
             run.repeated += 1
-            ended = _scoped(run, node.body)
+            ended = _after_jumps(run, _scoped(run, node.body), "continue")
             run.repeated -= 1
             if ended in _ENDS:
                 break
         run.frame = outer
+        _after_jumps(run, None, "break")
     return None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gpuemu_lsp.engine import hostcode
 from gpuemu_lsp.engine.hostcode.cpp.declarations import HostFile, program_of
 from gpuemu_lsp.engine.hostcode.launches import interpret
@@ -65,6 +67,29 @@ def test_what_a_branch_that_returns_does_is_not_seen_after_it():
     (launch,) = run("void f(float* x, int n) { int m = n; if (n == 0) { m = 1; return; } k<<<1, 1>>>(x, m); }").launches
     assert str(launch.arguments[1]) == "n"
     assert launch.conditions[0].operator == "!="
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (int i = 0; i < 2; i++) { if (n > 8) { m = 4; continue; } m = 1; }",
+        "for (int i = 0; i < 2; i++) { m = 1; if (n > 8) { m = 4; break; } }",
+        "for (int i = 0; i < p; i++) { m = 1; if (n > 8) { m = 4; break; } }",
+        "while (n > p) { if (n > 8) { m = 4; continue; } m = 1; }",
+        "for (int v : {1, 2}) { if (n > 8) { m = 4; break; } m = 1; }",
+        "switch (p) { default: m = 1; if (n > 8) { m = 4; break; } m = 1; }",
+        "for (int i = 0; i < 1; i++) { switch (p) { default: if (n > 8) { m = 4; continue; } m = 1; } }",
+    ],
+)
+def test_what_a_path_does_before_it_leaves_a_loop_is_seen_after_it(loop: str) -> None:
+    (launch,) = run(f"void f(float* x, int n, int p) {{ int m = 1; {loop} k<<<1, 1>>>(x, m); }}").launches
+    assert str(launch.arguments[1]) != "1" and launch.conditions == ()
+
+
+def test_a_loop_that_surely_ends_early_has_the_state_in_which_it_ends() -> None:
+    loop = "for (int i = 0; i < 3; i++) { m = m + 1; if (i == 1) break; }"
+    (launch,) = run(f"void f(float* x, int n) {{ int m = n; {loop} k<<<1, 1>>>(x, m); }}").launches
+    assert str(launch.arguments[1]) == "n + 2"
 
 
 def test_memory_of_a_launch_is_that_of_its_time():
