@@ -235,10 +235,10 @@ void run(int n) {{
     assert len(plan.args) == kernel.rpartition("(")[2].count(",") + 1
 
 
-def test_a_kernel_that_skips_blocks_by_their_indices_writes_a_part(bare: Callable[[str], PlanResult]) -> None:
+def test_a_kernel_that_skips_blocks_by_their_indices_writes_a_part(compiled: Callable[[str], PlanResult]) -> None:
     """The lower triangle of a matrix, of which the program copies all."""
     plan = only(
-        bare("""
+        compiled("""
 __global__ void lower(float* out, int n) {
   if (blockIdx.y > blockIdx.x) return;
   out[blockIdx.x * n + blockIdx.y] = 1;

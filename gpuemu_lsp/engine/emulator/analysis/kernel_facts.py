@@ -75,6 +75,20 @@ class KernelFacts:
         )
 
     @cached_property
+    def compares_block_indices(self) -> bool:
+        """Whether it compares the indices of a block on two axes, as to skip the blocks above a diagonal."""
+        axes = {
+            name: source
+            for one in self._instructions
+            if one.opcode in ("mov", "cvt")
+            for source in registers_read(one)
+            if source.startswith("%ctaid.")
+            for name in registers_written(one)
+        }
+        compared = (registers_read(one) for one in self._instructions if one.opcode in _COMPARES)
+        return any(len({axes.get(name, name) for name in names} & {*axes.values()}) > 1 for names in compared)
+
+    @cached_property
     def multiplies_matrices(self) -> bool:
         """Whether warps compute whole tiles of matrices."""
         return any(instruction.opcode in _MATRIX for instruction in self._instructions)

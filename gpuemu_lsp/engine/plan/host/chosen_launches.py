@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +18,9 @@ from gpuemu_lsp.engine.source.headers.includes import include_closure, load
 from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, named_strings, sources_near
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, decode
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, decode, words_of
 from gpuemu_lsp.engine.symbolic.size import Size, number, substitute, symbol, symbols
 
-_DIRECTIVE = re.compile(r"^[ \t]*#.*?(?<!\\)$", re.MULTILINE | re.DOTALL)
 _MAX_THREADS = 1 << 16
 _MAX_BYTES = 1 << 23
 _MAX_FILES = 3
@@ -47,8 +45,8 @@ class _HostReading:
     def __init__(self, program: HostProgram, views: DeviceViews) -> None:
         self.program = program
         self._paths = frozenset(file.path for file in views.files)
-        code = _DIRECTIVE.sub("", "\n".join((views.view, *views.headers.values())))
-        self._device = views.macros.expand(frozenset(WORD.findall(code)))
+        words = (words_of(SourceText(text).code) for text in (views.view, *views.headers.values()))
+        self._device = views.macros.expand(frozenset[str]().union(*words))
         self._runs: dict[tuple[object, ...], HostRun] = {}
         self._found: dict[tuple[str, HostAssumptions], tuple[ReadHostLaunch, ...]] = {}
 
