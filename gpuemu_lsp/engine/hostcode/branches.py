@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 
 from gpuemu_lsp.engine.hostcode.selections import joined_functions, under
 from gpuemu_lsp.engine.hostcode.state import Execution, State
@@ -44,6 +47,32 @@ def join(run: Execution, condition: Condition, other: State) -> None:
         memory, own_memory = other.heap.get(key), run.state.heap.get(key)
         if memory is not None and own_memory != memory:
             run.set_memory(key, memory if own_memory is None else _joined(own_memory, memory))
+
+
+def after_jumps(run: Execution, ended: str | None, kind: str) -> str | None:
+    """Continue where ``break`` or ``continue`` leads to, with the states of all paths; return how other paths ended."""
+    states = [state for jumped, state in run.jumps if jumped == kind]
+    run.jumps = [jump for jump in run.jumps if jump[0] != kind]
+    if not states:
+        return ended
+    if ended is not None:
+        # The path ends here with this jump, whose state is the last one, or with another one.
+        run.state = states.pop().with_allocations_of(run.state)
+    for state in states:
+        join(run, Condition(), state)
+        pairs = zip(run.state.conditions, state.conditions, strict=False)
+        run.set_conditions(tuple(own for own, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    return None
+
+
+@contextmanager
+def own_jumps(run: Execution) -> Iterator[None]:
+    """Execute a loop or ``switch``, whose jumps are its own."""
+    outer, run.jumps = run.jumps, []
+    try:
+        yield
+    finally:
+        run.jumps = outer + [jump for jump in run.jumps if jump[0] == "continue"]
 
 
 def choose(run: Execution, condition: Condition, yes: Value, no: Value, hint: str = "") -> Value:

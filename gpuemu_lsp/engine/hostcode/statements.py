@@ -6,15 +6,13 @@ first and its last iteration, all of them if there are few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import takewhile
 
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode import ir
 from gpuemu_lsp.engine.hostcode.arithmetic import truth
-from gpuemu_lsp.engine.hostcode.branches import join
+from gpuemu_lsp.engine.hostcode.branches import after_jumps, join, own_jumps
 from gpuemu_lsp.engine.hostcode.functions import constructed, converted
 from gpuemu_lsp.engine.hostcode.interpreter import EXIT, evaluate, execute, executes
 from gpuemu_lsp.engine.hostcode.places import place_of
@@ -77,32 +75,6 @@ def _jump(run: Execution, node: ir.JumpStatement) -> str | None:
     return node.kind
 
 
-def _after_jumps(run: Execution, ended: str | None, kind: str) -> str | None:
-    """Continue where ``break`` or ``continue`` leads to, with the states of all paths; return how other paths ended."""
-    states = [state for jumped, state in run.jumps if jumped == kind]
-    run.jumps = [jump for jump in run.jumps if jump[0] != kind]
-    if not states:
-        return ended
-    if ended is not None:
-        # The path ends here with this jump, whose state is the last one, or with another one.
-        run.state = states.pop().with_allocations_of(run.state)
-    for state in states:
-        join(run, Condition(), state)
-        pairs = zip(run.state.conditions, state.conditions, strict=False)
-        run.set_conditions(tuple(own for own, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
-    return None
-
-
-@contextmanager
-def _own_jumps(run: Execution) -> Iterator[None]:
-    """Execute a loop or ``switch``, whose jumps are its own."""
-    outer, run.jumps = run.jumps, []
-    try:
-        yield
-    finally:
-        run.jumps = outer + [jump for jump in run.jumps if jump[0] == "continue"]
-
-
 @executes(ir.TypeName)
 def _type_name(run: Execution, node: ir.TypeName) -> str | None:
     run.scopes[-1][node.name] = resolved_type(run, node.type)
@@ -156,12 +128,12 @@ def _switch(run: Execution, node: ir.SwitchStatement) -> str | None:
             # What one case demands says nothing about the others.
             run.assume(Condition(None, "==", value, given))
         ended = None
-        with run.scope(), _own_jumps(run):
+        with run.scope(), own_jumps(run):
             for later in node.cases[index:]:
                 ended = _sequence(run, later.statements)
                 if ended is not None:
                     break
-            ended = _after_jumps(run, ended, "break")
+            ended = after_jumps(run, ended, "break")
         if ended is None:
             if joined is not None:
                 join(run, Condition(), joined)
@@ -180,8 +152,8 @@ def _loop(run: Execution, node: ir.Loop) -> str | None:
         _sequence(run, node.start)
         outer, run.frame = run.frame, replace(run.frame, loops=(*run.frame.loops, node))
         try:
-            with _own_jumps(run):
-                return _after_jumps(run, _iterations(run, node), "break")
+            with own_jumps(run):
+                return after_jumps(run, _iterations(run, node), "break")
         finally:
             run.frame = outer
 
@@ -192,7 +164,7 @@ def _iterations(run: Execution, node: ir.Loop) -> str | None:
     if trips is not None and trips <= _MAX_ITERATIONS:
         for _ in range(trips):
             before = len(run.state.conditions)
-            ended = _after_jumps(run, _scoped(run, node.body), "continue")
+            ended = after_jumps(run, _scoped(run, node.body), "continue")
             conditions = run.state.conditions
             held = (one for one in conditions[before:] if one.value is not False)
             run.set_conditions((*conditions[:before], *held))
@@ -214,7 +186,7 @@ def _iterations(run: Execution, node: ir.Loop) -> str | None:
             run.assign(counter[0], value)
         before_body = run.state
         run.repeated += 1
-        ended = _after_jumps(run, _scoped(run, node.body), "continue")
+        ended = after_jumps(run, _scoped(run, node.body), "continue")
         run.repeated -= 1
         run.set_conditions(conditions)
         if ended in _ENDS:
@@ -274,7 +246,7 @@ def _forget(run: Execution, body: ir.Statement | None) -> None:
 @executes(ir.RangeLoop)
 def _range_loop(run: Execution, node: ir.RangeLoop) -> str | None:
     outer = run.frame
-    with run.scope(), _own_jumps(run):
+    with run.scope(), own_jumps(run):
         source = evaluate(run, node.source)
         values: list[Value] = _elements(run, source) or [Unknown()]
         run.frame = replace(outer, loops=(*outer.loops, node))
@@ -287,12 +259,12 @@ def _range_loop(run: Execution, node: ir.RangeLoop) -> str | None:
             else:
                 run.declare(node.names[0], value)
             run.repeated += 1
-            ended = _after_jumps(run, _scoped(run, node.body), "continue")
+            ended = after_jumps(run, _scoped(run, node.body), "continue")
             run.repeated -= 1
             if ended in _ENDS:
                 break
         run.frame = outer
-        _after_jumps(run, None, "break")
+        after_jumps(run, None, "break")
     return None
 
 

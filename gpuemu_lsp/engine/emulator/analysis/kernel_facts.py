@@ -79,13 +79,13 @@ class KernelFacts:
         """Whether it compares the indices of a block on two axes, as to skip the blocks above a diagonal."""
         axes = {
             name: source
-            for one in self._instructions
-            if one.opcode in ("mov", "cvt")
-            for source in registers_read(one)
+            for each in self._instructions
+            if each.opcode in ("mov", "cvt")
+            for source in registers_read(each)
             if source.startswith("%ctaid.")
-            for name in registers_written(one)
+            for name in registers_written(each)
         }
-        compared = (registers_read(one) for one in self._instructions if one.opcode in _COMPARES)
+        compared = (registers_read(each) for each in self._instructions if each.opcode in _COMPARES)
         return any(len({axes.get(name, name) for name in names} & {*axes.values()}) > 1 for names in compared)
 
     @cached_property
