@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -76,7 +76,7 @@ class KernelEntry:
 class ParsedFile:
     """A text and the kernels in it. ``project`` is None where gpuemu.toml has never been valid TOML.
 
-    ``launches`` are those in the text and, for a header, in the files that include it.
+    ``launches`` returns those in the text and, for a header, in the files that include it; it takes milliseconds.
     ``headers`` are the user headers it includes, directly or not; ``missing`` are names of headers that do not exist.
     ``findings`` are hints on code of a ``.py`` file that is not known without running it.
     """
@@ -88,7 +88,7 @@ class ParsedFile:
     entries: tuple[KernelEntry, ...] = ()
     headers: tuple[str, ...] = ()
     missing: frozenset[str] = frozenset()
-    launches: tuple[LaunchSite, ...] = ()
+    launches: Callable[[], tuple[LaunchSite, ...]] = field(default=tuple, compare=False)
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -182,7 +182,7 @@ def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
         tuple(KernelEntry(spec, registered, _decl_of(source.kernels, spec), source) for spec, registered in found),
         tuple(headers),
         frozenset(Path(include.target).name for include in source.includes if include.resolved is None),
-        _launches(source, next((spec.include_dirs for spec, _ in found), ())),
+        partial(_launches, source, next((spec.include_dirs for spec, _ in found), ())),
     )
 
 

@@ -5,6 +5,7 @@ Nothing of the file is imported. A file without a call that compiles a kernel is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.findings import Finding, Range
@@ -43,7 +44,7 @@ class PythonKernels:
     """The kernels of a ``.py`` file, registered ones first, and what is not known of them without running the file."""
 
     kernels: tuple[PythonKernel, ...] = ()
-    launches: tuple[LaunchSite, ...] = ()
+    launches: Callable[[], tuple[LaunchSite, ...]] = tuple
     findings: tuple[Finding, ...] = ()
 
 
@@ -102,7 +103,6 @@ class _Codes:
         variable = variable_of(self._source, spec.string) if spec.string is not None else None
         return PythonKernel(spec, registered, located, inner, variable=variable)
 
-    @property
     def launches(self) -> tuple[LaunchSite, ...]:
         """Launches in the host code of the strings, at their places in the ``.py``."""
         return tuple(

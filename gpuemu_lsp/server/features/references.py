@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Place, Position, Range
+from gpuemu_lsp.engine.hostcode.cpp.launch_sites import LaunchSite
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.model import KernelDecl
@@ -38,7 +39,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         position = byte_position(document.lines, cursor, session.publisher.encoding)
         found: dict[Place, None] = {}
         for parsed, decl in await _kernels_at(session, document, position):
-            places = _references(session, parsed, decl)
+            places = _references(session, parsed, decl, await _launches(session, parsed))
             found |= dict.fromkeys([*([Place(parsed.path, decl.name_range)] * params.context.include_declaration)])
             found |= dict.fromkeys(places)
         return [location(session, place) for place in found]
@@ -59,7 +60,7 @@ async def _kernels_at(session: Session, document: Document, position: Position) 
         return []
     launched = {
         launch.kernel
-        for launch in parsed.launches
+        for launch in await _launches(session, parsed)
         if launch.path is None and launch.range.start <= position <= launch.range.end
     }
     return [
@@ -69,9 +70,15 @@ async def _kernels_at(session: Session, document: Document, position: Position) 
     ]
 
 
-def _references(session: Session, parsed: ParsedFile, decl: KernelDecl) -> Iterator[Place]:
+async def _launches(session: Session, parsed: ParsedFile) -> tuple[LaunchSite, ...]:
+    return await session.parsed_files.run_in_thread(parsed.launches)
+
+
+def _references(
+    session: Session, parsed: ParsedFile, decl: KernelDecl, launches: Iterable[LaunchSite]
+) -> Iterator[Place]:
     """Yield launches, entries of gpuemu.toml, and functions of reference scripts."""
-    for launch in parsed.launches:
+    for launch in launches:
         if launch.kernel in (decl.name, decl.qualified_name):
             yield Place(launch.path or parsed.path, launch.range)
     for spec in (entry.spec for entry in parsed.entries if entry.registered and entry.decl == decl):
