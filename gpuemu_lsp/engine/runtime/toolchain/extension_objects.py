@@ -5,9 +5,11 @@ Whatever is not understood is compiled as the command says.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised, temporary_folder
@@ -19,8 +21,6 @@ from gpuemu_lsp.engine.runtime.toolchain.object_cache import HostObjects
 from gpuemu_lsp.engine.runtime.toolchain.split_compile import can_be_split, compile_split
 
 _COMPUTED_INCLUDE = re.compile(r"^\s*#\s*include\s+[A-Za-z_]", re.MULTILINE)
-_FORMAT = "1"
-"""Changed when objects are made otherwise of the same source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _extension(words: Sequence[str]) -> _Extension | None:
 def _kept(extension: _Extension, words: Sequence[str], tool: Sequence[str], compile_once: Callable[[], int]) -> int:
     """Return 0 if the object is kept from an earlier time or compiles, else the exit code of the compiler."""
     command, cache = extension.command, HostObjects()
-    versions = (_FORMAT, *tool, *map(_identity, _programs(extension, tool)))
+    versions = (_own_version(), *tool, *map(_identity, _programs(extension, tool)))
     files = {str(command.target), str(command.dependencies)}
     key = cache.key(extension.text, command.source, [word for word in words if word not in files], versions)
     if not cache.restore(key, command.target):
@@ -104,6 +104,13 @@ def _kept(extension: _Extension, words: Sequence[str], tool: Sequence[str], comp
         names = " ".join(str(path) for path in (command.source, *extension.headers))
         command.dependencies.write_text(f"{command.target}: {names}\n", encoding="utf-8")
     return 0
+
+
+@lru_cache(maxsize=1)
+def _own_version() -> str:
+    """Return what changes when these modules make another object of the same source."""
+    modules = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.blake2b(b"".join(path.read_bytes() for path in modules), digest_size=8).hexdigest()
 
 
 def _programs(extension: _Extension, tool: Sequence[str]) -> tuple[Path, ...]:

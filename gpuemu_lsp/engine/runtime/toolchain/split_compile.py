@@ -68,12 +68,16 @@ def compile_split(
     ``torch`` is PyTorch's folder of headers, and ``nvcc`` makes a command of its arguments. ``folder`` is for temporary
     files.
     """
-    unique = f"gpuemu_{hashlib.blake2b(str(command.source.resolve()).encode(), digest_size=6).hexdigest()}"
+    # nvcc has such namespaces too: they are not shown.
+    unique = f"_INTERNAL_{hashlib.blake2b(str(command.source.resolve()).encode(), digest_size=6).hexdigest()}"
     try:
         parts = split_source(text, unique)
         host = _host_object(command, parts, torch, Path(folder))
         undefined = _symbols(host, "--undefined-only")
-        device = _device_object(command, parts, undefined, nvcc, Path(folder))
+        instances = {symbol: name for symbol, name in undefined.items() if _is_instance(name, parts)}
+        device = _device_object(command, parts, list(instances.values()), nvcc, Path(folder))
+        if not instances.keys() <= _symbols(device, "--defined-only").keys():
+            raise SplitError("an instance of a kernel is not made")
         _join(host, device, parts, undefined, command.target, folder)
     except SplitError:
         return False
@@ -97,16 +101,11 @@ def _host_object(command: CompileCommand, parts: SplitSource, torch: Path, folde
 def _device_object(
     command: CompileCommand,
     parts: SplitSource,
-    undefined: dict[str, str],
+    instances: Sequence[str],
     nvcc: Callable[[Sequence[str]], list[str]],
     folder: Path,
 ) -> Path:
     source, target = folder / "device.cu", folder / "device.o"
-    instances = [
-        name
-        for name in undefined.values()
-        if (match := re.match(r"void [\w:]*?\b(\w+)<", name)) and match[1] in parts.kernels
-    ]
     text = parts.device + "\n" + "".join(f"template __global__ {name};\n" for name in instances)
     headers = "".join(f"#include <{name}>\n" for use, name in _DEVICE_HEADERS.items() if re.search(use, text))
     source.write_text(f"{_DEVICE_PRELUDE}{headers}{text}", encoding="latin-1")
@@ -114,6 +113,12 @@ def _device_object(
     own = ["-static-global-template-stub=false", "-Xcompiler", "-fPIC,-w", "-c", str(source), "-o", str(target)]
     _run(nvcc([*command.shared, *command.device, *own]), folder)
     return target
+
+
+def _is_instance(name: str, parts: SplitSource) -> bool:
+    """Return whether a symbol, by its readable name, is an instance of a template that is a kernel."""
+    match = re.match(r"void [\w:]*?\b(\w+)<", name)
+    return match is not None and match[1] in parts.kernels
 
 
 def _join(host: Path, device: Path, parts: SplitSource, undefined: dict[str, str], target: Path, folder: str) -> None:

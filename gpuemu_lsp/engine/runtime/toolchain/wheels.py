@@ -23,3 +23,12 @@ def nvcc_folder() -> Path:
         if (folder / "bin" / "nvcc").is_file():
             return folder
     raise ProgramBuildError('nvcc is not installed: pip install "gpuemu-lsp[run]"')
+
+
+def has_nvcc() -> bool:
+    """Return whether the wheels of the extra ``run`` are installed."""
+    try:
+        nvcc_folder()
+    except ProgramBuildError:
+        return False
+    return True

@@ -97,6 +97,8 @@ class _ForkWatch:
 
     def _forked(self) -> None:
         self.is_child = self.is_child or self.used
+        if self.is_child:
+            native_calls.library().gpuemu_torch_forked()
 
 
 def _constant(value: Any = None) -> Callable[..., Any]:

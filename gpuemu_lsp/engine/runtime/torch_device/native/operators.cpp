@@ -3,7 +3,9 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/ops/_log_softmax.h>
+#include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -105,6 +107,18 @@ at::Tensor log_softmax(const at::Tensor& x, int64_t dim, bool half_to_float) {
     return at::_log_softmax_out(result, wide, dim, false);
 }
 
+at::Tensor softmax_backward(const at::Tensor& gradient, const at::Tensor& output, int64_t dim, at::ScalarType type) {
+    at::Tensor result = at::empty_like(gradient);
+    at::_softmax_backward_data_out(result, gradient, output, dim, gradient.scalar_type());
+    return result.to(type);
+}
+at::Tensor log_softmax_backward(const at::Tensor& gradient, const at::Tensor& output, int64_t dim,
+                                at::ScalarType type) {
+    at::Tensor result = at::empty_like(gradient);
+    at::_log_softmax_backward_data_out(result, gradient, output, dim, gradient.scalar_type());
+    return result.to(type);
+}
+
 int64_t attention_by_operators(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                const std::optional<at::Tensor>&, double, bool, std::optional<double>, bool) {
     return 0;  // sdp::SDPBackend::math
@@ -130,4 +144,6 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     library.impl("record_stream", &record_stream_of);
     library.impl("_softmax", &softmax);
     library.impl("_log_softmax", &log_softmax);
+    library.impl("_softmax_backward_data", &softmax_backward);
+    library.impl("_log_softmax_backward_data", &log_softmax_backward);
 }

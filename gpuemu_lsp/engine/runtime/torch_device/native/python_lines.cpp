@@ -108,3 +108,10 @@ API PyObject* gpuemu_torch_default_generator() {
     if (!wrap) return nullptr;
     return reinterpret_cast<PyObject* (*)(const at::Generator&)>(wrap)(at::cuda::detail::getDefaultCUDAGenerator());
 }
+
+// In a forked process: PyTorch initialises the device again when it is used, which its Python part refuses.
+API void gpuemu_torch_forked() {
+    void* library = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD);
+    void* require = library ? dlsym(library, "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb") : nullptr;
+    if (require) reinterpret_cast<void (*)(c10::DeviceType, bool)>(require)(c10::DeviceType::CUDA, true);
+}
