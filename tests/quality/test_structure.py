@@ -27,6 +27,8 @@ BRANCHES_PER_FUNCTION = 25
 FIELDS_PER_RECORD = 18
 
 LONG_FILES = {
+    "gpuemu_lsp/engine/hostcode/ir.py": "the kinds of nodes of one representation",
+    "gpuemu_lsp/engine/hostcode/python/lower.py": "one translation, by the kind of the node",
     "gpuemu_lsp/engine/symbolic/size.py": "the rules of one normal form, each of which may apply the others",
 }
 """Files of another kind that may be long, with the reason."""
@@ -41,10 +43,8 @@ BRANCHED_FUNCTIONS = frozenset(
         "gpuemu_lsp/engine/emulator/matrix/warpgroup.py:group_product",
         "gpuemu_lsp/engine/plan/host/parameters/pointers.py:tensor",
         "gpuemu_lsp/engine/plan/host/plans.py:_built",
-        "gpuemu_lsp/engine/plan/wrappers/call_values.py:CallEvaluator._library",
         "gpuemu_lsp/engine/plan/wrappers/kernel_accesses.py:_Body._call",
         "gpuemu_lsp/engine/plan/wrappers/launch_entry.py:LaunchEntry._result",
-        "gpuemu_lsp/engine/plan/wrappers/tensor_functions.py:method",
         "gpuemu_lsp/engine/project/entries.py:_op",
         "gpuemu_lsp/engine/source/python/strings.py:_call",
         "gpuemu_lsp/engine/source/syntax/structs.py:_types",

@@ -7,14 +7,17 @@ behind it: its size, whether the host has initialised it, and with integers of w
 - :mod:`.ir` is the representation: expressions and statements with their source ranges. :mod:`.walk` yields the nodes
   in a node, :mod:`.program` has the functions, classes and variables of a program's files, and :mod:`.type_names` the
   parts of the names of types.
-- :mod:`.cpp` and ``.python`` are the front ends.
+- :mod:`.cpp` and :mod:`.python` are the front ends.
 - :mod:`.values` are the values of expressions, and memory; :mod:`.persistent` is a mapping whose copies share entries.
   :mod:`.state` is what holds on one path, which is immutable, and one interpretation, which has the current state.
 - :mod:`.interpreter` evaluates and executes a node by its kind. :mod:`.expressions`, :mod:`.calls` and
-  :mod:`.statements` say what the kinds mean, with :mod:`.arithmetic` (operators), :mod:`.places` (lvalues),
+  :mod:`.statements` say what the kinds mean, with :mod:`.operators`, :mod:`.arithmetic` (operators on numbers),
+  :mod:`.assignments`, :mod:`.places` (lvalues),
   :mod:`.types` (names, types and members of classes), :mod:`.objects` and :mod:`.functions` (of the program),
-  :mod:`.selections` (functions that a program selects among several) and :mod:`.branches` (joined paths).
-- :mod:`.std`, :mod:`.memory`, :mod:`.cuda` and :mod:`.tensors` are tables of the functions of libraries, by name.
+  :mod:`.selections` (functions that a program selects among several), :mod:`.branches` (joined paths) and
+  :mod:`.decisions` (what flags that are not known are assumed to be).
+- :mod:`.std`, :mod:`.memory`, :mod:`.cuda`, :mod:`.tensor_functions` and :mod:`.tensor_methods` are tables of the
+  functions and methods of libraries, by name. :mod:`.tensors` has the sizes and the memory of tensors.
 - :mod:`.launch_calls` records launches, :mod:`.launches` interprets a program from its entry points.
 
 Nothing is executed: an operation that is not known has a value that is not known, and a function that is not known may

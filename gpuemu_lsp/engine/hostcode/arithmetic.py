@@ -6,14 +6,20 @@ import math
 
 from gpuemu_lsp.engine.hostcode.values import (
     Choice,
+    Closure,
+    DataType,
     FloatValue,
     HostFunctionName,
     Pointer,
     Ranged,
+    RecordValue,
+    StringValue,
+    Tensor,
     Unknown,
     Value,
+    is_null,
 )
-from gpuemu_lsp.engine.symbolic.conditions import Condition
+from gpuemu_lsp.engine.symbolic.conditions import SWAPPED, Condition
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     UNKNOWN_OFFSET,
@@ -29,6 +35,8 @@ from gpuemu_lsp.engine.symbolic.size import (
 )
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_FLOATS = frozenset({"float32", "float16", "bfloat16"})
+"""Types that tensors without one may have."""
 
 
 def both(left: Condition, right: Condition) -> Condition:
@@ -49,7 +57,9 @@ def truth(value: Value) -> Condition:
         return Condition(known != 0) if known is not None else Condition(None, "!=", value, ZERO)
     if isinstance(value, Pointer):
         return Condition(value.allocation is not None)
-    return Condition(True if isinstance(value, HostFunctionName | Choice) else None)
+    if isinstance(value, StringValue) and value.text:
+        return Condition(True)
+    return Condition(True if isinstance(value, HostFunctionName | Choice | Tensor | DataType) else None)
 
 
 def operate(operator: str, left: Value, right: Value) -> Value:
@@ -64,12 +74,40 @@ def operate(operator: str, left: Value, right: Value) -> Value:
     if operator in _COMPARISONS:
         if isinstance(left, FloatValue) and isinstance(right, FloatValue) and None not in (left.value, right.value):
             return Condition(_compare(operator, left.value or 0.0, right.value or 0.0))
-        return Condition()
+        if operator in ("==", "!="):
+            same = _same(left, right)
+            return Condition(None if same is None else same == (operator == "=="))
+        return _open_comparison(operator, left, right)
+    if operator == "**" and (isinstance(left, FloatValue) or isinstance(right, FloatValue)):
+        return FloatValue()
     if isinstance(left, FloatValue) or isinstance(right, FloatValue):
         return reals("/" if operator == "real/" else operator, real(left), real(right))
     if isinstance(left, Ranged) or isinstance(right, Ranged):
         return _ranged(operator, left, right)
     return Unknown()
+
+
+def _same(left: Value, right: Value) -> bool | None:
+    """Return whether two values that are not numbers are equal; None where that is not known."""
+    for value, other in ((left, right), (right, left)):
+        if is_null(value):
+            known = isinstance(other, Tensor | StringValue | DataType | Closure | RecordValue | FloatValue | Condition)
+            known = known or (isinstance(other, Size) and other.constant != 0)
+            return True if is_null(other) else False if known else None
+    if isinstance(left, StringValue) and isinstance(right, StringValue):
+        return left == right if left.text and right.text else None
+    if isinstance(left, DataType) and isinstance(right, DataType):
+        if left != right and "" in (left.name, right.name):
+            return None if {left.name, right.name} & _FLOATS else False
+        return left.name == right.name
+    return None
+
+
+def _open_comparison(operator: str, left: Value, right: Value) -> Condition:
+    """Return a comparison of a size with a value that is not known, which may exclude sizes."""
+    if isinstance(left, Size):
+        return Condition(None, operator, left)
+    return Condition(None, SWAPPED[operator], right) if isinstance(right, Size) else Condition()
 
 
 def promoted(value: Value) -> Value:
@@ -111,6 +149,9 @@ def _integers(operator: str, left: Size, right: Size) -> Value:
     if operator == "%":
         return remainder(left, right)
     first, second = left.constant, right.constant
+    if operator == "**":
+        small = first is not None and second is not None and 0 <= second < 40
+        return number(int((first or 0) ** (second or 0))) if small else Unknown()
     if operator in ("<<", ">>") and second is not None and 0 <= second < 62:
         return multiply(left, number(1 << second)) if operator == "<<" else divide(left, number(1 << second))
     if first is not None and second is not None and operator in ("&", "|", "^"):
@@ -186,3 +227,12 @@ def low_bits(value: Size, dtype: str) -> Size:
         return value
     half = number(0 if dtype.startswith("u") else 1 << (bits - 1))
     return add(remainder(add(value, half), number(1 << bits)), half, -1)
+
+
+def truncated(value: FloatValue) -> Size | None:
+    """Return a floating-point number converted to an integer."""
+    if value.value is not None and abs(value.value) < 2**62:
+        return number(int(value.value))
+    if value.top is not None and value.bottom is not None:
+        return divide(value.top, value.bottom)
+    return None

@@ -84,7 +84,7 @@ def choose(run: Execution, condition: Condition, yes: Value, no: Value, hint: st
     if isinstance(yes, Size) and isinstance(no, Size):
         return _chosen(run, condition, yes, no, hint)
     if isinstance(yes, RecordValue) and isinstance(no, RecordValue) and yes.type == no.type:
-        keys = yes.fields.keys() | no.fields.keys()
+        keys = dict.fromkeys((*yes.fields, *no.fields))
         return RecordValue(
             yes.type,
             {
@@ -92,7 +92,11 @@ def choose(run: Execution, condition: Condition, yes: Value, no: Value, hint: st
                 for key in keys
             },
         )
+    if isinstance(yes, Tensor) and isinstance(no, Tensor):
+        return _either_tensor(run, yes, no)
     for one, other in ((yes, no), (no, yes)):
+        if isinstance(other, Tensor) and not (isinstance(one, Unknown) and one.type not in ("", "auto")):
+            return Unknown()  # None or any tensor, not a variable that has a type and no value
         # The null pointer and an uninitialised variable are not passed to a kernel.
         if _is_missing(one) and isinstance(other, Pointer | Tensor | HostFunctionName | Choice | RecordValue):
             # Of two such values, the pointer may be one that is not known.
@@ -102,9 +106,6 @@ def choose(run: Execution, condition: Condition, yes: Value, no: Value, hint: st
         return joined_functions(under(yes, [condition]), under(no, [negated(condition)])) if both else yes
     if isinstance(yes, Pointer) and isinstance(no, Pointer):
         return _either(run, yes, no)
-    if isinstance(yes, Tensor) and isinstance(no, Tensor):
-        joined = _either(run, Pointer(yes.allocation, ZERO), Pointer(no.allocation, ZERO)).allocation
-        return replace(yes, allocation=joined or yes.allocation, sizes=yes.sizes if yes.sizes == no.sizes else None)
     if isinstance(yes, Size) or isinstance(no, Size):
         return run.unknown(hint, "computed")
     return Unknown()
@@ -124,8 +125,20 @@ def _either(run: Execution, yes: Pointer, no: Pointer) -> Pointer:
     made = run.allocate(mine.name, mine.size if mine.size == theirs.size else None, mine.space, Contents("some"))
     assert made.allocation is not None
     elements = mine.elements if mine.elements == theirs.elements else None
-    run.set_memory(made.allocation, replace(run.memory(made.allocation), shared=True, elements=elements))
+    sizes = mine.sizes if mine.sizes == theirs.sizes else None
+    dtype = mine.dtype if mine.dtype == theirs.dtype else ""
+    known = replace(run.memory(made.allocation), shared=True, elements=elements, sizes=sizes, dtype=dtype)
+    run.set_memory(made.allocation, replace(known, exact=mine.exact and theirs.exact))
+    run.reached.written.add(made.allocation)
     return replace(yes, allocation=made.allocation)
+
+
+def _either_tensor(run: Execution, yes: Tensor, no: Tensor) -> Value:
+    """Return a tensor in one of two allocations; unknown for different views."""
+    if (yes.strides, yes.offset) != (no.strides, no.offset):
+        return Unknown()
+    joined = _either(run, Pointer(yes.allocation, ZERO), Pointer(no.allocation, ZERO)).allocation
+    return replace(yes, allocation=joined or yes.allocation, sizes=yes.sizes if yes.sizes == no.sizes else None)
 
 
 def _chosen(run: Execution, condition: Condition, yes: Size, no: Size, hint: str) -> Size:

@@ -21,7 +21,11 @@ from gpuemu_lsp.engine.hostcode.values import (
     Unknown,
     Value,
 )
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, number
+
+COMPILED = {"n_regs": 64, "n_spills": 0, "shared": 16 * 1024}
+"""Attributes of a compiled kernel of Triton, from which persistent kernels compute how many blocks to launch."""
 
 _MULTIPROCESSORS = 108
 _ATTRIBUTES = {
@@ -93,7 +97,33 @@ def _attribute(run: Execution, values: list[Value], template: tuple[str, ...], n
     return ZERO
 
 
+def _described(**attributes: int) -> Handler:
+    """Return a function whose result has some attributes."""
+    fields: dict[str, Value] = {name: number(value) for name, value in attributes.items()}
+    return lambda run, values, template, name: RecordValue("device properties", fields)
+
+
+def _device_properties(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return the properties of the device as PyTorch names them, or as Triton's driver does."""
+    driver = _described(
+        multiprocessor_count=_MULTIPROCESSORS, max_num_regs=65536, max_shared_mem=163 * 1024, warpSize=32
+    )
+    library = _described(multi_processor_count=_MULTIPROCESSORS, major=8, minor=0, warp_size=32)
+    return (driver if "driver" in name else library)(run, values, template, name)
+
+
+def _target(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    backend = StringValue("cuda")
+    return RecordValue("device properties", {"backend": backend, "arch": number(80), "warp_size": number(32)})
+
+
 DEVICE_FUNCTIONS: dict[str, Handler] = {
+    "get_device_properties": _device_properties,
+    "get_device_capability": lambda run, values, template, name: RecordValue("list", {"[0]": number(8), "[1]": ZERO}),
+    "get_current_target": _target,
+    **dict.fromkeys(
+        ("is_available", "is_bf16_supported"), lambda run, values, template, name: Condition("cuda" in name or None)
+    ),
     "cudaGetDeviceProperties": _properties,
     **dict.fromkeys(("cudaGetDeviceCount", "cuDeviceGetCount"), _device_count),
     **dict.fromkeys(("cudaDeviceCanAccessPeer", "cuDeviceCanAccessPeer"), _peer_access),

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode import ir
-from gpuemu_lsp.engine.hostcode.arithmetic import both, operate, promoted, real, reals, truth
+from gpuemu_lsp.engine.hostcode.arithmetic import promoted, real, truncated, truth
 from gpuemu_lsp.engine.hostcode.branches import choose
+from gpuemu_lsp.engine.hostcode.cuda import COMPILED
+from gpuemu_lsp.engine.hostcode.decisions import decided_condition
 from gpuemu_lsp.engine.hostcode.functions import constructed
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate, evaluates
-from gpuemu_lsp.engine.hostcode.places import element_place, place_of, store_member
+from gpuemu_lsp.engine.hostcode.places import element_place, place_of
 from gpuemu_lsp.engine.hostcode.selections import element
-from gpuemu_lsp.engine.hostcode.state import Execution, truncated
+from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.tensor_methods import member_of_tensor, subscripted
 from gpuemu_lsp.engine.hostcode.tensors import (
+    DATA_TYPES,
     NO_TENSOR,
     OPTIONAL,
-    compared_sizes,
-    member_of_tensor,
-    scaled_tensor,
+    items_of,
+    listed,
+    number_of,
     subscripted_size,
 )
 from gpuemu_lsp.engine.hostcode.types import (
@@ -32,8 +36,10 @@ from gpuemu_lsp.engine.hostcode.types import (
     typed,
 )
 from gpuemu_lsp.engine.hostcode.values import (
+    LAUNCH_ARGUMENTS,
     Choice,
     Closure,
+    DataType,
     FloatValue,
     HostFunctionName,
     Lvalue,
@@ -41,14 +47,13 @@ from gpuemu_lsp.engine.hostcode.values import (
     Ranged,
     RecordValue,
     StringValue,
-    Tensor,
     Unknown,
     Value,
     pointee,
 )
 from gpuemu_lsp.engine.hostcode.walk import written
-from gpuemu_lsp.engine.symbolic.conditions import Condition, negated
-from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, divide, multiply, number
+from gpuemu_lsp.engine.symbolic.conditions import Condition
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, divide, number
 
 _LIMITS = {
     "INT_MAX": (1 << 31) - 1, "RAND_MAX": (1 << 31) - 1, "UINT_MAX": (1 << 32) - 1, "warpSize": 32,
@@ -56,6 +61,8 @@ _LIMITS = {
     "cudaMemcpyHostToHost": 0, "cudaMemcpyHostToDevice": 1, "cudaMemcpyDeviceToHost": 2,
     "cudaMemcpyDeviceToDevice": 3, "cudaMemcpyDefault": 4,
 }  # fmt: skip
+_TYPE_SCOPES = {"torch": "torch", "triton::language": "triton"}
+"""Modules with names of types of elements."""
 
 
 # ---- constants and names
@@ -107,57 +114,17 @@ def _name(run: Execution, node: ir.NameUse) -> Value:
     if isinstance(record, RecordValue) and base in record.fields:
         return record.fields[base]
     member = static_member(run, scope, base) if scope else own_member(run, base)
+    if member is None and scope in _TYPE_SCOPES and base in DATA_TYPES:
+        return DataType(DATA_TYPES[base], _TYPE_SCOPES[scope])
     return member if member is not None else NO_TENSOR if base == "nullopt" else Unknown()
 
 
 # ---- operators
 
 
-@evaluates(ir.BinaryOperation)
-def _binary(run: Execution, node: ir.BinaryOperation) -> Value:
-    left, right = evaluate(run, node.left), evaluate(run, node.right)
-    if node.operator == "&&":
-        return both(truth(left), truth(right))
-    if node.operator == "||":
-        return negated(both(negated(truth(left)), negated(truth(right))))
-    if node.operator in ("==", "!="):
-        compared = compared_sizes(run, left, right)
-        if compared is not None:
-            return compared if node.operator == "==" else negated(compared)
-    if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return scaled_tensor(run, left, right)
-    if node.operator in ("+", "-", "*"):
-        left, right = _as_integer(run, left), _as_integer(run, right)
-    return operate(node.operator, left, right)
-
-
-def _as_integer(run: Execution, value: Value) -> Value:
-    """Return a condition that is not known as the integer it is converted to: `n / b + (n % b != 0)`."""
-    unknown = isinstance(value, Condition) and value.value is None and value.operator
-    return choose(run, value, ONE, ZERO, run.hint) if isinstance(value, Condition) and unknown else value
-
-
-@evaluates(ir.UnaryOperation)
-def _unary(run: Execution, node: ir.UnaryOperation) -> Value:
-    value = evaluate(run, node.operand)
-    if node.operator == "!":
-        return negated(truth(value))
-    value = promoted(value)
-    match node.operator, value:
-        case "-", Size():
-            return multiply(value, number(-1))
-        case "-", FloatValue():
-            return reals("*", value, FloatValue(number(-1), ONE, -1.0))
-        case "~", Size(constant=int(known)):
-            return number(~known)
-        case "+", _:
-            return value
-    return Unknown()
-
-
 @evaluates(ir.Conditional)
 def _conditional(run: Execution, node: ir.Conditional) -> Value:
-    condition = truth(evaluate(run, node.condition))
+    condition = decided_condition(run, node.condition)
     if condition.value is not None:
         return evaluate(run, node.then if condition.value else node.other)
     yes, no = evaluate(run, node.then), evaluate(run, node.other)
@@ -170,6 +137,12 @@ def _comma(run: Execution, node: ir.CommaExpression) -> Value:
     for part in node.parts:
         value = evaluate(run, part)
     return value
+
+
+@evaluates(ir.Spread)
+def _spread(run: Execution, node: ir.Spread) -> Value:
+    """Return a list whose items are others than those of the list around it; only that list knows them."""
+    return evaluate(run, node.value)
 
 
 @evaluates(ir.UnknownCode)
@@ -185,7 +158,7 @@ def _unknown(run: Execution, node: ir.UnknownCode) -> Value:
 
 @evaluates(ir.Cast)
 def _cast(run: Execution, node: ir.Cast) -> Value:
-    return cast(run, node.type, evaluate(run, node.value))
+    return cast(run, node.type, number_of(run, evaluate(run, node.value)))
 
 
 def cast(run: Execution, name: str, value: Value) -> Value:
@@ -198,7 +171,7 @@ def cast(run: Execution, name: str, value: Value) -> Value:
     if is_integer_type(name):
         if isinstance(value, FloatValue):
             return truncated(value) or Unknown("int")
-        return promoted(value)
+        return truth(value) if name == "bool" else promoted(value)
     if name in ("float", "double") and isinstance(value, Size):
         return real(value)
     return value
@@ -238,7 +211,17 @@ def _element_type(run: Execution, node: ir.Expression) -> str:
 
 @evaluates(ir.ListValue)
 def _list(run: Execution, node: ir.ListValue) -> Value:
-    values = [evaluate(run, item) for item in node.items]
+    values: list[Value] = []
+    for item in node.items:
+        if isinstance(item, ir.Spread):
+            spread = items_of(run, evaluate(run, item.value))
+            if spread is None or node.names:
+                return Unknown()
+            values += spread
+        else:
+            values.append(evaluate(run, item))
+    if any(isinstance(item, ir.Spread) for item in node.items):
+        return listed(values)
     if node.constructor and len(values) == 1:
         return values[0]
     return RecordValue("list", dict(zip(node.keys(), values, strict=True)))
@@ -268,26 +251,38 @@ def _lambda(run: Execution, node: ir.LambdaValue) -> Value:
 @evaluates(ir.FieldAccess)
 def _field(run: Execution, node: ir.FieldAccess) -> Value:
     base = evaluate(run, node.base)
-    if node.arrow:
+    if node.arrow or isinstance(base, Lvalue):
         target = run.object_at(base)
         return run.get(Lvalue(target.cell, (*target.path, node.name))) if target is not None else Unknown()
     if isinstance(base, RecordValue) and node.name in base.fields:
         return base.fields[node.name]
+    if isinstance(base, HostFunctionName) and node.name in COMPILED:
+        return number(COMPILED[node.name])
     return member_of_tensor(run, base, node.name)
 
 
 @evaluates(ir.Subscript)
 def _subscript(run: Execution, node: ir.Subscript) -> Value:
     base, index = evaluate(run, node.base), evaluate(run, node.index)
-    size = subscripted_size(run, base, index)
-    if size is not None:
-        return size
+    item = subscripted(run, base, index) or subscripted_size(run, base, index)
+    if item is not None:
+        return item
+    if isinstance(index, StringValue):
+        return _of_key(run, base, index.text)
     place = element_place(run, node, base, index)
     if isinstance(place, Lvalue):
         return run.get(place)
     if isinstance(place, Pointer) and place.allocation is not None:
         return _loaded(run, place, place.allocation)
     return element(base, index) if place is None else Unknown()
+
+
+def _of_key(run: Execution, base: Value, key: str) -> Value:
+    """Return the value of a key; of a parameter that a launch does not set, a symbol."""
+    base = run.get(base) if isinstance(base, Lvalue) else base
+    if not isinstance(base, RecordValue):
+        return Unknown()
+    return base.fields.get(key) or (run.passed(key) if base.type == LAUNCH_ARGUMENTS else Unknown())
 
 
 def _loaded(run: Execution, place: Pointer, allocation: int) -> Value:
@@ -322,57 +317,3 @@ def _pointed_to(run: Execution, node: ir.Dereference) -> Value:
     if isinstance(value, RecordValue) and value.type == OPTIONAL:
         return value.fields.get("value", Unknown())
     return value if isinstance(value, HostFunctionName | Choice) else Unknown()
-
-
-# ---- assignments
-
-
-@evaluates(ir.Assign)
-def _assign(run: Execution, node: ir.Assign) -> Value:
-    name = written(node.target)
-    outer, run.hint = run.hint, name if isinstance(node.target, ir.NameUse) else run.hint
-    value = evaluate(run, node.value)
-    place = place_of(run, node.target)
-    before: Value = run.get(place) if isinstance(place, Lvalue) else Unknown()
-    if node.operator:
-        before = evaluate(run, node.target)
-        if isinstance(before, Tensor):
-            run.escape(before)  # its elements are changed, in place
-        value = before if isinstance(before, Tensor) else operate(node.operator, before, value)
-    elif isinstance(place, Lvalue):
-        value = run.scaled(name, value, node.value)
-    if isinstance(place, Lvalue):
-        value = _converted(run, run.get(place), value, run.hint or name)
-        run.assign(place, value)
-    elif isinstance(place, Pointer):
-        _store(run, place, value)
-    elif isinstance(node.target, ir.Subscript | ir.UnknownCode):
-        run.escape(evaluate(run, node.target.base if isinstance(node.target, ir.Subscript) else node.target))
-    if isinstance(node.target, ir.FieldAccess):
-        store_member(run, node.target)
-    run.hint = outer
-    return before if node.before else value
-
-
-def _converted(run: Execution, before: Value, value: Value, name: str) -> Value:
-    """Return the value that a variable has after an assignment, which keeps its type."""
-    if isinstance(before, Size) or (isinstance(before, Unknown) and is_integer_type(before.type)):
-        if isinstance(value, FloatValue):
-            value = truncated(value) or Unknown("int")
-        if isinstance(value, Unknown) and value.type != "exit":
-            value = run.unknown(name, "computed")
-    if isinstance(value, Pointer) and not value.type:
-        value = typed(run, value, pointee(before))
-    if isinstance(before, RecordValue) and before.type == "dim3" and isinstance(value, Size):
-        value = RecordValue("dim3", {"x": value, "y": ONE, "z": ONE})
-    return value
-
-
-def _store(run: Execution, place: Pointer, value: Value) -> None:
-    """Store a value to an element of memory; a pointer also in the object that stands for its elements."""
-    run.store(place, value)
-    if isinstance(value, Pointer | Lvalue | RecordValue) and place.allocation is not None:
-        target = run.object_at(Pointer(place.allocation, ZERO))
-        index = divide(place.offset, number(place.element or 1)).constant
-        if target is not None and index is not None:
-            run.assign(Lvalue(target.cell, (f"[{index}]",)), value)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.hostcode import ir
+from gpuemu_lsp.engine.hostcode.arithmetic import truncated
 from gpuemu_lsp.engine.hostcode.branches import choose
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate, execute
 from gpuemu_lsp.engine.hostcode.objects import default_value, library_object, struct_object, values_of
 from gpuemu_lsp.engine.hostcode.program import HostFunction
-from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, truncated
-from gpuemu_lsp.engine.hostcode.tensors import NO_TENSOR, OPTIONAL
+from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution
+from gpuemu_lsp.engine.hostcode.tensors import NO_TENSOR, OPTIONAL, items_of, passed_tensor
 from gpuemu_lsp.engine.hostcode.type_names import base_name, optional_of, split_template
 from gpuemu_lsp.engine.hostcode.types import bind_argument, is_integer_type, lookup, type_of, typed
 from gpuemu_lsp.engine.hostcode.values import (
     Closure,
-    Contents,
     FloatValue,
     Lvalue,
     Pointer,
     RecordValue,
-    Tensor,
     Unknown,
     Value,
 )
@@ -43,6 +43,7 @@ def call_function(
 
     A value is None for a parameter that has its default.
     """
+    run.reached.calls.append((function, values))
     key = function.path, function.line
     before = [launches for place, launches in run.frame.active if place == key]
     launching = function.launches or (len(before) > 0 and len(run.reached.launches) > before[0])
@@ -52,7 +53,7 @@ def call_function(
             run.escape(given if given is not None else Unknown())
         return Unknown()
     outer = run.scopes, run.results, run.program, run.frame
-    conditions = run.state.conditions
+    conditions, decided = run.state.conditions, len(run.reached.decided)
     active = (*run.frame.active, (key, len(run.reached.launches)))
     recursive = run.frame.recursive or len(before) > 0
     run.frame = CallFrame(function.name, function.path, function.line, active, recursive, len(conditions))
@@ -65,7 +66,7 @@ def call_function(
         run.depth -= 1
         run.scopes, run.results, run.program, run.frame = outer
         if not function.body.returns_once:
-            run.set_conditions(conditions)
+            run.set_conditions((*conditions, *run.reached.decided[decided:]))
 
 
 def _executed(
@@ -90,7 +91,7 @@ def _executed(
     return value
 
 
-def call_closure(run: Execution, closure: Closure, values: list[Value]) -> Value:
+def call_closure(run: Execution, closure: Closure, values: Sequence[Value | None]) -> Value:
     """Execute the body of a lambda expression."""
     if run.depth >= _MAX_DEPTH:
         return Unknown()
@@ -112,7 +113,33 @@ def call_closure(run: Execution, closure: Closure, values: list[Value]) -> Value
         run.scopes, run.results, run.frame = outer
 
 
-# ---- parameters
+# ---- arguments and parameters
+
+
+def arguments_by_position(run: Execution, nodes: Sequence[ir.Expression]) -> list[Value]:
+    """Return the values of arguments; after a list that is not known, one unknown value stands for the others."""
+    values: list[Value] = []
+    for node in nodes:
+        value = evaluate(run, node.value if isinstance(node, ir.Spread) else node)
+        items = items_of(run, value) if isinstance(node, ir.Spread) else [value]
+        if items is None:
+            return [*values, Unknown()]
+        values += items
+    return values
+
+
+def arguments_by_name(run: Execution, nodes: Sequence[tuple[str, ir.Expression]]) -> dict[str, Value]:
+    """Return the values of keywords; ``**`` stands for those that are not known."""
+    values: dict[str, Value] = {}
+    for name, node in nodes:
+        value = evaluate(run, node)
+        if name != "**":
+            values[name] = value
+        elif isinstance(value, RecordValue) and value.type == "list" and items_of(run, value) in (None, []):
+            values |= value.fields
+        else:
+            values[name] = Unknown()
+    return values
 
 
 def bind_parameter(run: Execution, parameter: ir.HostParameter, value: Value | None, origin: str) -> None:
@@ -146,9 +173,9 @@ def _tensor_parameter(run: Execution, type_name: str, name: str) -> Value | None
         given = _tensor_parameter(run, inner, name)
         return RecordValue(OPTIONAL, {"value": given}) if given is not None else None
     if type_name.split("::")[-1] in ("Tensor", "TensorRef"):
-        memory = run.allocate(name, None, "parameter", Contents("any"))
-        run.reached.tensors[memory.allocation or 0] = name
-        return Tensor(name, memory.allocation or 0)
+        tensor = passed_tensor(run, name)
+        run.reached.tensors[tensor.allocation] = name
+        return tensor
     return None
 
 
@@ -174,7 +201,7 @@ def converted(run: Execution, type_name: str, value: Value, name: str) -> Value:
     if is_integer_type(type_name) or type_name in ("auto", "bool"):
         if isinstance(value, FloatValue) and type_name != "auto":
             return truncated(value) or run.unknown(name, "computed")
-        if isinstance(value, Condition) and value.value is not None and type_name != "auto":
+        if isinstance(value, Condition) and value.value is not None and type_name not in ("auto", "bool"):
             return number(int(value.value))
         if isinstance(value, Unknown) and value.type != "exit" and type_name not in ("auto", "bool"):
             return run.unknown(name, "computed")
@@ -199,12 +226,11 @@ def constructed(run: Execution, name: str, node: ir.Expression | None, hint: str
 def _object(run: Execution, name: str, base: str, node: ir.Expression | None) -> Value:
     """Return an object of a class of the program, after its constructor."""
     listed = node is None or isinstance(node, ir.ListValue)
-    values: list[Value | None] = [*values_of(run, node)] if listed else []
+    values = values_of(run, node) if listed else []
     template = tuple(type_of(run, argument) for argument in split_template(name))
     constructor = _constructor(run, base, len(values))
-    copied = values[0] if len(values) == 1 else None
-    if isinstance(copied, RecordValue) and copied.type == base:
-        return copied
+    if len(values) == 1 and isinstance(values[0], RecordValue) and values[0].type == base:
+        return values[0]
     if constructor is None or not listed:
         new = struct_object(run, base, node)
         return replace(new, template=template) if isinstance(new, RecordValue) and template else new
@@ -213,8 +239,17 @@ def _object(run: Execution, name: str, base: str, node: ir.Expression | None) ->
         return plain
     with run.scope():
         cell = run.declare("this", replace(plain, template=template))
-        call_function(run, constructor, values, (), cell)
+        keys = node.keys() if isinstance(node, ir.ListValue) else ()
+        call_function(run, constructor, _by_parameter(constructor, values, keys), (), cell)
     return run.held(cell)
+
+
+def _by_parameter(function: HostFunction, values: Sequence[Value], keys: Sequence[str]) -> list[Value | None]:
+    """Return the arguments of a constructor by parameter: those without a name come first."""
+    positional = [value for value, key in zip(values, keys, strict=True) if key[0] == "["]
+    named = dict(zip(keys, values, strict=True))
+    rest = function.body.parameters[len(positional) :]
+    return [*positional, *(named.get(parameter.name) for parameter in rest)]
 
 
 def _constructor(run: Execution, base: str, count: int) -> HostFunction | None:

@@ -56,9 +56,10 @@ def evaluate(run: Execution, node: Expression | None) -> Value:
         return Unknown()
     run.step()
     try:
-        return _evaluators[type(node)](run, node)
+        value = _evaluators[type(node)](run, node)
     except TooComplexError:
-        return Unknown()
+        value = Unknown()
+    return Unknown(value.type, node) if type(value) is Unknown and value.code is None else value
 
 
 def execute(run: Execution, node: Statement | None) -> str | None:

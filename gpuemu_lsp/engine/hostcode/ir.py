@@ -21,10 +21,11 @@ FieldAccess            ``a.b``, ``a->b``                                  ``a.b`
 AddressOf, Dereference ``&a``, ``*p``                                     not used
 Assign                 ``a = b``, ``a += b``, ``++a``, ``a++``            ``a = b``, ``a += b``, ``a := b``
 CallExpression         ``f(a)``, ``x.size(0)``, ``f<4>(a)``               ``f(a, key=b)``, ``x.numel()``
-Launch                 ``k<<<grid, block, shared>>>(a, n)``               ``k(grid, block, (a, n))`` of CuPy and so on
+Launch                 ``k<<<grid, block, shared>>>(a, n)``               ``k[grid](a, n)``, ``k(grid, block, (a, n))``
 Cast                   ``(T)a``, ``T(a)``, ``static_cast<T>(a)``          ``int(a)``, ``np.int32(a)``
 SizeOf                 ``sizeof(T)``, ``sizeof a``                        not used
 ListValue              ``{a, b}``, ``{.x = a}``, arguments of ``T x(a)``  tuples, lists, dictionaries of names
+Spread                 not used                                           ``*a`` in a list, arguments or a target
 Construct              ``T{a, b}``                                        not used: a class is called
 LambdaValue            ``[&](auto x) { ... }``                            ``lambda x: ...``
 CommaExpression        ``a, b``                                           not used
@@ -35,9 +36,9 @@ The names of modules and classes are separated by ``::``. A front end resolves w
 a function of a library has one name: ``torch::empty_like``, ``cupy::empty_like``, ``numpy::empty_like``. Functions that
 mean the same in all languages have C++'s name: Python's ``len`` stays ``len``, ``math.ceil`` is ``ceil``.
 
-Operators are C++'s. ``/`` is the quotient of C++, which of two integers is rounded towards zero; ``//`` is rounded
-down; ``real/`` is the exact quotient, Python's ``/``. A power is a call of ``pow``,
-and ``new T[n]`` a call of ``new<T>(n)``.
+Operators are C++'s, and ``in``. ``/`` is the quotient of C++, which of two integers is rounded towards zero; ``//`` is
+rounded down; ``real/`` is the exact quotient, Python's ``/``, and ``**`` is Python's power. ``new T[n]`` is a call of
+``new<T>(n)``.
 
 Types are written as in C++: ``int``, ``const float``, ``std::vector<int>``. ``auto`` is one that the initialiser says,
 ``torch::Tensor`` an array of PyTorch, CuPy or NumPy, or device memory of PyCUDA.
@@ -117,7 +118,7 @@ class UnaryOperation(_Code):
 
 @dataclass(frozen=True, slots=True)
 class BinaryOperation(_Code):
-    """``+ - * / // real/ % << >> & | ^``, a comparison ``== != < <= > >=``, ``&&`` or ``||``."""
+    """``+ - * / // real/ % << >> & | ^``, a comparison ``== != < <= > >=``, ``in``, ``&&`` or ``||``."""
 
     operator: str
     left: Expression
@@ -172,6 +173,8 @@ class Dereference(_Code):
 class Assign(_Code):
     """``target = value``, with an ``operator`` ``target operator= value``; its value is that of the target.
 
+    A ``target`` that is a ListValue is assigned the parts of the value.
+
     ``before``: its value is that of the target before, as of ``i++``.
     """
 
@@ -182,8 +185,18 @@ class Assign(_Code):
 
 
 @dataclass(frozen=True, slots=True)
+class Spread(_Code):
+    """The items of a list, each as an item of its own; in a target of an assignment those that are left."""
+
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class CallExpression(_Code):
-    """A call of a function, a method (``callee`` is a FieldAccess), or a value that is a function."""
+    """A call of a function, a method (``callee`` is a FieldAccess), or a value that is a function.
+
+    The name of a keyword is ``**`` for a list of named values that are keywords.
+    """
 
     callee: Expression
     arguments: tuple[Expression, ...]
@@ -194,8 +207,8 @@ class CallExpression(_Code):
 class Launch(_Code):
     """A launch of a kernel.
 
-    ``grid`` and ``block`` are a ListValue, a ``dim3``, or a number; ``kernel`` is the name of the kernel in device
-    code, or an expression whose value is one.
+    ``grid`` and ``block`` are a ListValue, a ``dim3``, or a number, ``grid`` may be a function of the arguments by
+    name; ``kernel`` is the name of the kernel in device code, or an expression whose value is one.
     """
 
     kernel: Expression
@@ -203,6 +216,7 @@ class Launch(_Code):
     block: Expression
     shared: Expression | None
     arguments: tuple[Expression, ...]
+    keywords: tuple[tuple[str, Expression], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +286,7 @@ class UnknownCode(_Code):
 Expression: TypeAlias = (
     Constant | NameUse | UnaryOperation | BinaryOperation | Conditional | Subscript | FieldAccess | AddressOf
     | Dereference | Assign | CallExpression | Launch | Cast | SizeOf | ListValue | Construct | LambdaValue
-    | CommaExpression | UnknownCode
+    | CommaExpression | UnknownCode | Spread
 )  # fmt: skip
 
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.hostcode import ir
+from gpuemu_lsp.engine.hostcode.functions import (
+    arguments_by_name,
+    arguments_by_position,
+    call_closure,
+    call_function,
+)
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate, evaluates
 from gpuemu_lsp.engine.hostcode.selections import functions_of
-from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
+from gpuemu_lsp.engine.hostcode.tensors import as_tensor
 from gpuemu_lsp.engine.hostcode.types import lookup, template_arguments
 from gpuemu_lsp.engine.hostcode.values import (
+    LAUNCH_ARGUMENTS,
+    Closure,
     Contents,
     HostFunctionName,
     HostLaunch,
@@ -20,6 +29,7 @@ from gpuemu_lsp.engine.hostcode.values import (
     Pointer,
     RecordValue,
     Tensor,
+    Undetermined,
     Unknown,
     Value,
 )
@@ -42,15 +52,90 @@ _CONFIGURATION = ("gridDim", "blockDim", "dynamicSmemBytes")
 def _launch(run: Execution, node: ir.Launch) -> Value:
     """Record the launch ``kernel<...><<<configuration>>>(arguments)``."""
     kernels = _kernels(run, node.kernel)
+    if any(kernel.called for kernel, _ in kernels) and isinstance(node.grid, ir.ListValue):
+        return called_kernel(run, node, kernels, node.grid.items)
     if not kernels:
-        for argument in node.arguments:
-            run.escape(evaluate(run, argument))
+        for value in (*arguments_by_position(run, node.arguments), *arguments_by_name(run, node.keywords).values()):
+            run.escape(value)
         return Unknown()
     shared = evaluate(run, node.shared) if node.shared is not None else ZERO
     grid, block = evaluate(run, node.grid), evaluate(run, node.block)
-    values = [evaluate(run, argument) for argument in node.arguments]
-    _record(run, node, kernels, (grid, block, run.integer(shared)), values, node.arguments)
-    return Unknown()
+    parameters = _parameters(run, kernels[0][0])
+    _fill_with_strides(run, node, parameters)
+    values = arguments_by_position(run, node.arguments)
+    keywords = arguments_by_name(run, node.keywords)
+    if parameters:
+        named = dict(zip((parameter.name for parameter in parameters), values, strict=False)) | keywords
+        computed = _computed(run, parameters, named)
+        keywords |= {name: value for name, value in computed.items() if isinstance(value, Size)}
+        grid = _of_arguments(run, grid, named | computed)
+    _record(run, node, kernels, (grid, block, run.integer(shared)), values, node.arguments, keywords)
+    return kernels[0][0]  # Triton's compiled kernel, which may be launched again
+
+
+def _as_pointers(values: Sequence[Value]) -> list[Value]:
+    return [Pointer(value.allocation, ZERO) if isinstance(value, Tensor) else value for value in values]
+
+
+def _parameters(run: Execution, kernel: HostFunctionName) -> tuple[ir.HostParameter, ...]:
+    """Return the parameters of a kernel in the language of the host code."""
+    functions = run.program.find(kernel.name) if kernel.name in run.program.kernels else []
+    return functions[0].body.parameters if functions else ()
+
+
+def _of_arguments(run: Execution, function: Value, arguments: Mapping[str, Value]) -> Value:
+    """Return what a function of the arguments by name returns; other values unchanged."""
+    record = RecordValue(LAUNCH_ARGUMENTS, arguments)
+    if isinstance(function, Closure):
+        return call_closure(run, function, [record])
+    functions = run.program.find(function.name) if isinstance(function, HostFunctionName) else []
+    return call_function(run, functions[0], [record], ()) if functions else function
+
+
+def _computed(
+    run: Execution, parameters: Sequence[ir.HostParameter], arguments: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Return the parameters that functions of the others compute, as ``triton.heuristics`` states them."""
+    values: dict[str, Value] = {}
+    for parameter in parameters:
+        default = evaluate(run, parameter.default) if parameter.default is not None else None
+        if parameter.name not in arguments and isinstance(default, Closure | HostFunctionName):
+            values[parameter.name] = _of_arguments(run, default, {**arguments, **values})
+    return values
+
+
+def _fill_with_strides(run: Execution, node: ir.Launch, parameters: Sequence[ir.HostParameter]) -> None:
+    """Let tensors whose strides are passed as ``*x.stride()`` have the rank that fills the kernel's parameters.
+
+    The host code may not say it: of ``q``, ``k`` and ``v`` it takes the sizes of ``q`` alone.
+
+    Raises
+    ------
+    UnexpectedRankError
+        If one of them was assumed to have another rank.
+    """
+    spreads = [_strides_of(run, each.value) for each in node.arguments if isinstance(each, ir.Spread)]
+    if not any(spreads):
+        return
+    named = dict(node.keywords)
+    open_ = [tensor for tensor in spreads if tensor is not None and not run.memory(tensor.allocation).exact]
+    others = len(arguments_by_position(run, node.arguments)) - sum(len(tensor.sizes or ()) for tensor in open_)
+    left = len([parameter for parameter in parameters if parameter.name not in named]) - others
+    rank = left // len(open_) if open_ and left % len(open_) == 0 else 0
+    for tensor in open_:
+        if rank > 0 and len(tensor.sizes or ()) != rank:
+            known = (one for one in run.reached.tensors.values() if one != tensor.name)
+            ranks = run.assumptions.ranks
+            like = next((name for name in known if name in ranks and ranks[name].rank == rank), "")
+            raise UnexpectedRankError(tensor.name, TensorRank(rank, False, like))
+
+
+def _strides_of(run: Execution, node: ir.Expression) -> Tensor | None:
+    """Return the tensor that a caller passes of which ``x.stride()`` is called."""
+    if not isinstance(node, ir.CallExpression) or not isinstance(node.callee, ir.FieldAccess):
+        return None
+    owner = evaluate(run, node.callee.base) if node.callee.name == "stride" else None
+    return as_tensor(run, owner) if isinstance(owner, Undetermined) else None
 
 
 def _kernels(run: Execution, callee: ir.Expression) -> Kernels:
@@ -111,7 +196,10 @@ def _places(loop: ir.Node, changed: Container[str]) -> Iterator[str]:
 
 
 def called_kernel(
-    run: Execution, node: ir.CallExpression, kernels: Kernels, configuration: Sequence[ir.Expression] = ()
+    run: Execution,
+    node: ir.CallExpression | ir.Launch,
+    kernels: Kernels,
+    configuration: Sequence[ir.Expression] = (),
 ) -> Value:
     """Record the launch of a kernel that is called.
 
@@ -238,6 +326,7 @@ def _record(
     configuration: tuple[Value, Value, Size | None],
     values: list[Value],
     arguments: Sequence[ir.Expression],
+    keywords: Mapping[str, Value] | None = None,
 ) -> None:
     """Record a launch, once for each kernel that the program may have selected; they have one number.
 
@@ -247,7 +336,8 @@ def _record(
     if len(run.reached.launches) >= _MAX_LAUNCHES:
         return
     grid, block, shared = configuration
-    values = [Pointer(one.allocation, ZERO) if isinstance(one, Tensor) else one for one in values]
+    if not keywords and not _parameters(run, kernels[0][0]):
+        values = _as_pointers(values)
     run.reached.launches += [
         HostLaunch(
             kernel.name,
@@ -266,10 +356,12 @@ def _record(
             conditions,
             tuple(each.name if isinstance(each, ir.NameUse) else "" for each in map(_uncast, arguments)),
             _parts(run, arguments),
+            keywords or {},
+            node if isinstance(node, ir.Launch) else None,
         )
         for kernel, conditions in kernels
     ]
-    for value in itertools.chain.from_iterable(map(_pointers, values)):
+    for value in itertools.chain.from_iterable(map(_pointers, (*values, *(keywords or {}).values()))):
         if value.allocation is not None:
             known = run.memory(value.allocation)
             contents = replace(known.contents, byte=None) if known.contents.kind == "any" else Contents("kernel")
@@ -285,6 +377,8 @@ def _uncast(node: ir.Expression) -> ir.Expression:
 def _pointers(value: Value) -> list[Pointer]:
     if isinstance(value, Pointer):
         return [value]
+    if isinstance(value, Tensor):
+        return [Pointer(value.allocation, ZERO)]
     return (
         [inner for inner in value.fields.values() if isinstance(inner, Pointer)]
         if isinstance(value, RecordValue)

@@ -74,14 +74,16 @@ def struct_object(run: Execution, name: str, node: ir.Expression | None) -> Valu
     if node is not None and not isinstance(node, ir.ListValue):
         return evaluate(run, node)
     fields: dict[str, Value] = {}
-    values = values_of(run, node)
-    braces = isinstance(node, ir.ListValue) and not node.constructor
+    given = dict(zip(node.keys() if node is not None else (), values_of(run, node), strict=True))
+    values = [value for key, value in given.items() if key[0] == "["]
     for member in run.program.structs[name].members:
         if len(fields) > _MAX_FIELDS:
             break
         value: Value = Unknown(f"{member.type}*" if member.pointers else member.type)
-        if braces and len(fields) < len(values):
+        if len(fields) < len(values):
             value = values[len(fields)]
+        elif member.name in given:
+            value = given[member.name]
         elif member.default is not None:
             value = evaluate(run, member.default)
         elif not member.pointers and member.type == "dim3":

@@ -6,7 +6,7 @@ from gpuemu_lsp.engine.hostcode import ir
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.types import lookup
-from gpuemu_lsp.engine.hostcode.values import Lvalue, Pointer, RecordValue, Unknown, Value
+from gpuemu_lsp.engine.hostcode.values import Lvalue, Pointer, RecordValue, StringValue, Unknown, Value
 from gpuemu_lsp.engine.symbolic.size import UNKNOWN_OFFSET, ZERO, Size, add, multiply, number, symbol
 
 
@@ -22,7 +22,7 @@ def place_of(run: Execution, node: ir.Expression) -> Lvalue | Pointer | None:
             is_member = isinstance(record, RecordValue) and node.name in record.fields
             return Lvalue(this, (node.name,)) if isinstance(this, int) and is_member else None
         case ir.FieldAccess():
-            owner = run.object_at(evaluate(run, node.base)) if node.arrow else place_of(run, node.base)
+            owner = run.object_at(evaluate(run, node.base)) if node.arrow else _object_place(run, node.base)
             return Lvalue(owner.cell, (*owner.path, node.name)) if isinstance(owner, Lvalue) else None
         case ir.Dereference():
             value = evaluate(run, node.operand)
@@ -32,6 +32,13 @@ def place_of(run: Execution, node: ir.Expression) -> Lvalue | Pointer | None:
         case ir.Cast():
             return place_of(run, node.value)
     return None
+
+
+def _object_place(run: Execution, node: ir.Expression) -> Lvalue | Pointer | None:
+    """Return the place of an object; for a reference to one, the place that it refers to."""
+    place = place_of(run, node)
+    held = run.get(place) if isinstance(place, Lvalue) else None
+    return held if isinstance(held, Lvalue) else place
 
 
 def element_place(run: Execution, node: ir.Subscript, base: Value, index: Value) -> Lvalue | Pointer | None:
@@ -44,9 +51,12 @@ def element_place(run: Execution, node: ir.Subscript, base: Value, index: Value)
         if isinstance(index, Size):
             offset = symbol(UNKNOWN_OFFSET) if base.element is None else multiply(index, number(base.element))
         return Pointer(base.allocation, add(base.offset, offset), base.element, base.type)
-    if isinstance(base, RecordValue) and isinstance(index, Size) and index.constant is not None:
-        owner = place_of(run, node.base)
-        return Lvalue(owner.cell, (*owner.path, f"[{index.constant}]")) if isinstance(owner, Lvalue) else None
+    key = index.text if isinstance(index, StringValue) else None
+    if isinstance(index, Size) and index.constant is not None:
+        key = f"[{index.constant}]"
+    if isinstance(base, RecordValue) and key is not None:
+        owner = _object_place(run, node.base)
+        return Lvalue(owner.cell, (*owner.path, key)) if isinstance(owner, Lvalue) else None
     return None
 
 

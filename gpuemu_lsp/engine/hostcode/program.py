@@ -29,6 +29,8 @@ class FunctionBody:
     parameters: tuple[HostParameter, ...]
     statements: Block | None
     members: tuple[tuple[str, ListValue], ...] = ()
+    variadic: bool = False
+    """It may have other arguments besides those for its parameters."""
 
     @cached_property
     def returns_once(self) -> bool:
@@ -39,7 +41,8 @@ class FunctionBody:
 
     def accepts(self, count: int) -> bool:
         """Return whether it may be called with a number of arguments."""
-        return sum(one.default is None for one in self.parameters) <= count <= len(self.parameters)
+        needed = sum(one.default is None for one in self.parameters)
+        return needed <= count and (self.variadic or count <= len(self.parameters))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +159,8 @@ class HostProgram:
     """Names that its functions assign, or of which they take the address."""
     linked: tuple[HostProgram, ...] = ()
     """Other translation units of the same program: they call functions of this one, or define what it calls."""
+    imported: Callable[[str], HostFunction | HostVariable | None] = lambda name: None
+    """Returns a function or variable of another module by its name in this one."""
 
     def all_functions(self) -> list[HostFunction]:
         """Return the functions of this unit."""
@@ -175,6 +180,9 @@ class HostProgram:
         own = self.functions.get(name)
         if own:
             return own
+        imported = self.imported(name)
+        if isinstance(imported, HostFunction):
+            return [imported]
         there = [one for unit in self.linked for one in unit.functions.get(name, ())]
         if name in self.prototypes:
             return there
@@ -183,7 +191,8 @@ class HostProgram:
     def variable(self, name: str) -> tuple[HostProgram, HostVariable] | None:
         """Return the declaration of a variable at namespace scope, with its unit; a definition if there is one."""
         if name not in self.variables:
-            return None
+            imported = self.imported(name)
+            return (self, imported) if isinstance(imported, HostVariable) else None
         units = [(unit, unit.variables[name]) for unit in (self, *self.linked) if name in unit.variables]
         return next((one for one in units if one[1].defined), units[0])
 

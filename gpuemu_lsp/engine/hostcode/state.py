@@ -7,21 +7,14 @@ one, and what is not part of a path: the launches reached so far, the symbols, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from gpuemu_lsp.engine.hostcode.ir import (
-    BinaryOperation,
-    Constant,
-    Expression,
-    Loop,
-    RangeLoop,
-    SizeOf,
-    UnaryOperation,
-)
+from gpuemu_lsp.engine.hostcode.arithmetic import truncated
+from gpuemu_lsp.engine.hostcode.ir import Expression, Loop, RangeLoop
 from gpuemu_lsp.engine.hostcode.persistent import PersistentMap
-from gpuemu_lsp.engine.hostcode.program import HostProgram
+from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
 from gpuemu_lsp.engine.hostcode.values import (
     Allocation,
     Contents,
@@ -32,13 +25,15 @@ from gpuemu_lsp.engine.hostcode.values import (
     Ranged,
     RecordValue,
     Tensor,
+    Undetermined,
     Unknown,
     Value,
     bounds,
     with_field,
 )
+from gpuemu_lsp.engine.hostcode.walk import is_number
 from gpuemu_lsp.engine.symbolic.conditions import Condition
-from gpuemu_lsp.engine.symbolic.size import ZERO, Size, divide, extreme, number, symbol
+from gpuemu_lsp.engine.symbolic.size import ZERO, Size, extreme, number, symbol
 
 MAX_STEPS = 30_000
 """Statements and expressions of one interpretation."""
@@ -107,6 +102,33 @@ class HostRun:
     """Tensors that callers pass, by allocation."""
     sides: dict[str, tuple[int, Condition, int, int]] = field(default_factory=dict)
     """The branch that gave a symbol one of two constants, its condition, and these."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Variables to which the sizes of tensors were assigned first, by the symbol of the size."""
+    calls: list[tuple[HostFunction, list[Value | None]]] = field(default_factory=list)
+    """Calls of functions of the program, with their arguments."""
+    decided: list[Condition] = field(default_factory=list)
+    """Conditions on sizes that are assumed for the whole interpretation."""
+    written: set[int] = field(default_factory=set)
+    """Allocations that something besides kernels may write to."""
+    ranked: set[int] = field(default_factory=set)
+    """Tensors that callers pass whose rank the program needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRank:
+    """The rank of a tensor of a caller; ``certain``: the program needs it, ``like``: another with the same sizes."""
+
+    rank: int
+    certain: bool
+    like: str = ""
+
+
+@dataclass
+class UnexpectedRankError(Exception):
+    """A tensor that callers pass is used with another rank than assumed."""
+
+    name: str
+    rank: TensorRank
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +137,10 @@ class HostAssumptions:
 
     ``scalable`` has ``*`` or ``**`` if large constants become symbols, and the names of those that do not. ``device``
     are the names in device code, whose constants keep their values. ``named`` are variables that stand for a size of
-    their own, whatever the program gives them. ``scalar`` is the type that stands for a template
-    parameter of the function that the interpretation starts with.
+    their own, whatever the program gives them. ``scalar`` is the type that stands for a template parameter of the
+    function that the interpretation starts with. ``ranks`` are those of tensors that callers pass.
+    ``decision`` is whether flags, and equalities of sizes, that are not known are true; None for either. Sizes are
+    smaller than ``largest``.
     """
 
     scalar: str = "float"
@@ -124,6 +148,9 @@ class HostAssumptions:
     scalable: frozenset[str] = frozenset()
     device: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    ranks: Mapping[str, TensorRank] = field(default_factory=dict, hash=False)
+    decision: bool | None = None
+    largest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +283,8 @@ class Execution:
         base = "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in hint).strip("_") or "size"
         if base[0].isdigit() or base in _RESERVED:
             base = f"size_{base}"
+        if self.assumptions.ranks and origin in ("computed", "constant"):
+            base = f"{base}_{origin}"  # the name itself may be that of a parameter of a kernel
         name, count = base, 1
         while name in self.reached.symbols:
             count += 1
@@ -263,12 +292,15 @@ class Execution:
         self.reached.symbols[name] = HostSymbol(name, origin, values)
         return symbol(name, min((1, *values)))
 
+    def passed(self, name: str) -> Size:
+        """Return the number of a caller with a name: the same symbol wherever it is read."""
+        return symbol(name, 1) if name in self.reached.symbols else self.unknown(name, "parameter")
+
     def named(self, name: str, value: Value) -> Value:
         """Return the size that a variable stands for; the value of one that stands for its value."""
         if name not in self.assumptions.named or not isinstance(value, Size | Ranged | Unknown | FloatValue):
             return value
-        self.reached.symbols.setdefault(name, HostSymbol(name, "parameter"))
-        return symbol(name, 1)
+        return self.passed(name)
 
     def scaled(self, name: str, value: Value, code: Expression | None) -> Value:
         """Return a symbol for a constant that may be smaller; other values unchanged.
@@ -279,16 +311,17 @@ class Execution:
         scalable = self.assumptions.scalable
         smallest = _SCALED if "*" in scalable else _SCALED_LAST if "**" in scalable else None
         size = value.constant if isinstance(value, Size) else None
-        if smallest is None or size is None or name in scalable or size < smallest or not _is_literal(code):
+        if smallest is None or size is None or name in scalable or size < smallest or not is_number(code):
             return value
         for other in self.reached.symbols.values():
             if other.origin == "constant" and size in other.values:
                 return symbol(other.name, 1)
         return self.unknown(name, "constant", frozenset({size}))
 
-    @staticmethod
-    def integer(value: Value) -> Size | None:
+    def integer(self, value: Value) -> Size | None:
         """Return a value as an integer; None for one that is not known."""
+        if isinstance(value, Undetermined) and value.tensor.allocation not in self.reached.tensors:
+            return self.passed(value.tensor.name)
         if isinstance(value, FloatValue):
             return truncated(value)
         if isinstance(value, Condition) and value.value is not None:
@@ -356,32 +389,10 @@ class Execution:
             else:
                 self.escape(inner)
         elif isinstance(value, RecordValue):
-            for inner in value.fields.values():
-                if isinstance(inner, Pointer):
+            for inner in value.fields.values() if value.type != "tensor sizes" else ():
+                if isinstance(inner, Pointer | Tensor):
                     self.escape(inner)
         elif isinstance(value, Pointer | Tensor) and value.allocation is not None:
             known = self.memory(value.allocation)
+            self.reached.written.add(value.allocation)
             self.set_memory(value.allocation, replace(known, contents=Contents("any"), shared=True))
-
-
-def truncated(value: FloatValue) -> Size | None:
-    """Return a floating-point number converted to an integer."""
-    if value.value is not None and abs(value.value) < 2**62:
-        return number(int(value.value))
-    if value.top is not None and value.bottom is not None:
-        return divide(value.top, value.bottom)
-    return None
-
-
-def _is_literal(code: Expression | None) -> bool:
-    """Return whether an initialiser is a number, or computed from numbers and sizes of types."""
-    match code:
-        case Constant(value=value):
-            return isinstance(value, int) and not isinstance(value, bool)
-        case BinaryOperation(operator=operator):
-            return operator in ("+", "-", "*", "/", "<<") and _is_literal(code.left) and _is_literal(code.right)
-        case UnaryOperation(operator="-" | "+"):
-            return _is_literal(code.operand)
-        case SizeOf():
-            return True
-    return False

@@ -10,22 +10,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.element_types import element_type
-from gpuemu_lsp.engine.hostcode import ir
-from gpuemu_lsp.engine.hostcode.arithmetic import truth
+from gpuemu_lsp.engine.hostcode import (  # noqa: F401  # assignments and operators register what they mean
+    assignments,
+    ir,
+    operators,
+)
+from gpuemu_lsp.engine.hostcode.arithmetic import operate, truth
 from gpuemu_lsp.engine.hostcode.branches import after_jumps, join, own_jumps
+from gpuemu_lsp.engine.hostcode.decisions import decided_condition
 from gpuemu_lsp.engine.hostcode.functions import constructed, converted
 from gpuemu_lsp.engine.hostcode.interpreter import EXIT, evaluate, execute, executes
 from gpuemu_lsp.engine.hostcode.places import place_of
 from gpuemu_lsp.engine.hostcode.selections import under
 from gpuemu_lsp.engine.hostcode.state import Execution, State
-from gpuemu_lsp.engine.hostcode.tensors import sizes_by_axis
+from gpuemu_lsp.engine.hostcode.tensors import number_of, sizes_by_axis
 from gpuemu_lsp.engine.hostcode.types import is_integer_type, lookup, resolved_type, size_of, type_of, typed
 from gpuemu_lsp.engine.hostcode.values import (
+    DataType,
     FloatValue,
     Lvalue,
     Pointer,
     Ranged,
     RecordValue,
+    StringValue,
     Unknown,
     Value,
 )
@@ -86,7 +93,7 @@ def _type_name(run: Execution, node: ir.TypeName) -> str | None:
 
 @executes(ir.IfStatement)
 def _if(run: Execution, node: ir.IfStatement) -> str | None:
-    condition = truth(evaluate(run, node.condition))
+    condition = decided_condition(run, node.condition)
     if condition.value is not None:
         return _scoped(run, node.then if condition.value else node.other)
     before = run.state
@@ -109,15 +116,15 @@ def _if(run: Execution, node: ir.IfStatement) -> str | None:
 
 @executes(ir.SwitchStatement)
 def _switch(run: Execution, node: ir.SwitchStatement) -> str | None:
-    value = evaluate(run, node.value)
-    wanted = value.constant if isinstance(value, Size) else None
+    value = number_of(run, evaluate(run, node.value))
+    is_known = isinstance(value, StringValue | DataType) or (isinstance(value, Size) and value.constant is not None)
+    wanted = value if is_known else None
     before = run.state
     joined: State | None = None
     matched = False
     for index, case in enumerate(node.cases):
         given = evaluate(run, case.label) if case.label is not None else None
-        constant = given.constant if isinstance(given, Size) else None
-        if wanted is not None and case.label is not None and constant is not None and constant != wanted:
+        if wanted is not None and given is not None and truth(operate("==", wanted, given)).value is False:
             continue
         if wanted is not None and case.label is None and matched:
             continue

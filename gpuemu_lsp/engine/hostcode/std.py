@@ -11,17 +11,20 @@ from gpuemu_lsp.engine.hostcode.interpreter import Handler, Method
 from gpuemu_lsp.engine.hostcode.memory import MEMORY_FUNCTIONS
 from gpuemu_lsp.engine.hostcode.objects import CONSTANTS, constant_object, make_vector
 from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.tensor_functions import TENSOR_FUNCTIONS
+from gpuemu_lsp.engine.hostcode.tensor_methods import TENSOR_METHODS
 from gpuemu_lsp.engine.hostcode.tensors import (
-    SIZES,
-    TENSOR_FUNCTIONS,
-    TENSOR_METHODS,
-    TENSOR_NAMES,
+    as_tensor,
+    items_of,
+    listed,
+    split_arguments,
     tensor_size,
 )
 from gpuemu_lsp.engine.hostcode.types import typed
 from gpuemu_lsp.engine.hostcode.values import (
     Contents,
     FloatValue,
+    HostFunctionName,
     Lvalue,
     Pointer,
     RecordValue,
@@ -39,18 +42,21 @@ from gpuemu_lsp.engine.symbolic.size import (
     ceil_div,
     extreme,
     multiply,
+    next_power_of_two,
     number,
+    product,
 )
 
 HARMLESS = frozenset({
     "free", "cudaFree", "cudaFreeHost", "cudaFreeAsync", "srand", "time", "fprintf", "puts", "fflush",
     "cudaGetLastError", "cudaPeekAtLastError", "cudaGetErrorString", "cudaSetDevice", "cudaGetDevice", "delete",
-"fwrite", "memcmp", "strcmp", "fclose",
+    "fwrite", "memcmp", "strcmp", "fclose", "isinstance", "hasattr", "str", "synchronize", "manual_seed",
 })  # fmt: skip
-_CEIL_DIV = ("cdiv", "ceil_div", "ceildiv", "div_up", "divup")
-NAMESPACED = TENSOR_NAMES.union(
-    ("iota", "fill", "generate", "fill_n", "generate_n", "move", "forward", *_CEIL_DIV),
-)
+NAMESPACED = frozenset({
+    "iota", "fill", "generate", "fill_n", "generate_n", "move", "forward", "cdiv", "ceil_div", "ceildiv", "div_up",
+    "divup", "next_power_of_2", "next_pow2", "next_power_of_two", "tuple", "list", "Size", "dict", "slice", "Ellipsis",
+    "len", "prod", "Parameter", "min", "max", *TENSOR_FUNCTIONS,
+})  # fmt: skip
 """Functions of libraries that are called with their namespace."""
 _VECTORS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "longlong", "half")
 
@@ -80,18 +86,85 @@ def _scanf(run: Execution, values: list[Value], template: tuple[str, ...], name:
 
 def _extreme_of(kind: str) -> Handler:
     def apply(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-        numbers = [run.integer(value) for value in values]
-        if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
-            return extreme(kind, numbers[0], numbers[1])
-        return Unknown()
+        items = items_of(run, values[0]) if len(values) == 1 else None
+        numbers = [run.integer(value) for value in (values if items is None else items)]
+        known = [size for size in numbers if size is not None]
+        return extreme(kind, *known) if known and len(known) == len(numbers) else Unknown()
 
     return apply
 
 
-def _rounded_up(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    numbers = [run.integer(value) for value in values]
-    if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None:
-        return ceil_div(numbers[0], numbers[1])
+def _of_sizes(function: Callable[..., Size], count: int) -> Handler:
+    """Return a function of some integers."""
+
+    def apply(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+        numbers = [run.integer(value) for value in values]
+        known = [size for size in numbers if size is not None]
+        return function(*known) if len(known) == len(values) == count else Unknown()
+
+    return apply
+
+
+def _list(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return a list of the items of another one, or a dictionary of keywords."""
+    given, keywords = split_arguments(values)
+    items = items_of(run, given[0]) if len(given) == 1 else None
+    return RecordValue("list", keywords) if keywords and not given else Unknown() if items is None else listed(items)
+
+
+def _slice(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    return replace(listed(values), type=name.rpartition("::")[2])
+
+
+def _length(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    items = items_of(run, values[0]) if values else None
+    if items is not None:
+        return number(len(items))
+    tensor = as_tensor(run, values[0]) if values else None
+    return tensor_size(run, tensor, 0) if tensor is not None else Unknown()
+
+
+def _product(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    items = items_of(run, values[0]) if values else None
+    sizes = [size for item in items or () if (size := run.integer(item)) is not None]
+    return product(sizes) if items is not None and len(sizes) == len(items) else Unknown()
+
+
+def _layer(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
+    """Return a parameter of a module, which is the tensor that it is made of."""
+    return values[0] if values else Unknown()
+
+
+def _method_save(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    """Save tensors in the context of an automatic derivative."""
+    target = owner if isinstance(owner, Lvalue) else place
+    if isinstance(target, Lvalue):
+        run.assign(Lvalue(target.cell, (*target.path, "saved_tensors")), listed(values))
+    return Unknown()
+
+
+def _method_register(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    """Make a tensor a member of a module: ``self.register_buffer("w", w)``."""
+    target = owner if isinstance(owner, Lvalue) else place
+    if isinstance(target, Lvalue) and len(values) > 1 and isinstance(values[0], StringValue):
+        run.assign(Lvalue(target.cell, (*target.path, values[0].text)), values[1])
+    return Unknown()
+
+
+def _method_update(
+    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
+) -> Value | None:
+    """Add the items of other dictionaries to one."""
+    if not isinstance(owner, RecordValue) or not isinstance(place, Lvalue):
+        return None
+    fields = {**owner.fields}
+    for value in values:
+        fields |= value.fields if isinstance(value, RecordValue) else {"**": Unknown()}
+    run.assign(place, replace(owner, fields=fields))
     return Unknown()
 
 
@@ -185,11 +258,7 @@ def _method_size(
 ) -> Value | None:
     if isinstance(owner, RecordValue) and owner.type == "vector":
         return owner.fields.get("size", Unknown())
-    if isinstance(owner, Tensor) and not values:
-        return RecordValue(SIZES, {"of": owner})
-    if isinstance(owner, Tensor) and isinstance(values[0], Size):
-        return tensor_size(run, owner, values[0].constant)
-    return None
+    return TENSOR_METHODS["size"](run, owner, values, place, template)
 
 
 def _method_resize(
@@ -232,7 +301,13 @@ LIBRARY: dict[str, Handler] = {
     **dict.fromkeys(("log2", "log2f"), _real_function(math.log2)),
     **dict.fromkeys(("pow", "powf"), _real_function(math.pow)),
     **dict.fromkeys(("floor", "floorf"), _real_function(math.floor)),
-    **dict.fromkeys(_CEIL_DIV, _rounded_up),
+    **dict.fromkeys(("cdiv", "ceil_div", "ceildiv", "div_up", "divup"), _of_sizes(ceil_div, 2)),
+    **dict.fromkeys(("next_power_of_2", "next_pow2", "next_power_of_two"), _of_sizes(next_power_of_two, 1)),
+    **dict.fromkeys(("tuple", "list", "Size", "dict"), _list),
+    **dict.fromkeys(("slice", "Ellipsis"), _slice),
+    "len": _length,
+    "prod": _product,
+    "Parameter": _layer,
     **dict.fromkeys(("raw_pointer_cast", "move", "forward", "addressof", "unique_ptr", "shared_ptr"), _first),
     **MEMORY_FUNCTIONS,
     **DEVICE_FUNCTIONS,
@@ -245,10 +320,14 @@ LIBRARY: dict[str, Handler] = {
 }
 METHODS: dict[str, Method] = {
     **dict.fromkeys(("data", "data_ptr", "begin", "const_data_ptr", "mutable_data_ptr"), _method_data),
+    **TENSOR_METHODS,
+    "size": _method_size,
     "get": _method_get,
     "get_function": get_function,
-    "size": _method_size,
-    **TENSOR_METHODS,
+    "save_for_backward": _method_save,
+    **dict.fromkeys(("register_buffer", "register_parameter"), _method_register),
+    "update": _method_update,
+    "warmup": lambda run, owner, values, place, template: owner if isinstance(owner, HostFunctionName) else None,
     "resize": _method_resize,
     **dict.fromkeys(("push_back", "emplace_back", "insert"), _method_push),
 }

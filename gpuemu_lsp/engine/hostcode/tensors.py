@@ -1,60 +1,156 @@
-"""Tensors of PyTorch in host code: their sizes, strides and memory."""
+"""Tensors and arrays in host code: their sizes, strides and memory."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
-from gpuemu_lsp.engine.hostcode.interpreter import Handler, Method
-from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
 from gpuemu_lsp.engine.hostcode.values import (
     Contents,
-    FloatValue,
-    Lvalue,
     Pointer,
-    Ranged,
     RecordValue,
     Tensor,
-    Unknown,
+    Undetermined,
     Value,
 )
-from gpuemu_lsp.engine.symbolic.conditions import Condition, conjuncts
-from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number, symbol
+from gpuemu_lsp.engine.symbolic.conditions import Condition, all_of, conjuncts
+from gpuemu_lsp.engine.symbolic.size import (
+    ONE,
+    Size,
+    number,
+    product,
+    symbol,
+)
 
+SIZES = "tensor sizes"
+"""Type of the record that stands for ``tensor.sizes()``; its items are there if the rank is known."""
+STRIDES = "tensor strides"
+OPTIONAL = "optional"
+"""Type of the record that stands for a tensor which a caller may omit; it has no value where one does."""
+NO_TENSOR = RecordValue(OPTIONAL)
 SHAPES = ("shape", "size")
 """Names of the parameter for the shape of a new array."""
 WRITING_METHODS = frozenset({"fill", "sort", "partition", "put", "set", "itemset", "resize"})
 """Methods of NumPy and CuPy that write to their array, as those of PyTorch do whose names end with an underscore."""
-_BYTES = "bytes of a tensor"
+BYTES = "bytes of a tensor"
 """Type of the record that stands for ``array.nbytes``: the type of the elements need not be known."""
-SIZES = "tensor sizes"
-"""Type of the record that stands for ``tensor.sizes()``."""
-OPTIONAL = "optional"
-"""Type of the record that stands for a tensor which a caller may omit; it has no value where one does."""
-NO_TENSOR = RecordValue(OPTIONAL)
+KEYWORDS = "keywords"
+"""Type of the record of arguments by name, which follows the others where a function of a library has any."""
+DATA_TYPES: Mapping[str, str] = {
+    **{name: name for name in ("float64", "float32", "float16", "bfloat16", "uint8", "bool")},
+    **{f"int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    "half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16",
+    "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2",
+}  # fmt: skip
+Keywords: TypeAlias = Mapping[str, Value]
+
+
+def split_arguments(values: Sequence[Value]) -> tuple[list[Value], Keywords]:
+    """Return the arguments by position and by name of a function of a library."""
+    last = values[-1] if values else None
+    if isinstance(last, RecordValue) and last.type == KEYWORDS:
+        return [*values[:-1]], last.fields
+    return [*values], {}
+
+
+def as_tensor(run: Execution, value: Value) -> Tensor | None:
+    """Return a value as a tensor, which a parameter without a type is from then on; None for another value."""
+    if isinstance(value, Undetermined):
+        value = value.tensor
+        run.reached.tensors.setdefault(value.allocation, value.name)
+    return value if isinstance(value, Tensor) else None
+
+
+def number_of(run: Execution, value: Value) -> Value:
+    """Return a parameter without a type as the number that it is, unless it is used as a tensor."""
+    if not isinstance(value, Undetermined):
+        return value
+    if value.tensor.allocation in run.reached.tensors:
+        return value.tensor
+    return run.passed(value.tensor.name)
+
+
+# ---- sizes
+
+
+def items_of(run: Execution, value: Value) -> list[Value] | None:
+    """Return the items of a list, an array or a vector, or the sizes of a tensor; None if they are not known."""
+    if isinstance(value, RecordValue) and value.type == "vector":
+        data = value.fields.get("data")
+        cell = run.object_cells.get(data.allocation or 0) if isinstance(data, Pointer) else None
+        value = run.held(cell) if cell is not None else value
+    if not isinstance(value, RecordValue) or value.type not in ("list", "array", SIZES, STRIDES):
+        return None
+    items = [item for key, item in value.fields.items() if key[0] == "["]
+    return items if len(items) == len(value.fields) - ("of" in value.fields) and (items or not value.fields) else None
+
+
+def listed(items: Sequence[Value]) -> RecordValue:
+    """Return a list of some items."""
+    return RecordValue("list", {f"[{index}]": item for index, item in enumerate(items)})
+
+
+def sizes_given(run: Execution, given: Sequence[Value]) -> tuple[Size, ...] | None:
+    """Return sizes that are given as one list or as several numbers; None if one is not known."""
+    items = items_of(run, given[0]) if given else None
+    if items is None:
+        items = [number_of(run, value) for value in given]
+        while items and not isinstance(items[-1], Size):
+            items.pop()  # options such as the type of the elements
+    sizes = [run.integer(number_of(run, item)) for item in items]
+    return tuple(size for size in sizes if size is not None) if items and None not in sizes else None
+
+
+def expect_rank(run: Execution, tensor: Tensor, count: int) -> None:
+    """Note that a tensor has as many sizes as the program needs.
+
+    Raises
+    ------
+    UnexpectedRankError
+        If its rank was assumed, and is another one.
+    """
+    memory = run.memory(tensor.allocation)
+    if tensor.sizes is None or memory.name not in run.assumptions.ranks or memory.space != "parameter":
+        return
+    if len(tensor.sizes) != count:
+        rank = len(memory.sizes or ()) + count - len(tensor.sizes)
+        raise UnexpectedRankError(memory.name, TensorRank(rank, certain=True))
+    run.reached.ranked.add(tensor.allocation)
 
 
 def tensor_size(run: Execution, tensor: Tensor, axis: int | None) -> Size:
     """Return a size of a tensor, the same symbol wherever the program reads it."""
     if tensor.sizes is not None and axis is not None and -len(tensor.sizes) <= axis < len(tensor.sizes):
         return tensor.sizes[axis]
-    key = f"{tensor.name}_size_{axis}".replace("-", "m")
-    if key not in run.reached.symbols:
-        run.unknown(key, "parameter")
-    return symbol(key, 1)
+    return _read(run, f"{tensor.name}_size_{axis}".replace("-", "m"))
+
+
+def _read(run: Execution, key: str) -> Size:
+    """Return what the program reads of a tensor: where ranks are assumed, only one that it computes has none."""
+    if run.assumptions.ranks:
+        return run.unknown(key, "computed")
+    return run.passed(key)
 
 
 def tensor_stride(run: Execution, tensor: Tensor, axis: int | None) -> Size | None:
-    """Return a stride of a tensor that is contiguous, None if its rank is not known."""
+    """Return a stride of a tensor in elements, None if its rank is not known."""
+    if tensor.strides is not None and axis is not None and -len(tensor.strides) <= axis < len(tensor.strides):
+        return tensor.strides[axis]
     rank = _rank(run, tensor)
     if axis == -1:
         return ONE
     if rank is None or axis is None or not -rank <= axis < rank:
         return None
-    stride = ONE
-    for inner in range(axis % rank + 1, rank):
-        stride = multiply(stride, tensor_size(run, tensor, inner))
-    return stride
+    return product(tensor_size(run, tensor, inner) for inner in range(axis % rank + 1, rank))
+
+
+def tensor_strides(run: Execution, tensor: Tensor) -> tuple[Size, ...]:
+    """Return the strides of a tensor whose sizes are known."""
+    axes = range(len(tensor.sizes or ()))
+    return tuple(stride for axis in axes if (stride := tensor_stride(run, tensor, axis)) is not None)
 
 
 def _rank(run: Execution, tensor: Tensor) -> int | None:
@@ -68,56 +164,60 @@ def _rank(run: Execution, tensor: Tensor) -> int | None:
     return None
 
 
+def sizes_by_axis(run: Execution, value: Value, count: int) -> Value:
+    """Return the sizes of a tensor that has ``count`` of them as a list; another value unchanged."""
+    tensor = value.fields["of"] if isinstance(value, RecordValue) and value.type == SIZES else None
+    if not isinstance(tensor, Tensor):
+        return value
+    if tensor.sizes is None:
+        run.assume(Condition(None, "==", tensor_rank(run, tensor), number(count)))
+    return listed([tensor_size(run, tensor, axis) for axis in range(count)])
+
+
+def sizes_record(tensor: Tensor) -> RecordValue:
+    """Return the record that stands for the sizes of a tensor."""
+    return RecordValue(SIZES, {"of": tensor, **listed(tensor.sizes or ()).fields})
+
+
 def subscripted_size(run: Execution, base: Value, index: Value) -> Value | None:
-    """Return the value of ``sizes[1]`` for the sizes of a tensor; None for another object."""
+    """Return the value of ``sizes[1]`` for the sizes of a tensor of unknown rank; None for another object."""
     tensor = base.fields["of"] if isinstance(base, RecordValue) and base.type == SIZES else None
-    return tensor_size(run, tensor, index.constant) if isinstance(tensor, Tensor) and isinstance(index, Size) else None
-
-
-def member_of_tensor(run: Execution, owner: Value, name: str) -> Value:
-    """Return the value of ``tensor.shape`` and the like; unknown for another member, or another object."""
-    if not isinstance(owner, Tensor):
-        return Unknown()
-    if name == "shape":
-        return RecordValue(SIZES, {"of": owner})
-    if name == "ndim":
-        return _dim(run, owner)
-    if name == "nbytes":
-        return RecordValue(_BYTES, {"of": owner})
-    if name in ("data", "ptr", "gpudata"):
-        return owner
-    return (tensor_elements(run, owner) or Unknown()) if name == "size" else Unknown()
+    known = isinstance(tensor, Tensor) and isinstance(index, Size)
+    return tensor_size(run, tensor, index.constant) if known else None  # type: ignore[arg-type, union-attr]
 
 
 def compared_sizes(run: Execution, left: Value, right: Value) -> Condition | None:
-    """Return the condition ``x.sizes() == IntArrayRef({n, m})``; None if these are not sizes of a tensor and a list."""
-    tensors = [one.fields["of"] for one in (left, right) if isinstance(one, RecordValue) and one.type == SIZES]
-    if len(tensors) == 2 and isinstance(tensors[0], Tensor) and isinstance(tensors[1], Tensor):
-        return _same_sizes(run, tensors[0], tensors[1])
-    for one, other in ((left, right), (right, left)):
-        tensor = one.fields["of"] if isinstance(one, RecordValue) and one.type == SIZES else None
-        listed = _listed(run, other)
-        if not isinstance(tensor, Tensor) or listed is None or isinstance(other, Size):
-            continue
-        if tensor.sizes is not None and len(tensor.sizes) != len(listed):
+    """Return the condition ``x.sizes() == IntArrayRef({n, m})``; None if these are not two lists."""
+    tensors = [side.fields.get("of") if isinstance(side, RecordValue) else None for side in (left, right)]
+    items = items_of(run, left), items_of(run, right)
+    first, second = items
+    if first is not None and second is not None:
+        for tensor, others in zip(tensors, (second, first), strict=True):
+            if isinstance(tensor, Tensor):
+                expect_rank(run, tensor, len(others))
+        if len(first) != len(second):
             return Condition(False)
-        parts: list[Condition] = []
-        if tensor.sizes is None:
-            parts.append(Condition(None, "==", _dim(run, tensor), number(len(listed))))
-        for axis, size in enumerate(listed):
-            own = tensor_size(run, tensor, axis)
-            if own != size:
-                parts.append(Condition(None, "==", own, size))
-        return Condition(None, "&&", parts=tuple(parts)) if parts else Condition(True)
+        # From the last one: of equal strides the sizes follow from those of the axes after them.
+        pairs = reversed([*zip(first, second, strict=True)])
+        known = [(one, other) for one, other in pairs if isinstance(one, Size) and isinstance(other, Size)]
+        return all_of(Condition(None, "==", one, other) for one, other in known if one != other)
+    if isinstance(tensors[0], Tensor) and isinstance(tensors[1], Tensor):
+        return _same_sizes(run, tensors[0], tensors[1])
+    for tensor, other in zip(tensors, reversed(items), strict=True):
+        sizes = [run.integer(item) for item in other or ()]
+        if isinstance(tensor, Tensor) and other is not None and None not in sizes:
+            parts = [(tensor_rank(run, tensor), number(len(sizes)))]
+            parts += [(tensor_size(run, tensor, axis), size) for axis, size in enumerate(sizes) if size is not None]
+            return Condition(None, "&&", parts=tuple(Condition(None, "==", *part) for part in parts))
     return None
 
 
 def _same_sizes(run: Execution, left: Tensor, right: Tensor) -> Condition:
     """Return the condition that two tensors have the same sizes: those that the program reads of either one."""
-    pairs = [(_dim(run, left), _dim(run, right))]
+    pairs = [(tensor_rank(run, left), tensor_rank(run, right))]
     pattern = re.compile(rf"(?:{re.escape(left.name)}|{re.escape(right.name)})_size_(m?\d+)")
     read = {found[1] for name in run.reached.symbols if (found := pattern.fullmatch(name))}
-    axes = {*(int(one.replace("m", "-")) for one in read), *range(len(left.sizes or right.sizes or ()))}
+    axes = {*(int(axis.replace("m", "-")) for axis in read), *range(len(left.sizes or right.sizes or ()))}
     pairs += [(tensor_size(run, left, axis), tensor_size(run, right, axis)) for axis in sorted(axes)]
     counts = tensor_elements(run, left), tensor_elements(run, right)
     pairs += [(counts[0], counts[1])] if counts[0] is not None and counts[1] is not None else []
@@ -125,231 +225,64 @@ def _same_sizes(run: Execution, left: Tensor, right: Tensor) -> Condition:
     return Condition(None, "&&", parts=parts) if parts else Condition(True)
 
 
-def sizes_by_axis(run: Execution, value: Value, count: int) -> Value:
-    """Return the sizes of a tensor that has ``count`` of them as a list; another value unchanged."""
-    tensor = value.fields["of"] if isinstance(value, RecordValue) and value.type == SIZES else None
-    if not isinstance(tensor, Tensor):
-        return value
-    if tensor.sizes is None:
-        run.assume(Condition(None, "==", _dim(run, tensor), number(count)))
-    return RecordValue("list", {f"[{axis}]": tensor_size(run, tensor, axis) for axis in range(count)})
-
-
-def scaled_tensor(run: Execution, left: Value, right: Value) -> Value:
-    """Return the result of an operator on a tensor and a number; unknown for two tensors."""
-    tensor, other = (left, right) if isinstance(left, Tensor) else (right, left)
-    is_number = isinstance(tensor, Tensor) and isinstance(other, Size | FloatValue | Ranged)
-    return _created(run, "ones_like", tensor) if is_number else Unknown()
-
-
-def _tensor(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    """Return a new tensor: of the sizes in a list, of a size, or in PyTorch of several sizes."""
-    base = name.split("::")[-1]
-    first = values[0] if values else Unknown()
-    several = "torch" in name or base in ("rand", "randn")
-    if several and base != "full" and len(values) > 1 and all(isinstance(each, Size) for each in values[:2]):
-        sizes = [each for each in values if isinstance(each, Size)]
-        first = RecordValue("list", {f"[{index}]": size for index, size in enumerate(sizes)})
-    return _created(run, base, first)
-
-
-def _drawn(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    """Return random numbers: a tensor of a shape, or one integer of the C library."""
-    base = name.split("::")[-1]
-    if not values:
-        return Ranged(ZERO, number((1 << 31) - 1))
-    if base in ("randint", "normal", "uniform"):
-        values = [each for each in values if isinstance(each, RecordValue)]
-    return _tensor(run, values, template, name)
-
-
-def _range(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    """Return ``arange(n)`` or ``linspace(first, last, n)``."""
-    position = 2 if name.endswith("linspace") else 0
-    counted = len(values) > 2 if position else len([each for each in values if isinstance(each, Size)]) == 1
-    return _created(run, "ones", values[position]) if counted else Unknown()
-
-
-def _same_array(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    """Return the array that a function is passed: one with the same elements."""
-    return values[0] if values and isinstance(values[0], Tensor | Pointer) else Unknown()
-
-
-def _device_array(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    """Return memory that PyCUDA allocates: of some bytes, or for an array that it copies back."""
-    given = values[0] if values else Unknown()
-    given = given.fields["of"] if isinstance(given, RecordValue) and given.type == _BYTES else given
-    if isinstance(given, Tensor):
-        return _created(run, "empty_like", given)
-    return run.allocate(run.hint or "memory", run.integer(given), "device")
-
-
-def _length(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    """Return ``len(x)`` of an array, or of a list."""
-    given = values[0] if values else Unknown()
-    if isinstance(given, RecordValue) and given.type == "list":
-        return number(len(given.fields))
-    return tensor_size(run, given, 0) if isinstance(given, Tensor) else Unknown()
-
-
-def _created(run: Execution, function: str, size: Value) -> Tensor:
-    """Return a tensor with the sizes of another one, or those of a list."""
-    zero = function in ("zeros", "zeros_like", "new_zeros")
-    contents = Contents("any", ZERO, ONE) if zero else Contents("none" if "empty" in function else "any")
-    made = run.allocate(run.hint or "tensor", None, "device", contents)
-    sizes: tuple[Size, ...] | None = None
-    elements: Size | None = None
-    if isinstance(size, RecordValue) and size.type == SIZES:
-        size = size.fields["of"]
-    if isinstance(size, Tensor):
-        sizes, elements = size.sizes, tensor_elements(run, size)
-    else:
-        sizes = _listed(run, size)
-        if sizes is not None:
-            elements = ONE
-            for one in sizes:
-                elements = multiply(elements, one)
-    allocation = made.allocation or 0
-    run.set_memory(allocation, replace(run.memory(allocation), elements=elements, sizes=sizes))
-    return Tensor(run.hint or "tensor", allocation, sizes)
-
-
-def _listed(run: Execution, value: Value) -> tuple[Size, ...] | None:
-    """Return sizes from a list, an array or a vector of them; None if one is not known."""
-    if isinstance(value, Size):
-        return (value,)
-    if isinstance(value, RecordValue) and value.type == "vector":
-        data = value.fields.get("data")
-        cell = run.object_cells.get(data.allocation or 0) if isinstance(data, Pointer) else None
-        value = run.held(cell) if cell is not None else value
-    if not isinstance(value, RecordValue) or value.type not in ("list", "array"):
-        return None
-    found: list[Size] = []
-    for index in range(len(value.fields)):
-        size = run.integer(value.fields.get(f"[{index}]", Unknown()))
-        if size is None:
-            return None
-        found.append(size)
-    return tuple(found)
-
-
-def _sizes(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
-    """Return the argument of ``IntArrayRef(...)``."""
-    return values[0] if values else Unknown()
-
-
 def tensor_elements(run: Execution, tensor: Tensor) -> Size | None:
     """Return the number of elements of a tensor, a new symbol if the program does not say it."""
+    if tensor.sizes is not None:
+        return product(tensor.sizes)
     known = run.memory(tensor.allocation)
-    if known.elements is None and tensor.sizes is None:
-        count = run.unknown(f"{tensor.name}_numel", "parameter")
+    if known.elements is None:
+        count = run.unknown(f"{tensor.name}_numel", "computed" if run.assumptions.ranks else "parameter")
         run.set_memory(tensor.allocation, replace(known, elements=count))
         run.reached.numels[str(count)] = tensor.name
         return count
     return known.elements
 
 
-def _method_numel(
-    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    return tensor_elements(run, owner) if isinstance(owner, Tensor) else None
-
-
-def _dim(run: Execution, tensor: Tensor) -> Size:
+def tensor_rank(run: Execution, tensor: Tensor) -> Size:
+    """Return the number of dimensions of a tensor."""
     if tensor.sizes is not None:
         return number(len(tensor.sizes))
-    key = f"{tensor.name}_dim"
-    if key not in run.reached.symbols:
-        run.unknown(key, "parameter")
-    return symbol(key, 1)
+    return _read(run, f"{tensor.name}_dim")
 
 
-def _method_dim(
-    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    return _dim(run, owner) if isinstance(owner, Tensor) else None
+# ---- memory of tensors
 
 
-def _method_stride(
-    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    axis = values[0].constant if values and isinstance(values[0], Size) else None
-    return tensor_stride(run, owner, axis) if isinstance(owner, Tensor) else None
+def passed_tensor(run: Execution, name: str) -> Tensor:
+    """Return a tensor that a caller passes: its sizes are symbols, if its rank is assumed."""
+    memory = run.allocate(name, None, "parameter", Contents("any")).allocation or 0
+    rank = run.assumptions.ranks.get(name)
+    if rank is None:
+        return Tensor(name, memory)
+    sizes = tuple(run.passed(f"{rank.like or name}_{axis}") for axis in range(rank.rank))
+    run.set_memory(memory, replace(run.memory(memory), sizes=sizes, elements=product(sizes), exact=rank.certain))
+    return Tensor(name, memory, sizes)
 
 
-def _same(owner: Value) -> Value | None:
-    return owner if isinstance(owner, Tensor) else None
+def new_tensor(
+    run: Execution, name: str, sizes: tuple[Size, ...] | None, dtype: str, contents: Contents, exact: bool = True
+) -> Tensor:
+    """Return a tensor in new memory."""
+    allocation = run.allocate(name, None, "device", contents).allocation or 0
+    elements = product(sizes) if sizes is not None else None
+    memory = replace(run.memory(allocation), elements=elements, sizes=sizes, dtype=dtype, exact=exact)
+    run.set_memory(allocation, memory)
+    return Tensor(name, allocation, sizes)
 
 
-def _method_has_value(
-    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    if isinstance(owner, Tensor):
-        return Condition(True)
-    known = isinstance(owner, RecordValue) and owner.type == OPTIONAL
-    return Condition(None if owner.fields else False) if known and isinstance(owner, RecordValue) else None
-
-
-def _method_value(
-    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    known = isinstance(owner, RecordValue) and owner.type == OPTIONAL
-    return owner.fields.get("value", Unknown()) if known and isinstance(owner, RecordValue) else _same(owner)
-
-
-def _method_same(
-    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    return owner if isinstance(owner, Tensor) else None
-
-
-def _method_sizes(
-    run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-) -> Value | None:
-    if isinstance(owner, Tensor):
-        return RecordValue(SIZES, {"of": owner})
-    return owner if isinstance(owner, RecordValue) and owner.type == SIZES else None
-
-
-def _method_created(name: str) -> Method:
-    def apply(
-        run: Execution, owner: Value, values: list[Value], place: Lvalue | Pointer | None, template: tuple[str, ...]
-    ) -> Value | None:
-        if not isinstance(owner, Tensor):
-            return None
-        size: Value = owner if name == "clone" else values[0] if values else Unknown()
-        return _created(run, name, size)
-
-    return apply
-
-
-_NEW = ("empty", "zeros", "ones", "full")
-_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
-_SAME_ARRAY = (
-    "asarray", "array", "ascontiguousarray", "asnumpy", "to_gpu", "from_numpy", "as_tensor", "In", "InOut", "to_device",
-)  # fmt: skip
-TENSOR_NAMES = frozenset({*_NEW, *_LIKE, *_SAME_ARRAY, "arange", "linspace", "len"})
-"""Functions of libraries of arrays: a function of the program may have the same name."""
-TENSOR_FUNCTIONS: dict[str, Handler] = {
-    **dict.fromkeys((*_NEW, *_LIKE), _tensor),
-    **dict.fromkeys(
-        ("rand", "randn", "random", "lrand48", "random_sample", "standard_normal", "normal", "uniform", "randint"),
-        _drawn,
-    ),
-    **dict.fromkeys(("arange", "linspace"), _range),
-    **dict.fromkeys(_SAME_ARRAY, _same_array),
-    **dict.fromkeys(("mem_alloc", "Out"), _device_array),
-    "len": _length,
-    **dict.fromkeys(("IntArrayRef", "makeArrayRef"), _sizes),
-}
-TENSOR_METHODS: dict[str, Method] = {
-    **dict.fromkeys(("numel", "nelement"), _method_numel),
-    **dict.fromkeys(("dim", "ndimension"), _method_dim),
-    **dict.fromkeys(("contiguous", "cuda", "detach", "cpu", "numpy"), _method_same),
-    **{name: _method_created(name) for name in ("new_empty", "new_zeros", "new_ones", "new_full")},
-    **dict.fromkeys(("clone", "copy", "astype", "to", "float", "half", "double"), _method_created("clone")),
-    **dict.fromkeys(("sizes", "vec"), _method_sizes),
-    "stride": _method_stride,
-    "has_value": _method_has_value,
-    "value": _method_value,
-}
+def copied(run: Execution, tensor: Tensor, dtype: str | None = None) -> Tensor:
+    """Return a contiguous copy of a tensor, with another type of elements if one is given."""
+    memory = run.memory(tensor.allocation)
+    low, high = memory.contents.low, memory.contents.high
+    made = new_tensor(
+        run,
+        memory.name,
+        tensor.sizes,
+        memory.dtype if dtype is None else dtype,
+        Contents("any", low, high, memory.contents.drawn),
+        memory.exact,
+    )
+    if tensor.sizes is None:
+        elements = tensor_elements(run, tensor)
+        run.set_memory(made.allocation, replace(run.memory(made.allocation), elements=elements))
+    return made

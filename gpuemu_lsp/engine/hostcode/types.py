@@ -49,6 +49,9 @@ def lookup(run: Execution, name: str) -> int | str | None:
         finally:
             run.scopes, run.program = outer
         visible |= own
+        cell = own.get(name)
+        if isinstance(cell, int) and isinstance(held := run.held(cell), Unknown):
+            run.set_cell(cell, Unknown(held.type))  # what is not known is this variable
         if run.globals is None and not variable.constant:
             _forget_changed(run, own)
     return visible[name] or None

@@ -6,16 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.hostcode.ir import LambdaValue
+from gpuemu_lsp.engine.hostcode.ir import Expression, LambdaValue, Launch
 from gpuemu_lsp.engine.symbolic.conditions import Condition
-from gpuemu_lsp.engine.symbolic.size import ONE, Size, add
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, symbol
+
+LAUNCH_ARGUMENTS = "arguments of a launch"
+"""Type of the record of a launch's arguments by name, of which others may be set elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value that the host code does not determine; ``type`` is its C type, if that is known."""
+    """A value that the host code does not determine; ``type`` is its C type, if that is known.
+
+    ``code`` is the expression whose value is not known.
+    """
 
     type: str = ""
+    code: Expression | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +106,48 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A PyTorch tensor: the symbol of each size that the program reads, by dimension.
+    """A tensor or array: the symbol of each size that the program reads, by dimension.
 
-    ``rank`` is None while the program has not said it.
+    ``sizes`` is None while the program has not said the rank. ``strides``, and the ``offset`` of its first element,
+    are in elements; a contiguous tensor has no ``strides``.
     """
 
     name: str
     allocation: int
     sizes: tuple[Size, ...] | None = None
-    scalar: str = ""
+    strides: tuple[Size, ...] | None = None
+    offset: Size = ZERO
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its elements are those of its allocation, in that order."""
+        return self.strides is None and self.offset == ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Undetermined:
+    """A parameter without a type, whose argument is not known: a number, a tensor, a flag or a text, by its use."""
+
+    tensor: Tensor
+    """What it is where it is used as a tensor."""
+
+    @property
+    def number(self) -> Size:
+        """What it is where it is used as a number."""
+        return symbol(self.tensor.name, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A type of elements by its name in NumPy, empty for that of the tensors of callers; ``module`` defines it."""
+
+    name: str
+    module: str = "torch"
 
 
 Value: TypeAlias = (
     "Unknown | FloatValue | Ranged | Condition | Size | Pointer | Lvalue | RecordValue | HostFunctionName | Choice"
-    " | StringValue | Closure | Tensor"
+    " | StringValue | Closure | Tensor | Undetermined | DataType"
 )
 
 
@@ -155,6 +190,10 @@ class Allocation:
     """Elements of a tensor, whose element type the program need not say."""
     sizes: tuple[Size, ...] | None = None
     """The sizes of a tensor, where the program lists them."""
+    dtype: str = ""
+    """Type of its elements by its name in NumPy, if that is known."""
+    exact: bool = True
+    """The program says the sizes: they are not assumed."""
 
     @property
     def extent(self) -> Size | None:
@@ -189,6 +228,10 @@ class HostLaunch:
     """The variable that each argument is, empty for other expressions."""
     parts: frozenset[int] = frozenset()
     """Positions of arguments of which another iteration of a loop passes another part."""
+    keywords: Mapping[str, Value] = field(default_factory=dict)
+    """Arguments by the name of the parameter; ``**`` stands for others that are not known."""
+    code: Launch | None = None
+    """The launch as it is written, where that is one expression."""
 
 
 def with_field(value: Value, path: tuple[str, ...], inner: Value) -> Value:
@@ -198,6 +241,11 @@ def with_field(value: Value, path: tuple[str, ...], inner: Value) -> Value:
     record = value if isinstance(value, RecordValue) else RecordValue("")
     before = record.fields.get(path[0], Unknown())
     return replace(record, fields={**record.fields, path[0]: with_field(before, path[1:], inner)})
+
+
+def is_null(value: Value) -> bool:
+    """Return whether a value is the null pointer, or Python's None."""
+    return isinstance(value, Pointer) and value.allocation is None
 
 
 def bounds(value: Value) -> tuple[Size | None, Size | None]:

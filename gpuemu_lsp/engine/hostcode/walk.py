@@ -15,7 +15,9 @@ from gpuemu_lsp.engine.hostcode.ir import (
     FieldAccess,
     NameUse,
     Node,
+    SizeOf,
     Subscript,
+    UnaryOperation,
 )
 
 _PLAIN = frozenset(
@@ -83,3 +85,17 @@ def written(node: Expression) -> str:
             return f"{written(node.left)} {node.operator} {written(node.right)}"
         case _:
             return ""
+
+
+def is_number(code: Expression | None) -> bool:
+    """Return whether an initialiser is a number, or computed from numbers and sizes of types."""
+    match code:
+        case Constant(value=value):
+            return isinstance(value, int) and not isinstance(value, bool)
+        case BinaryOperation(operator=operator):
+            return operator in ("+", "-", "*", "/", "<<") and is_number(code.left) and is_number(code.right)
+        case UnaryOperation(operator="-" | "+"):
+            return is_number(code.operand)
+        case SizeOf():
+            return True
+    return False

@@ -213,7 +213,7 @@ def f(x):
     rows[(m, 1)](x, y, y.stride(0), n, BLOCK=max(16, triton.next_power_of_2(n)))
 """,
         "rows",
-        "x in mxn, y inout mxn float32, pitch=n, n=n, BLOCK=max(next_pow2(n), 16), grid m 1",
+        "x in mxn, y inout mxn float32, pitch=n, n=n, BLOCK=max(next_pow2(n), 16), grid m",
     ),
     "unpacked with a star": (
         """

@@ -17,5 +17,6 @@ def constant_of(code: str, names: Mapping[str, str]) -> int | None:
     ``names`` are constants and types, as written.
     """
     program = program_of((), MacroTable(()), names)
-    value = Execution.integer(evaluate(Execution(program), program.expression(code)))
+    run = Execution(program)
+    value = run.integer(evaluate(run, program.expression(code)))
     return None if value is None else value.constant

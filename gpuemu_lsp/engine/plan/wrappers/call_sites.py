@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
+from typing import TypeAlias
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import parameter_names
-from gpuemu_lsp.engine.plan.wrappers.values import (
-    LiteralValue,
-    SymbolicTensor,
-    Value,
-)
+from gpuemu_lsp.engine.hostcode.program import HostFunction
+from gpuemu_lsp.engine.hostcode.values import FloatValue, Pointer, StringValue, Tensor, Value
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.source.python.syntax import call_arguments, text_of
-from gpuemu_lsp.engine.symbolic.size import Size, number
+from gpuemu_lsp.engine.symbolic.conditions import Condition
+from gpuemu_lsp.engine.symbolic.size import ZERO, Size, number
 
 _MAX_PARAMETRIZED = 16
 _MAX_VALUES = 6
 """Values of one size that are tried."""
 
-Call = tuple[str, tuple[Value, ...], Mapping[str, Value]]
-"""A call of a function of the module: its name, positional and keyword arguments."""
+Call: TypeAlias = "tuple[HostFunction, Sequence[Value | None]]"
+"""A call of a function of the module, with its arguments."""
 
 
 def parametrized(function: Node) -> list[dict[str, Value]]:
@@ -59,7 +57,11 @@ def _axis(names_text: str, values_text: str) -> list[dict[str, Value]]:
 def _value(item: object) -> Value:
     if isinstance(item, int) and not isinstance(item, bool):
         return number(item)
-    return LiteralValue(item if isinstance(item, float | bool | str) else None)
+    if isinstance(item, bool):
+        return Condition(item)
+    if isinstance(item, str):
+        return StringValue(item)
+    return FloatValue(value=item) if isinstance(item, float) else Pointer(None, ZERO)
 
 
 def including(dim: DimSpec, values: Iterable[int]) -> DimSpec:
@@ -75,25 +77,23 @@ def including(dim: DimSpec, values: Iterable[int]) -> DimSpec:
 
 
 def sizes_of_calls(
-    function: Node, calls: Iterable[Call], dims: Mapping[str, frozenset[str]]
+    function: HostFunction, calls: Iterable[Call], dims: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[int]]:
     """Return the values that calls of a function give to dims.
 
     ``dims`` has the names by which the function's own evaluation knows a dim: ``p_1`` is the second extent of its
     parameter ``p``, ``n`` a number that it is given.
     """
-    name = text_of(function.child_by_field_name("name"))
     found: dict[str, dict[int, None]] = {dim: {} for dim in dims}
-    for called, positional, keywords in calls:
-        if called != name:
+    for called, values in calls:
+        if called is not function:
             continue
-        given = dict(zip(parameter_names(function), positional, strict=False)) | dict(keywords)
         known: dict[str, int | None] = {}
-        for parameter, value in given.items():
-            if isinstance(value, SymbolicTensor):
-                known |= {f"{parameter}_{axis}": extent.constant for axis, extent in enumerate(value.shape)}
+        for parameter, value in zip(function.body.parameters, values, strict=False):
+            if isinstance(value, Tensor):
+                known |= {f"{parameter.name}_{axis}": size.constant for axis, size in enumerate(value.sizes or ())}
             elif isinstance(value, Size):
-                known[parameter] = value.constant
+                known[parameter.name] = value.constant
         for dim, origins in dims.items():
             for origin in origins:
                 value_known = known.get(origin)

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions, TensorRank
+from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
+from gpuemu_lsp.engine.hostcode.python.modules import MODULE, functions_of, name_of, python_program
+from gpuemu_lsp.engine.hostcode.state import HostRun, LimitError
+from gpuemu_lsp.engine.hostcode.values import Value
 from gpuemu_lsp.engine.plan.wrappers.call_sites import Call, including, parametrized, sizes_of_calls
-from gpuemu_lsp.engine.plan.wrappers.call_values import defaults
-from gpuemu_lsp.engine.plan.wrappers.evaluator import Evaluator
-from gpuemu_lsp.engine.plan.wrappers.expression_values import (
-    EvaluationLimitError,
-    Names,
-    OnCall,
-    UnexpectedRankError,
-)
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
-from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, kernel_accesses, parameter_names
+from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, kernel_accesses
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import LaunchEntry
+from gpuemu_lsp.engine.plan.wrappers.launch_relations import LaunchRelations
 from gpuemu_lsp.engine.plan.wrappers.launching_files import ImportedKernel, launching_files
-from gpuemu_lsp.engine.plan.wrappers.objects import (
-    CONTEXT,
-    Methods,
-    as_members,
-    classes_of,
-    functions_of,
-    gradients,
-    is_autograd,
-    is_static,
-)
-from gpuemu_lsp.engine.plan.wrappers.values import LiteralValue, ObjectValue, Parameter, UnknownValue, Value
+from gpuemu_lsp.engine.plan.wrappers.wrapper_runs import WrapperRun, is_autograd, method_of
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.python import module_scope
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
@@ -56,25 +42,24 @@ class KernelInference:
 
     scope: ModuleScope
     kernels: Mapping[str, Node]
-    functions: Mapping[str, Node]
-    classes: Mapping[str, Methods]
-    kernel_functions: Mapping[str, Node] = field(default_factory=dict)
-    """The functions that the kernels may call, where another module defines them."""
+    program: HostProgram
+    kernel_functions: Mapping[str, Node]
+    """The functions that the kernels may call."""
+    imported: bool = False
 
     @classmethod
     def of_importer(cls, scope: ModuleScope, kernel: ImportedKernel) -> KernelInference:
         """Return the inference of a module for a kernel that it imports."""
-        own, theirs = functions_of(scope.root), functions_of(kernel.scope.root)
         kernels = {kernel.local: kernel.node}
-        return cls(scope, kernels, {**own, **kernels}, classes_of(scope.root), theirs)
+        program = python_program(scope, kernels, kernel.scope)
+        return cls(scope, kernels, program, functions_of(kernel.scope.root), True)
 
     @classmethod
     def of(cls, scope: ModuleScope, kernels: Iterable[str]) -> KernelInference:
         """Return the inference of a module; ``kernels`` are the names of its kernels."""
-        wanted = frozenset(kernels)
         functions = functions_of(scope.root)
-        kernels_found = {name: node for name, node in functions.items() if name in wanted}
-        return cls(scope, kernels_found, functions, classes_of(scope.root))
+        nodes = {name: functions[name] for name in kernels if name in functions}
+        return cls(scope, nodes, python_program(scope, nodes), functions)
 
     def infer(self, spec: KernelSpec) -> InferredKernel | MissingLaunch:
         """Return the entry of an unregistered kernel."""
@@ -87,7 +72,7 @@ class KernelInference:
             return MissingLaunch(_NO_LAUNCH)
         missing: MissingLaunch | None = None
         assumed: InferredKernel | None = None
-        accesses = kernel_accesses(kernel, self.kernel_functions or self.functions)
+        accesses = kernel_accesses(kernel, self.kernel_functions)
         for wrapper in wrappers:
             # Without a caller an optional parameter has its default, unless the launch needs another value.
             for defaults_hold, decision in _POLICIES:
@@ -106,7 +91,7 @@ class KernelInference:
 
     def _name_of(self, spec: KernelSpec) -> str:
         """Return the name of the kernel in the module that launches it."""
-        return next(iter(self.kernels)) if self.kernel_functions else spec.entry or spec.name
+        return next(iter(self.kernels)) if self.imported else spec.entry or spec.name
 
     def _with_sizes_of_calls(self, found: InferredKernel, wrapper: Node, wrappers: list[Node]) -> InferredKernel:
         """Add the sizes with which the module's other functions, and its own statements, call the wrapper."""
@@ -114,9 +99,9 @@ class KernelInference:
         for caller in wrappers[wrappers.index(wrapper) + 1 :]:
             for given in parametrized(caller):
                 # What a caller that cannot be evaluated calls is not known, like the callers of other files.
-                with suppress(EvaluationLimitError, RecursionError):
-                    self._evaluated(caller, True, given, lambda *call: calls.append(call))
-        values = sizes_of_calls(wrapper, calls, found.origins)
+                with suppress(LimitError, RecursionError):
+                    calls += self._run(caller, True, given=given).calls
+        values = sizes_of_calls(self._function(wrapper), calls, found.origins)
         largest = _LARGEST_OF_CALL // max(len(found.spec.dims or ()), 1)
         dims = {
             name: including(dim, [one for one in values.get(name, ()) if one <= largest])
@@ -143,10 +128,15 @@ class KernelInference:
 
     def _applied(self, methods: Iterable[Node]) -> set[str]:
         """Return how the autograd functions are called whose ``forward`` is one of the methods."""
-        forwards = list(methods)
-        return {
-            f"{name}.apply" for name, one in self.classes.items() if is_autograd(one) and one["forward"] in forwards
-        }
+        owners = [self._function(each).owner for each in methods if name_of(each) == "forward"]
+        return {f"{owner}.apply" for owner in owners if owner is not None and is_autograd(self.program, owner)}
+
+    def _function(self, node: Node) -> HostFunction:
+        """Return a function, or the statements of the module."""
+        line = node.start_point[0]
+        functions = (each for listed in self.program.functions.values() for each in listed if each.line == line)
+        module = self.program.functions[MODULE][0]
+        return module if node == self.scope.root else next((each for each in functions if each is not module), module)
 
     def _from(
         self,
@@ -158,99 +148,42 @@ class KernelInference:
         decision: bool | None,
     ) -> InferredKernel | MissingLaunch:
         try:
-            evaluator = self._evaluated(wrapper, defaults_hold, decision=decision)
-        except (EvaluationLimitError, RecursionError):
+            reached = self._run(wrapper, defaults_hold, decision)
+        except (LimitError, RecursionError):
             return MissingLaunch("the launch, whose function is too long")
-        assumptions = evaluator.assumptions
-        launches = [one for one in evaluator.launches if one.kernel == self._name_of(spec)]
+        launches = [one for one in reached.launches if one.kernel == self._name_of(spec)]
         if not launches:
             return MissingLaunch(_NOT_REACHED)
         missing: MissingLaunch | None = None
+        function = self._function(wrapper)
+        numbers = frozenset(parameter.name for parameter in function.body.parameters)
         for launch in launches:
-            name = text_of(wrapper.child_by_field_name("name")) or "the module"
-            found = LaunchEntry(spec, kernel, launch, assumptions, accesses, name).inferred()
+            name = name_of(wrapper) or "the module"
+            relations = LaunchRelations(numbers, reached.variables).assume(launch.conditions)
+            found = LaunchEntry(spec, kernel, launch, reached, relations, accesses, name).inferred()
             if isinstance(found, InferredKernel):
                 return found
             missing = missing or found
         assert missing is not None
         return missing
 
-    def _evaluated(
-        self,
-        wrapper: Node,
-        defaults_hold: bool,
-        given: Names | None = None,
-        on_call: OnCall = lambda *_: None,
-        decision: bool | None = None,
-    ) -> Evaluator:
-        """Evaluate a function, again if a parameter turns out to have another rank than assumed.
-
-        ``given`` are parameters whose values are known, ``decision`` the assumed truth of unknown conditions.
+    def _run(
+        self, wrapper: Node, defaults: bool, decision: bool | None = None, given: Mapping[str, Value] | None = None
+    ) -> HostRun:
+        """Interpret a function; ``given`` are parameters whose values are known.
 
         Raises
         ------
-        EvaluationLimitError
+        LimitError
             If it takes too many steps.
         """
-        ranks: dict[str, TensorRank] = {}
-        for _ in range(_MAX_EVALUATIONS):
-            assumptions = Assumptions(text_of(wrapper) + text_of(self._called_before(wrapper)), ranks=dict(ranks))
-            functions = {**self.kernel_functions, **self.functions}
-            evaluator = Evaluator(
-                self.scope,
-                functions,
-                frozenset(self.kernels),
-                assumptions,
-                self.classes,
-                on_call,
-                decision=decision,
-            )
-            try:
-                if wrapper == self.scope.root:
-                    evaluator.run_module(wrapper)
-                else:
-                    evaluator.run(wrapper, self._arguments(wrapper, evaluator, defaults_hold) | (given or {}))
-            except UnexpectedRankError as error:
-                ranks[error.name] = TensorRank(error.rank, certain=True)
-            else:
-                return evaluator
-        raise EvaluationLimitError
-
-    def _arguments(self, wrapper: Node, evaluator: Evaluator, defaults_hold: bool) -> Names:
-        """Return the parameters of a function, with the object of a method.
-
-        ``backward`` of an autograd function gets what ``forward`` saved, and gradients of its outputs' shapes.
-        """
-        given = _parameters(wrapper, evaluator, defaults_hold)
-        methods = self._own_methods(wrapper)
-        if methods is None:
-            return given
-        first, *others = given
-        owner = given[first] = ObjectValue(methods)
-        before = self._called_before(wrapper)
-        if before is not None:
-            names = _parameters(before, evaluator, defaults_hold=True)
-            names[next(iter(names), first)] = owner
-            outputs = evaluator.run(before, names)
-            given |= gradients(outputs, tuple(others)) if is_autograd(methods) else {}
-        if not is_autograd(methods):
-            as_members(owner)
-        return given
-
-    def _own_methods(self, function: Node) -> Methods | None:
-        """Return the methods of the class of which a function is a method with an object, or of autograd."""
-        methods = next((one for one in self.classes.values() if function in one.values()), None)
-        if methods is None or (is_static(function) and next(iter(parameter_names(function)), "") != CONTEXT):
-            return None
-        return methods if parameter_names(function) else None
-
-    def _called_before(self, function: Node) -> Node | None:
-        """Return the method that sets the attributes which a method reads."""
-        methods = self._own_methods(function)
-        if methods is None:
-            return None
-        before = methods.get("forward" if is_autograd(methods) else "__init__")
-        return before if before != function else None
+        function = self._function(wrapper)
+        before = None
+        if function.owner is not None:
+            autograd = is_autograd(self.program, function.owner)
+            before = method_of(self.program, function.owner, "forward" if autograd else function.owner)
+        before = None if before is function else before
+        return WrapperRun(self.program, function, before, defaults, decision, given).interpreted()
 
 
 def inferred_kernel(spec: KernelSpec, text: str, kernels: Iterable[str]) -> InferredKernel | MissingLaunch:
@@ -272,30 +205,4 @@ def _outermost(node: Node) -> Node | None:
     found = enclosing_function(node)
     while found is not None and (outer := enclosing_function(found)) is not None:
         found = outer
-    return found
-
-
-def _parameters(function: Node, evaluator: Evaluator, defaults_hold: bool) -> Names:
-    """Return the parameters of a function with their properties that need no caller."""
-    annotated = {}
-    params = function.child_by_field_name("parameters")
-    for node in params.named_children if params is not None else ():
-        kind = node.child_by_field_name("type")
-        if kind is not None:
-            target = node.child_by_field_name("name") or node.named_children[0]
-            annotated[text_of(target)] = text_of(kind)
-    found: Names = {}
-    for name, default in defaults(function).items():
-        kind_text = annotated.get(name, "")
-        value: Value = Parameter(name)
-        if default is not None:
-            given = evaluator.value(default, {})
-            value = given if not isinstance(given, UnknownValue) else Parameter(name)
-            if not defaults_hold and isinstance(given, LiteralValue):
-                value = UnknownValue(name) if isinstance(given.value, bool) else Parameter(name)
-        elif kind_text == "bool":
-            value = UnknownValue(name)
-        elif kind_text == "float":
-            value = LiteralValue(0.5)
-        found[name] = value
     return found

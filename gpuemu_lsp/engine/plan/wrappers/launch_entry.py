@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from gpuemu_lsp.engine.plan.wrappers.assumptions import Assumptions
-from gpuemu_lsp.engine.plan.wrappers.expression_values import EvaluatedLaunch
+from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.hostcode import ir
+from gpuemu_lsp.engine.hostcode.state import HostRun
+from gpuemu_lsp.engine.hostcode.values import (
+    Allocation,
+    DataType,
+    FloatValue,
+    HostLaunch,
+    Pointer,
+    StringValue,
+    Tensor,
+    Undetermined,
+    Unknown,
+    Value,
+    is_null,
+)
+from gpuemu_lsp.engine.hostcode.walk import written
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, parameter_names
+from gpuemu_lsp.engine.plan.wrappers.launch_relations import LaunchRelations
 from gpuemu_lsp.engine.plan.wrappers.launch_sizes import (
     divisor,
     exact,
-    language_type,
+    named,
     notes_of,
     renamed,
     rounded_up,
     substituted,
-)
-from gpuemu_lsp.engine.plan.wrappers.values import (
-    LiteralValue,
-    Parameter,
-    Storage,
-    SymbolicTensor,
-    UnknownValue,
-    Value,
-    ValueSequence,
-    named,
 )
 from gpuemu_lsp.engine.project.expressions import Expression, constant, names, parse
 from gpuemu_lsp.engine.project.model import (
@@ -41,10 +47,11 @@ from gpuemu_lsp.engine.project.model import (
     PythonValue,
     ScalarSpec,
 )
-from gpuemu_lsp.engine.source.python.syntax import range_of, text_of
+from gpuemu_lsp.engine.source.python.syntax import text_of
 from gpuemu_lsp.engine.symbolic.bounds import ANY
+from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
-from gpuemu_lsp.engine.symbolic.size import Size, extreme, product, substitute, symbols
+from gpuemu_lsp.engine.symbolic.size import ZERO, Size, extreme, product, substitute, symbols
 
 _OPTIONS = ("num_warps", "num_stages")
 _IGNORED = frozenset({*_OPTIONS, "num_ctas", "maxnreg", "warmup", "stream", "enable_fp_fusion", "launch_pdl"})
@@ -63,13 +70,17 @@ class LaunchEntry:
 
     spec: KernelSpec
     kernel: Node
-    launch: EvaluatedLaunch
-    assumptions: Assumptions
+    launch: HostLaunch
+    reached: HostRun
+    relations: LaunchRelations
     accesses: KernelAccesses
     function: str
     args: dict[str, PointerSpec | ScalarSpec] = field(default_factory=dict)
     constexprs: dict[str, tuple[ConstexprValue, ...]] = field(default_factory=dict)
-    storages: dict[str, Storage] = field(default_factory=dict)
+    storages: dict[str, int] = field(default_factory=dict)
+    """Allocations by parameter."""
+    alike: set[int] = field(default_factory=set)
+    """Allocations whose sizes are assumed to be those of others of the same rank."""
     assumed: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
     scalars: list[Size] = field(default_factory=list)
@@ -78,7 +89,6 @@ class LaunchEntry:
 
     def inferred(self) -> InferredKernel | MissingLaunch:
         """Return the entry, or what the launch does not determine."""
-        self.assumptions.restore(self.launch.relations)
         found = self._entry()
         if isinstance(found, MissingLaunch) and _TOO_MANY in found.reason:
             # Tensors of one rank mostly have one shape; their extents stay assumed.
@@ -89,18 +99,26 @@ class LaunchEntry:
         return found
 
     def _equal_shapes(self) -> None:
-        given = [one for one in self.storages.values() if one.state == "given"]
-        for index, one in enumerate(given):
-            first = next((two for two in given[:index] if len(two.shape) == len(one.shape)), None)
+        given = [each for each in self.storages.values() if self._memory(each).space == "parameter"]
+        for index, each in enumerate(given):
+            rank = len(self._memory(each).sizes or ())
+            first = next((other for other in given[:index] if len(self._memory(other).sizes or ()) == rank), None)
             if first is not None:
-                shapes = [tuple(map(self.assumptions.resolved, tensor.shape)) for tensor in (first, one)]
-                one.certain = one.certain and shapes[0] == shapes[1]
-                self.assumptions.assume([("==", *pair) for pair in zip(*shapes, strict=True)])
+                shapes = [self._shape(tensor) for tensor in (first, each)]
+                self.alike |= {each} if shapes[0] != shapes[1] else set()
+                equal = (Condition(None, "==", *pair) for pair in zip(*shapes, strict=True))
+                self.relations = self.relations.assume(equal)
+
+    def _memory(self, allocation: int) -> Allocation:
+        return self.launch.memory[allocation]
+
+    def _shape(self, allocation: int) -> tuple[Size, ...]:
+        return tuple(map(self.relations.resolved, self._memory(allocation).sizes or ()))
 
     def _entry(self) -> InferredKernel | MissingLaunch:
         params = self._constexpr_params()
         given = self._given()
-        if self.launch.starred:
+        if "**" in self.launch.keywords:
             return MissingLaunch("the arguments that the launch passes with `**`")
         for name in params:
             if name in given:
@@ -130,62 +148,105 @@ class LaunchEntry:
         return given | {name: value for name, value in self.launch.keywords.items() if name not in _IGNORED}
 
     def _argument(self, name: str, value: Value, constexpr: bool) -> None:
-        accesses = self.accesses
-        pointer = name in (accesses.loaded | accesses.stored | accesses.atomic) - accesses.numbers
-        if isinstance(value, Parameter):
-            number = value.name in self.assumptions.numbers and value.name not in self.assumptions.tensors
-            tensor = pointer and not constexpr and not number
-            value = self.assumptions.tensor(value.name) if tensor else self.assumptions.number(value.name)
-        if isinstance(value, UnknownValue):
-            if constexpr and value.reason.isidentifier():
-                self.constexprs[name] = (True, False)
-                self.flags_assumed = True
-                return
-            self.missing.append(f"`{value.reason or name}`, which is passed as `{name}`")
-        elif isinstance(value, SymbolicTensor):
+        if isinstance(value, Undetermined):
+            is_number = value.tensor.allocation not in self.reached.tensors and name not in self._pointers()
+            value = value.number if constexpr or is_number else value.tensor
+        if isinstance(value, Size):
+            self._number(name, self.relations.resolved(value), constexpr)
+        elif isinstance(value, Tensor) and value.sizes is not None:
             self._tensor(name, value)
-        elif isinstance(value, Size):
-            value = self.assumptions.resolved(value)
-            self.scalars.append(value)
-            if constexpr:
-                self.constexprs[name] = (expression_of(value),)
-            else:
-                self.args[name] = ScalarSpec(expression_of(value))
-        elif isinstance(value, LiteralValue) and not isinstance(value.value, str) and value.value is not None:
-            if constexpr:
-                self.constexprs[name] = (value.value,)
-            else:
-                self.args[name] = ScalarSpec(value.value)
-        elif isinstance(value, LiteralValue):
-            self.constexprs[name] = (PythonValue("None" if value.value is None else f"'{value.value}'"),)
-        elif language_type(value) is not None:
-            self.constexprs[name] = (PythonValue(str(language_type(value))),)
+        elif isinstance(value, FloatValue):
+            self._constant(name, 1.0 if value.value is None else value.value, constexpr)
+        elif isinstance(value, Condition) and value.value is not None:
+            self._constant(name, value.value, constexpr)
+        elif isinstance(value, StringValue):
+            self.constexprs[name] = (PythonValue(f"'{value.text}'"),)
+        elif is_null(value):
+            self.constexprs[name] = (PythonValue("None"),)
+        elif isinstance(value, DataType) and value.module == "triton":
+            self.constexprs[name] = (PythonValue(f"tl.{value.name}"),)
+        elif constexpr and isinstance(value, Unknown) and isinstance(value.code, ir.NameUse):
+            self.constexprs[name] = (True, False)
+            self.flags_assumed = True
         else:
-            self.missing.append(f"the value of `{name}`")
+            code = value.code if isinstance(value, Unknown) else None
+            self._missing(name, code)
 
-    def _tensor(self, name: str, tensor: SymbolicTensor) -> None:
-        storage, accesses = tensor.storage, self.accesses
-        stored = name in accesses.stored
+    def _pointers(self) -> Set[str]:
+        accesses = self.accesses
+        return (accesses.loaded | accesses.stored | accesses.atomic) - accesses.numbers
+
+    def _number(self, name: str, value: Size, constexpr: bool) -> None:
+        if not self._is_known(value):
+            self._missing(name)
+            return
+        self.scalars.append(value)
+        if constexpr:
+            self.constexprs[name] = (expression_of(value),)
+        else:
+            self.args[name] = ScalarSpec(expression_of(value))
+
+    def _constant(self, name: str, value: float | bool, constexpr: bool) -> None:
+        if constexpr:
+            self.constexprs[name] = (value,)
+        else:
+            self.args[name] = ScalarSpec(value)
+
+    def _is_known(self, value: Size) -> bool:
+        """Return whether a size depends on nothing but what callers pass."""
+        known = self.reached.symbols
+        return all(name not in known or known[name].origin == "parameter" for name in symbols(value))
+
+    def _written(self, name: str) -> ir.Expression | None:
+        """Return the argument of a parameter as the launch has it."""
+        code = self.launch.code
+        if code is None:
+            return None
+        by_position = dict(zip(parameter_names(self.kernel), code.arguments, strict=False))
+        return dict(code.keywords).get(name, by_position.get(name))
+
+    def _missing(self, name: str, code: ir.Expression | None = None) -> None:
+        """Note that the value of a parameter is not known: that of an expression, if not of the argument itself."""
+        texts = (written(node) for node in (code, self._written(name)) if node is not None)
+        text = next(filter(None, texts), name).replace("::", ".")
+        self.missing.append(f"`{text}`, which is passed as `{name}`")
+
+    def _tensor(self, name: str, tensor: Tensor) -> None:
+        accesses, memory = self.accesses, self._memory(tensor.allocation)
         direction = "in"
         compare = "elements"
-        if stored or name in accesses.unknown:
-            fresh = storage.state == "empty" and not storage.shared and storage.launches <= 1
-            direction = "out" if fresh and name not in accesses.unknown else "inout"
+        if name in accesses.stored or name in accesses.unknown:
+            direction = "out" if self._is_fresh(tensor.allocation) and name not in accesses.unknown else "inout"
             compare = "none" if direction == "inout" or name in accesses.loaded else "elements"
-        dtype = storage.dtype
+        dtype = memory.dtype
         if not dtype and name in accesses.masks:
             dtype = "bool"
-        bounds = (
-            None if storage.bounds is None else (expression_of(storage.bounds[0]), expression_of(storage.bounds[1]))
-        )
-        extents = tuple(map(self.assumptions.resolved, storage.shape))
-        if tensor.offset is not None:
+        low, high = memory.contents.low, memory.contents.high
+        bounds = None
+        if low is not None and high is not None and dtype.startswith(("int", "uint")):
+            bounds = expression_of(low), expression_of(high)
+        extents = self._shape(tensor.allocation)
+        if tensor.offset != ZERO:
             # The part of the storage from the first element of the view on.
-            extents = (self.assumptions.resolved(product(storage.shape) - tensor.offset),)
+            extents = (self.relations.resolved(product(memory.sizes or ()) - tensor.offset),)
             direction, compare = ("in", compare) if direction == "in" else ("inout", "none")
-        self.storages[name] = storage
+        if not all(map(self._is_known, extents)):
+            self._missing(name)
+            return
+        self.storages[name] = tensor.allocation
         shape = tuple(map(expression_of, extents))
         self.args[name] = PointerSpec(direction, shape, range=bounds, dtype=dtype or None, compare=compare)
+
+    def _is_fresh(self, allocation: int) -> bool:
+        """Return whether only this launch writes to some memory."""
+        passed = [
+            launch
+            for launch in self.reached.launches
+            for value in (*launch.arguments, *launch.keywords.values())
+            if isinstance(value, Tensor | Pointer) and value.allocation == allocation
+        ]
+        alone = allocation not in self.reached.written and len(passed) <= 1
+        return self._memory(allocation).contents.kind == "none" and alone
 
     def _bound_indices(self) -> None:
         """Bound the elements that are part of addresses, where the program does not, by what they index.
@@ -194,10 +255,12 @@ class LaunchEntry:
         """
         for name in sorted(self.accesses.indices & set(self.storages)):
             argument = self.args[name]
-            if self.storages[name].bounds is not None or not isinstance(argument, PointerSpec):
+            if not isinstance(argument, PointerSpec) or argument.range is not None:
                 continue
             indexed = self.accesses.indexed[name] & set(self.storages)
-            extents = [self.assumptions.resolved(self.storages[one].shape[0]) for one in sorted(indexed)]
+            extents = [
+                self._shape(self.storages[each])[0] for each in sorted(indexed) if self._shape(self.storages[each])
+            ]
             if not extents:
                 self.missing.append(f"the values of `{name}`, which are part of addresses")
                 continue
@@ -206,17 +269,12 @@ class LaunchEntry:
             self.assumed |= indexed
 
     def _grid(self) -> tuple[Size, ...] | None:
-        grid = self.launch.grid
-        items = grid.items if isinstance(grid, ValueSequence) else (grid,)
-        found: list[Size] = []
-        for one in items:
-            value = self.assumptions.number(one.name) if isinstance(one, Parameter) else one
-            if not isinstance(value, Size):
-                reason = one.reason if isinstance(one, UnknownValue) else "its value"
-                self.missing.append(f"the grid: `{reason}`")
-                return None
-            found.append(self.assumptions.resolved(value))
-        return tuple(found)
+        sizes = [self.relations.resolved(size) for size in self.launch.grid if size is not None]
+        if len(sizes) < len(self.launch.grid) or not all(map(self._is_known, sizes)):
+            code = self.launch.code
+            self.missing.append(f"the grid: `{(written(code.grid) if code is not None else '') or 'its value'}`")
+            return None
+        return tuple(sizes)
 
     def _result(self, grid: tuple[Size, ...]) -> InferredKernel | MissingLaunch:
         used = frozenset().union(*map(symbols, (*self.scalars, *grid)))
@@ -237,8 +295,8 @@ class LaunchEntry:
             name: tuple(substituted(one, rename) if isinstance(one, Expression) else one for one in values)
             for name, values in self.constexprs.items()
         }
-        conditions = tuple(self.assumptions.conditions())
-        understood = not self.assumptions.partial and all(_dims_of(one) <= dims_used for one in conditions)
+        conditions = tuple(self.relations.conditions())
+        understood = not self.relations.partial and all(_dims_of(one) <= dims_used for one in conditions)
         free = self._free() & dims_used if understood else dims_used
         free = frozenset(str(rename.get(name, name)) for name in free)
         # A bound in the kernel, as in ``offsets < n``, is for sizes that the tile does not divide.
@@ -259,7 +317,6 @@ class LaunchEntry:
         any_value = rounded_up((*grid, *(size_of(one, 1) for one in everything))) | exact(grid) | bounds
         any_value |= {str(rename.get(name, name)) for name in self._compared()}
         notes = notes_of(spec, uncertain)
-        place = range_of(self.launch.node)
         whole = [number for one in everything if (number := constant(one)) is not None]
         tile = _UNKNOWN_TILE if self._tuned() or len(whole) < len(everything) else max(whole, default=1)
         return InferredKernel(
@@ -268,7 +325,7 @@ class LaunchEntry:
             frozenset(uncertain),
             any_value & set(spec.dims or ()),
             self.function,
-            place,
+            self._range(),
             tile=max(tile, 1),
             free=free,
             conditions=tuple(
@@ -280,27 +337,37 @@ class LaunchEntry:
         )
 
     def _origins(self, dims: Iterable[str], rename: Mapping[str, Size]) -> dict[str, frozenset[str]]:
-        equal = {name: self.assumptions.resolved(named(name)) for name in self.assumptions.known.equal}
+        equal = {name: self.relations.resolved(named(name)) for name in self.relations.known.equal}
         return {
             str(rename.get(dim, dim)): frozenset({dim, *(one for one, value in equal.items() if str(value) == dim)})
             for dim in dims
         }
+
+    def _range(self) -> Range:
+        code, line = self.launch.code, self.launch.line
+        if code is None:
+            return Range.of(line, 0, line, 0)
+        span = code.span
+        return Range.of(line, span.column, line + span.end_line - span.line, span.end_column)
 
     def _free(self) -> frozenset[str]:
         """Return the numbers of the caller that nothing in the function relates to the extents of its tensors.
 
         A comparison that the function asserts says which numbers it expects.
         """
-        given = [one for one in self.storages.values() if one.state == "given" or one.name in self.assumptions.tensors]
-        extents = frozenset().union(
-            *(symbols(self.assumptions.resolved(extent)) for one in given for extent in one.shape)
-        )
-        return frozenset(self.assumptions.numbers) - extents - self._compared()
+        used = frozenset(self.reached.tensors.values())
+        passed = [
+            each
+            for each in self.storages.values()
+            if self._memory(each).space == "parameter" or self._memory(each).name in used
+        ]
+        extents = frozenset().union(*(symbols(size) for each in passed for size in self._shape(each)))
+        return frozenset(self.relations.numbers) - extents - self._compared()
 
     def _compared(self) -> frozenset[str]:
         """Return the numbers of the caller that the function compares with sizes."""
-        return frozenset(self.assumptions.numbers).intersection(
-            frozenset().union(*map(_dims_of, self.assumptions.conditions()))
+        return frozenset(self.relations.numbers).intersection(
+            frozenset().union(*map(_dims_of, self.relations.conditions()))
         )
 
     def _tuned(self) -> frozenset[str]:
@@ -325,18 +392,18 @@ class LaunchEntry:
                 self.args[name] = replace(argument, shape=(whole,), compare="none")
         return uncertain
 
-    def _is_certain(self, storage: Storage, used: frozenset[str]) -> bool:
-        if storage.certain:
+    def _is_certain(self, allocation: int, used: frozenset[str]) -> bool:
+        memory = self._memory(allocation)
+        if (memory.exact or allocation in self.reached.ranked) and allocation not in self.alike:
             return True
-        if len(storage.shape) != 1:
+        if len(memory.sizes or ()) != 1:
             return False
-        own = symbols(self.assumptions.resolved(storage.shape[0]))
+        own = symbols(self._shape(allocation)[0])
         return bool(own & used) and own >= (used & self._extents())
 
     def _extents(self) -> frozenset[str]:
         """Return the dims that are extents of tensors."""
-        shapes = [one.shape for one in self.storages.values()]
-        return frozenset().union(*(symbols(self.assumptions.resolved(one)) for shape in shapes for one in shape))
+        return frozenset().union(*(symbols(size) for each in self.storages.values() for size in self._shape(each)))
 
     def _dims(self, grid: Sequence[Size]) -> frozenset[str]:
         shapes = [one for arg in self.args.values() if isinstance(arg, PointerSpec) for one in arg.shape]
@@ -344,7 +411,7 @@ class LaunchEntry:
 
     def _names(self, dims: Iterable[str]) -> dict[str, Size]:
         """Return names for dims: those of the variables to which extents are assigned, where that is unambiguous."""
-        preferred = self.assumptions.preferred
+        preferred = self.relations.variables
         taken: dict[str, str] = {}
         constexprs = {name for name, one in self._constexpr_params().items() if one}
         for dim in sorted(dims):
@@ -366,7 +433,7 @@ class LaunchEntry:
         compiled = {str(one) for values in constexprs.values() for one in values if isinstance(one, Expression)}
         lengths = {str(one) for name in self.accesses.lengths for one in constexprs.get(name, ())}
         found = []
-        known = self.assumptions.known
+        known = self.relations.known
         for dim, name in dims.items():
             limit, times = known.ranges.get(dim, ANY), known.divisors.get(dim, 1)
             minimum = max(int(limit.low), 1) if limit.low > 1 else 1

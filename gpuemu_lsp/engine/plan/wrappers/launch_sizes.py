@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.plan.wrappers.values import Value
 from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.model import (
     KernelSpec,
@@ -13,7 +12,12 @@ from gpuemu_lsp.engine.project.model import (
     ScalarSpec,
 )
 from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
-from gpuemu_lsp.engine.symbolic.size import Size, SizeOperation, SizeSymbol, atoms, substitute, symbols
+from gpuemu_lsp.engine.symbolic.size import Size, SizeOperation, SizeSymbol, atoms, substitute, symbol, symbols
+
+
+def named(name: str) -> Size:
+    """Return a dim, or a number of the caller: the sizes that checks draw are positive."""
+    return symbol(name, 1)
 
 
 def renamed(arg: PointerSpec | ScalarSpec, rename: Mapping[str, Size]) -> PointerSpec | ScalarSpec:
@@ -31,14 +35,6 @@ def renamed(arg: PointerSpec | ScalarSpec, rename: Mapping[str, Size]) -> Pointe
 def substituted(expression: Expression, values: Mapping[str, Size]) -> Expression:
     """Return an expression with dims replaced."""
     return expression_of(substitute(size_of(expression, 1), values))
-
-
-def language_type(value: Value) -> str | None:
-    """Return ``tl.float16`` and the like; None for another value."""
-    text = getattr(value, "text", "")
-    if text.startswith(("tl.", "triton.language.")):
-        return f"tl.{text.rpartition('.')[2]}"
-    return None
 
 
 def rounded_up(sizes: Iterable[Size]) -> frozenset[str]:
