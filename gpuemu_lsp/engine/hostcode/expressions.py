@@ -168,10 +168,12 @@ def cast(run: Execution, name: str, value: Value) -> Value:
         if isinstance(value, Pointer):
             return typed(run, value, name[:-1].strip())
         return Pointer(None, ZERO) if isinstance(value, Size) and value.constant == 0 else value
+    if name == "bool" and isinstance(value, Size):
+        return truth(value)
     if is_integer_type(name):
         if isinstance(value, FloatValue):
             return truncated(value) or Unknown("int")
-        return truth(value) if name == "bool" else promoted(value)
+        return promoted(value)
     if name in ("float", "double") and isinstance(value, Size):
         return real(value)
     return value

@@ -54,6 +54,10 @@ def _launch(run: Execution, node: ir.Launch) -> Value:
     kernels = _kernels(run, node.kernel)
     if any(kernel.called for kernel, _ in kernels) and isinstance(node.grid, ir.ListValue):
         return called_kernel(run, node, kernels, node.grid.items)
+    chosen = functions_of(evaluate(run, ir.Subscript(node.kernel, node.grid))) if not kernels else []
+    if any(kernel.called for kernel, _ in chosen):  # `kernels["scale"](grid, block, arguments)`
+        call = ir.CallExpression(node.kernel, node.arguments, node.keywords, span=node.span)
+        return called_kernel(run, call, chosen)
     if not kernels:
         for value in (*arguments_by_position(run, node.arguments), *arguments_by_name(run, node.keywords).values()):
             run.escape(value)

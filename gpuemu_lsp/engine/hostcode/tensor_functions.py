@@ -123,9 +123,9 @@ def _integers(run: Execution, values: list[Value], template: tuple[str, ...], na
 def _range(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Return the tensor of ``arange(n)``, ``randperm(n)`` or ``linspace(first, last, n)``."""
     given, keywords = split_arguments(values)
-    ends = [end for value in given if isinstance(end := number_of(run, value), Size)]
     spaced = name.endswith("linspace")
-    if len(ends) != (3 if spaced else 1):
+    ends = [end for value in given[2 if spaced else 0 :] if isinstance(end := number_of(run, value), Size)]
+    if len(ends) != 1:
         return Unknown()
     contents = Contents("any") if spaced else Contents("any", ZERO, ends[-1])
     return new_tensor(run, run.hint or name, (ends[-1],), _dtype(keywords, "" if spaced else "int64"), contents)
@@ -139,8 +139,11 @@ def _first(run: Execution, values: list[Value], template: tuple[str, ...], name:
 def _same_array(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Return the array that a function is passed: one with the same elements."""
     given, keywords = split_arguments(values)
-    value = given[0] if given and "dtype" not in keywords else Unknown()
-    return as_tensor(run, value) or (value if isinstance(value, Pointer) else Unknown())
+    value = given[0] if given else Unknown()
+    tensor = as_tensor(run, value)
+    if tensor is not None and "dtype" in keywords:
+        return created(run, "full_like", [tensor, RecordValue(KEYWORDS, keywords)])
+    return tensor or (value if isinstance(value, Pointer) else Unknown())
 
 
 def _device_array(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:

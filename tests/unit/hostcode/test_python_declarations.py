@@ -46,6 +46,7 @@ def sizes(launch: HostLaunch) -> str:
         ("k(grid=(n,), block=(32,), args=(x, y, n))", "n 32 n"),
         ("k(x, y, n, grid=(n, 1), block=(32, 1, 1))", "n 32 n"),
         ("[k, None][0]((n,), (32,), (x, y, n))", "n 32 n"),
+        ("kernels = {'k': k}; kernels['k']((n,), (32,), (x, y, n))", "n 32 n"),
     ],
 )
 def test_a_kernel_is_launched_by_calling_it(body: str, expected: str) -> None:

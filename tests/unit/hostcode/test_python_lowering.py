@@ -55,7 +55,7 @@ def run(code: str) -> HostRun:
             ir.NameUse("f"), ir.ListValue((ir.NameUse("n"),)), ir.Constant(1), None, (ir.NameUse("x"),),
             (("B", ir.Constant(2)),),
         )),
-        ("n or 2", ir.BinaryOperation("||", ir.NameUse("n"), ir.Constant(2))),
+        ("n or 2", ir.Conditional(ir.NameUse("n"), ir.NameUse("n"), ir.Constant(2))),
         ("(n, m)", ir.ListValue((ir.NameUse("n"), ir.NameUse("m")))),
         ("not n", ir.UnaryOperation("!", ir.NameUse("n"))),
         ("f(n, key=m)", ir.CallExpression(ir.NameUse("f"), (ir.NameUse("n"),), (("key", ir.NameUse("m")),))),

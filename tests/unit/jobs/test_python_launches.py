@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support.plan_facts import is_read, unused
 
 from gpuemu_lsp.cli.main import main as gpuemu_lsp
+from gpuemu_lsp.engine.compile.cache import DiskCache
+from gpuemu_lsp.engine.compile.compiler import compile_source
+from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.emulator.analysis.kernel_facts import kernel_facts
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
@@ -20,6 +25,7 @@ from gpuemu_lsp.engine.subjects.request import CheckOptions
 CUPY = '''import math
 import cupy as cp
 import numpy as np
+import torch
 kernel = cp.RawKernel(r"""
 extern "C" __global__ void twice(const float* x, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -49,7 +55,13 @@ def plan_of(folder: Path, text: str) -> Plan:
     request, _ = compiled_request(request)
     assert request.text is not None
     source = replace(read(request.spec.source, request.text, request.spec.include_dirs), module=request.module)
-    (plan,) = resolve(request.spec, source).plans
+    entries = resolve(request.spec, source).entries
+    artifact = compile_source(
+        CompileRequest(source.path, source.device_view, expressions=entries), DiskCache(Path("/nonexistent/cache"))
+    ).artifact
+    assert artifact is not None
+    facts_of = partial(kernel_facts, artifact.ptx)
+    (plan,) = resolve(request.spec, source, artifact.entries, facts_of).plans
     return plan
 
 
@@ -152,6 +164,6 @@ def test_an_element_that_a_rounded_grid_drops_is_found(tmp_path: Path) -> None:
     code = gpuemu_lsp(["--check", str(tmp_path / "model.py"), "--format", "json", "--output", str(output)])
     report = json.loads(output.read_text())
     (error,) = [one for one in report["findings"] if one["severity"] == "error"]
-    assert (code, error["rule"], error["range"]["start"]["line"]) == (1, "numeric/unwritten-output", 4)
+    assert (code, error["rule"], error["range"]["start"]["line"]) == (1, "numeric/unwritten-output", 5)
     (hint,) = [one for one in report["findings"] if one["rule"] == "config/launch-inferred"]
     assert f"launch of line {text.count(chr(10))}" in hint["message"]

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.hostcode import ir
-from gpuemu_lsp.engine.hostcode.program import FunctionBody, HostFunction, HostProgram, HostVariable
+from gpuemu_lsp.engine.hostcode.program import HostProgram
 from gpuemu_lsp.engine.hostcode.python.lower import PythonLowering, assigned_names
+from gpuemu_lsp.engine.hostcode.python.modules import MODULE, python_program
 from gpuemu_lsp.engine.hostcode.python.parameters import ParameterTypes, name_of, parameters_of
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
@@ -33,7 +34,6 @@ from gpuemu_lsp.engine.source.python.syntax import (
     text_of,
 )
 
-_GLOBAL = re.compile(rb"\bglobal\s+([\w, ]+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _LISTS = ("tuple", "list")
 _DEFINITIONS = ("function_definition", "class_definition")
@@ -72,32 +72,29 @@ class _Reader:
         for node in descendants(self.scope.root, "function_definition"):
             if enclosing_function(node) is None:
                 self.functions.setdefault(text_of(node.child_by_field_name("name")), []).append(node)
-        program = HostProgram({}, lambda code: None, _global_names)
         types = ParameterTypes(self.functions, self._launched)
-        reached = self._reached(types)
-        for name, nodes in self.functions.items():
-            program.functions[name] = [
-                self._function(program, name, node, types.types(node)) for node in nodes if node in reached
+        program = python_program(self.scope, {}, meaning=partial(self._meaning, 0), types=types.types)
+        reached = {node.start_point[0]: node for node in self._reached(types)}
+        program.functions = {
+            name: [
+                replace(each, launches=bool(kernels), kernels=kernels)
+                for each in listed
+                if each.owner == name or each.line in reached
+                for kernels in (self._kernels_in(reached.get(each.line)),)
             ]
-        if any(True for _ in self._launches(self.scope.root)):
-            program.functions.setdefault("main", []).append(self._function(program, "main", self.scope.root, {}))
-        for name in assigned_names(self.scope.root):
-            parts = self.scope.module_value(name)
-            if parts is not None and len(parts) == 1 and parts[0][1] is self.scope:
-                program.variables[name] = self._variable(name, parts[0][0])
+            for name, listed in program.functions.items()
+            if name != MODULE
+        }
+        kernels = self._kernels_in(self.scope.root)
+        if kernels:
+            (body,) = python_program(self.scope, {}, meaning=partial(self._meaning, 0)).functions[MODULE]
+            main = replace(body, name="main", unit=program, launches=True, kernels=kernels)
+            program.functions.setdefault("main", []).append(main)
         return program
 
-    def _function(self, program: HostProgram, name: str, node: Node, types: dict[str, str]) -> HostFunction:
-        kernels = frozenset(name for _, names in self._launches(node) for name in names)
-        line = node.start_point[0]
-        lower = partial(_lowered, self._lowering(self.scope, line), node, types)
-        return HostFunction(
-            name, self.path, line, node.text or b"", lower, program, (), None, False, bool(kernels), kernels
-        )
-
-    def _variable(self, name: str, value: Node) -> HostVariable:
-        lowering = self._lowering(self.scope, 0)
-        return HostVariable(value.text or b"", lambda: (ir.Declare(name, "auto", lowering.expression(value)),))
+    def _kernels_in(self, function: Node | None) -> frozenset[str]:
+        launches = self._launches(function) if function is not None else ()
+        return frozenset(name for _, names in launches for name in names)
 
     # ---- launches
 
@@ -162,10 +159,7 @@ class _Reader:
 
     # ---- names
 
-    def _lowering(self, scope: ModuleScope, line: int, depth: int = 0) -> PythonLowering:
-        return PythonLowering(lambda call: None, scope.imports(), line, partial(self._meaning, scope, depth))
-
-    def _meaning(self, scope: ModuleScope, depth: int, node: Node) -> ir.Expression | None:
+    def _meaning(self, depth: int, scope: ModuleScope, node: Node) -> ir.Expression | None:
         """Return what a call that compiles code, an attribute, or a name of another module stands for."""
         if node.type == "call":
             return self._compiled(scope, node) if called_name(node) in APIS else None
@@ -174,7 +168,8 @@ class _Reader:
         parts = scope.lookup(node) if depth < _MAX_DEPTH else None
         if parts is not None and len(parts) == 1 and _is_closed(parts[0][0]):
             value, home = parts[0]
-            return self._lowering(home, value.start_point[0], depth + 1).expression(value)
+            meaning = partial(self._meaning, depth + 1, home)
+            return PythonLowering(lambda call: None, home.imports(), value.start_point[0], meaning).expression(value)
         return None if scope is self.scope or node.type == "attribute" else ir.UnknownCode(harmless=True)
 
     def _compiled(self, scope: ModuleScope, call: Node) -> ir.Expression:
@@ -183,10 +178,6 @@ class _Reader:
         name = called_name(call)
         entry = self.cuda.entries[:1] if name == "RawKernel" else ()
         return ir.CallExpression(ir.NameUse(name), tuple(map(ir.Constant, entry)))
-
-
-def _lowered(lowering: PythonLowering, node: Node, types: dict[str, str]) -> FunctionBody:
-    return lowering.function(node, types)
 
 
 def _arguments(call: Node) -> list[Node] | None:
@@ -208,9 +199,3 @@ def _is_closed(value: Node) -> bool:
         return value.type not in _DEFINITIONS
     local = {*assigned_names(function), *map(name_of, parameters_of(function))}
     return local.isdisjoint(text_of(each) for each in descendants(value, "identifier"))
-
-
-def _global_names(function: HostFunction) -> Iterator[str]:
-    """Yield the variables of the module that a function may assign."""
-    for match in _GLOBAL.finditer(function.code):
-        yield from (name.decode().strip() for name in match[1].split(b","))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,7 +29,9 @@ _BLOCKS = frozenset(
 _CONSTRUCTOR = "__init__"
 MODULE = "<module>"
 """Name of the function that stands for the statements of a module."""
-_Lower: TypeAlias = "Callable[[PythonLowering, Node], FunctionBody]"
+_GLOBAL = re.compile(rb"\bglobal\s+([\w, ]+)")
+_Types: TypeAlias = "Callable[[Node], Mapping[str, str]]"
+_Lower: TypeAlias = "Callable[[PythonLowering, Node, _Types], FunctionBody]"
 
 
 def definitions(block: Node | None, *, nested: bool = True) -> Iterator[Node]:
@@ -75,7 +78,13 @@ def is_static(method: Node) -> bool:
     return any(text_of(each) == "staticmethod" for each in decorators(method))
 
 
-def python_program(scope: ModuleScope, kernels: Mapping[str, Node], home: ModuleScope | None = None) -> HostProgram:
+def python_program(
+    scope: ModuleScope,
+    kernels: Mapping[str, Node],
+    home: ModuleScope | None = None,
+    meaning: Callable[[ModuleScope, Node], ir.Expression | None] = lambda scope, node: None,
+    types: Callable[[Node], Mapping[str, str]] = lambda function: {},
+) -> HostProgram:
     """Return the declarations of a module.
 
     Parameters
@@ -86,8 +95,12 @@ def python_program(scope: ModuleScope, kernels: Mapping[str, Node], home: Module
         Its kernels by their names in the module.
     home
         The module that defines the kernels, if that is another one.
+    meaning
+        Returns what a name, an attribute or a call stands for, None for one that is lowered as it is written.
+    types
+        Returns the types of a function's parameters as far as its code shows them.
     """
-    return _Reader(scope, kernels, home or scope).read()
+    return _Reader(scope, kernels, home or scope, meaning, types).read()
 
 
 @dataclass(slots=True)
@@ -95,13 +108,15 @@ class _Reader:
     scope: ModuleScope
     kernels: Mapping[str, Node]
     home: ModuleScope
+    meaning: Callable[[ModuleScope, Node], ir.Expression | None]
+    types: Callable[[Node], Mapping[str, str]]
     classes: dict[str, Node] = field(default_factory=dict)
     others: dict[str, HostProgram] = field(default_factory=dict)
     """Programs of other modules by path."""
 
     def read(self) -> HostProgram:
         self.classes = classes_of(self.scope.root)
-        program = HostProgram({}, lambda code: None, lambda function: (), kernels=frozenset(self.kernels))
+        program = HostProgram({}, lambda code: None, _global_names, kernels=frozenset(self.kernels))
         program.imported = self._imported
         for name, node in self.kernels.items():
             program.functions[name] = [self._function(program, name, node, _kernel_body)]
@@ -123,11 +138,11 @@ class _Reader:
     def _function(self, program: HostProgram, name: str, node: Node, lower: _Lower) -> HostFunction:
         line = node.start_point[0]
         lowering = self._lowering(self.home if name in self.kernels else self.scope, line)
-        body = partial(lower, lowering, node)
-        return HostFunction(name, self.scope.path, line, b"", body, program, launches=True)
+        body = partial(lower, lowering, node, self.types)
+        return HostFunction(name, self.scope.path, line, node.text or b"", body, program, launches=True)
 
     def _lowering(self, scope: ModuleScope, line: int) -> PythonLowering:
-        return PythonLowering(lambda call: None, _Names(scope, self.classes), line)
+        return PythonLowering(lambda call: None, _Names(scope, self.classes), line, partial(self.meaning, scope))
 
     def _members(self, owner: Node) -> tuple[MemberVariable, ...]:
         """Return the members that the body of a class assigns or declares."""
@@ -147,7 +162,7 @@ class _Reader:
             return None
         value, home = parts[0]
         lowering = self._lowering(home, 0)
-        return HostVariable(b"", lambda: (ir.Declare(name, "auto", lowering.expression(value)),), constant=True)
+        return HostVariable(value.text or b"", lambda: (ir.Declare(name, "auto", lowering.expression(value)),))
 
     def _imported(self, name: str) -> HostFunction | HostVariable | None:
         """Return a function or variable of another module of the project."""
@@ -202,17 +217,17 @@ def _is_name(node: Node | None) -> bool:
     return node is not None and node.type == "identifier"
 
 
-def _function_body(lowering: PythonLowering, node: Node) -> FunctionBody:
-    return lowering.function(node)
+def _function_body(lowering: PythonLowering, node: Node, types: _Types) -> FunctionBody:
+    return lowering.function(node, types(node))
 
 
-def _method_body(lowering: PythonLowering, node: Node) -> FunctionBody:
+def _method_body(lowering: PythonLowering, node: Node, types: _Types) -> FunctionBody:
     listed = node.child_by_field_name("parameters")
     first = text_of(listed.named_children[0]) if listed is not None and listed.named_children else ""
-    return (lowering if is_static(node) else replace(lowering, this=first)).function(node)
+    return (lowering if is_static(node) else replace(lowering, this=first)).function(node, types(node))
 
 
-def _kernel_body(lowering: PythonLowering, node: Node) -> FunctionBody:
+def _kernel_body(lowering: PythonLowering, node: Node, types: _Types) -> FunctionBody:
     """Return a kernel's parameters; the default of one that a function of the others computes is that function."""
     computed: dict[str, ir.Expression] = {}
     for decorator in decorators(node):
@@ -225,3 +240,9 @@ def _kernel_body(lowering: PythonLowering, node: Node) -> FunctionBody:
         tuple(replace(each, default=computed.get(each.name)) if each.name in computed else each for each in parameters),
         None,
     )
+
+
+def _global_names(function: HostFunction) -> Iterator[str]:
+    """Yield the variables of the module that a function may assign."""
+    for match in _GLOBAL.finditer(function.code):
+        yield from (name.decode().strip() for name in match[1].split(b","))
