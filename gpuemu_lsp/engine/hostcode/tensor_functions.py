@@ -53,6 +53,10 @@ def created(run: Execution, name: str, values: Sequence[Value], default: str | N
     """
     given, keywords = split_arguments(values)
     base = name.rpartition("::")[2]
+    shaped = given[0] if given else _shape_of(keywords)
+    if isinstance(shaped, RecordValue) and isinstance(shaped.fields.get("of"), Tensor):
+        # `zeros(x.shape)`, of a rank that need not be known.
+        return created(run, f"{name}_like", [shaped.fields["of"], RecordValue(KEYWORDS, keywords)], default)
     if not base.endswith("_like"):
         default = ("float32" if name.startswith("torch::") else "") if default is None else default
         sizes = given[:1] if base == "full" else given

@@ -96,6 +96,8 @@ def listed(items: Sequence[Value]) -> RecordValue:
 def sizes_given(run: Execution, given: Sequence[Value]) -> tuple[Size, ...] | None:
     """Return sizes that are given as one list or as several numbers; None if one is not known."""
     items = items_of(run, given[0]) if given else None
+    if items == []:
+        return ()
     if items is None:
         items = [number_of(run, value) for value in given]
         while items and not isinstance(items[-1], Size):
