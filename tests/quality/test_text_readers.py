@@ -26,7 +26,7 @@ OTHER_TEXT = {
     "plan/host/constraints.py", "plan/host/parameters/arguments.py", "plan/resolve.py", "plan/skeleton.py",
     "plan/struct_arguments.py",
     # Python.
-    "hostcode/python/declarations.py", "hostcode/python/parameters.py", "plan/triton.py", "plan/wrappers/assumptions.py",
+    "hostcode/python/declarations.py", "hostcode/python/modules.py", "hostcode/python/parameters.py", "plan/triton.py",
     "subjects/triton/language.py",
     # PTX, MLIR, and what compilers and Python print.
     "check/dependences.py", "check/failing_thread/line_values.py", "check/failing_thread/ptx_log.py",

@@ -56,8 +56,7 @@ def _launch(run: Execution, node: ir.Launch) -> Value:
         return called_kernel(run, node, kernels, node.grid.items)
     chosen = functions_of(evaluate(run, ir.Subscript(node.kernel, node.grid))) if not kernels else []
     if any(kernel.called for kernel, _ in chosen):  # `kernels["scale"](grid, block, arguments)`
-        call = ir.CallExpression(node.kernel, node.arguments, node.keywords, span=node.span)
-        return called_kernel(run, call, chosen)
+        return called_kernel(run, node, chosen)
     if not kernels:
         for value in (*arguments_by_position(run, node.arguments), *arguments_by_name(run, node.keywords).values()):
             run.escape(value)
@@ -210,8 +209,7 @@ def called_kernel(
     In CuPy ``k(grid, block, (a, n), shared_mem=...)``, in PyCUDA ``k(a, n, grid=..., block=..., shared=...)``, and with
     a ``configuration`` ``k[grid, block, stream, shared](a, n)``. One without a grid is for this call's sizes only.
     """
-    keywords = dict(node.keywords)
-    arguments: Sequence[ir.Expression] = node.arguments
+    keywords, arguments = dict(node.keywords), node.arguments
     listed = keywords.get("args")
     values = [evaluate(run, each) for each in (*arguments, *keywords.values())]
     third = values[2] if len(arguments) > 2 else Unknown()
