@@ -195,3 +195,10 @@ def test_no_two_test_modules_that_run_together_share_a_name():
     together = [path for path in TESTS.rglob("test_*.py") if path.relative_to(TESTS).parts[0] not in alone]
     counts = Counter(path.name for path in together)
     assert not {name: count for name, count in counts.items() if count > 1}
+
+
+def test_states_of_an_interpretation_are_immutable_and_not_restored():
+    packages = ("hostcode", "symbolic", "plan")
+    calls = re.compile(r"\b(?:snapshot|restore)\(")
+    files = (path for package in packages for path in (PRODUCT / "engine" / package).rglob("*.py"))
+    assert {str(path) for path in files if calls.search(path.read_text("utf-8"))} == set()

@@ -393,7 +393,7 @@ def _extents(run: Execution, value: Value) -> tuple[Size | None, ...]:
         # A `dim3` in a struct may be known by its assigned members alone.
         by_name = [value.fields.get(axis, ONE) for axis in "xyz"]
         fields = by_name if "x" in value.fields else list(value.fields.values())
-        parts = [run.integer(one) for one in fields][:3]
+        parts = [run.integer(one) for one in fields]
         while len(parts) > 1 and parts[-1] is not None and parts[-1].constant == 1:
             parts.pop()
         return tuple(parts) or (number(1),)

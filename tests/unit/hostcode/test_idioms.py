@@ -12,10 +12,13 @@ from gpuemu_lsp.engine.hostcode.cpp.declarations import program_of as cpp_progra
 from gpuemu_lsp.engine.hostcode.launches import interpret, roots
 from gpuemu_lsp.engine.hostcode.program import HostProgram
 from gpuemu_lsp.engine.hostcode.python.declarations import program_of as python_program
+from gpuemu_lsp.engine.hostcode.python.modules import functions_of
+from gpuemu_lsp.engine.hostcode.python.modules import python_program as triton_program
 from gpuemu_lsp.engine.hostcode.state import HostAssumptions
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.model import EmbeddingModule
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.python import module_scope
 
 KERNEL = "__global__ void k(float* x, int n) {}"
 
@@ -75,8 +78,20 @@ def cuda(idiom: Idiom) -> HostProgram | None:
     return cpp_program([HostFile("k.cu", code)], MacroTable(()), {})
 
 
+def triton(idiom: Idiom) -> HostProgram:
+    """Return a module that launches a kernel of Triton."""
+    declarations, body = idiom.python
+    text = (
+        f"from dataclasses import dataclass\n@triton.jit\ndef k(x, n, BLOCK: tl.constexpr):\n    pass\n{declarations}"
+    )
+    text += f"def f(x, n: int):\n    {body}\n    k[(blocks,)](x, n, BLOCK=threads)\n"
+    scope = module_scope("/p/model.py", text)
+    return triton_program(scope, {"k": functions_of(scope.root)["k"]})
+
+
 CASES = [
     *(pytest.param(cupy, idiom, id=f"{name} in CuPy") for name, idiom in IDIOMS.items()),
+    *(pytest.param(triton, idiom, id=f"{name} in Triton") for name, idiom in IDIOMS.items()),
     *(pytest.param(cuda, idiom, id=f"{name} in CUDA") for name, idiom in IDIOMS.items() if idiom.cpp[1]),
 ]
 
@@ -87,4 +102,4 @@ def test_an_idiom_is_read_in_each_language(program: Callable[[Idiom], HostProgra
     assert unit is not None
     runs = [interpret(unit, root, HostAssumptions()) for root in roots(unit, ["k"])]
     (launch,) = (launch for run in runs for launch in run.launches)
-    assert " ".join(map(str, (*launch.grid, *launch.block))) == idiom.sizes
+    assert " ".join(map(str, (*launch.grid, *(launch.keywords.values() or launch.block)))) == idiom.sizes

@@ -149,7 +149,8 @@ class LaunchEntry:
 
     def _argument(self, name: str, value: Value, constexpr: bool) -> None:
         if isinstance(value, Undetermined):
-            is_number = value.tensor.allocation not in self.reached.tensors and name not in self._pointers()
+            used = value.tensor.name in self.reached.symbols or name not in self._pointers()
+            is_number = value.tensor.allocation not in self.reached.tensors and used
             value = value.number if constexpr or is_number else value.tensor
         if isinstance(value, Size):
             self._number(name, self.relations.resolved(value), constexpr)
