@@ -104,6 +104,9 @@ def torch_environment() -> dict[str, str]:
         variables["CXX"] = str(Path(toolkit, "bin", HOST_COMPILER))
     if "MAX_JOBS" not in os.environ:
         variables["MAX_JOBS"] = str(os.cpu_count() or 1)
+    # Threads of the CPU's operators that wait by running would take the processors from the device's process.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        variables["OMP_WAIT_POLICY"] = "passive"
     return variables
 
 

@@ -188,10 +188,8 @@ class Answers:
         return Acknowledged()
 
     def _execute_operator(self, request: messages.ExecuteOperator) -> Answer:
-        error = self._device.operators.execute(
-            request.name, request.stream, request.reads, request.writes, call_site(request.calls)
-        )
-        return messages.OperatorExecuted(error, self._device.shared.watched())
+        executed = self._device.operators.execute(request, call_site(request.calls))
+        return replace(executed, watched=self._device.shared.watched())
 
     def _multiply(self, request: messages.Multiply) -> Answer:
         self.library_calls += 1

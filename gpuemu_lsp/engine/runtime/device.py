@@ -85,7 +85,7 @@ class EmulatedDevice:
         self.accesses = CallAccesses(self.memory, self.order, self.findings, self.shared)
         self.allocator = Allocator(self.memory, self.order, self.accesses, self.findings, limits.memory_bytes)
         self.copies = HostCopies(self.memory, self.order, self.accesses, self.findings)
-        self.operators = Operators(self.order, self.accesses)
+        self.operators = Operators(self.order, self.accesses, self.allocator)
         self.products = Products(self.memory, self.order, self.accesses)
         self.tensor_maps = TensorMapEncoder(self.memory, self.findings)
         self.counts = LaunchCounts()

@@ -43,7 +43,7 @@ RECORDS = [
     ),
     messages.EncodeTensorMap(TensorMapCall(7, 2, 16, 0, 3, 0, True, (64, 32), (128,), (), (1, 1)), STACK),
     messages.ErrorsChecked(),
-    messages.ExecuteOperator("aten::add", 1, (MemoryRows(256, 8, 4, 3),), (), STACK),
+    messages.ExecuteOperator("aten::add", 1, (MemoryRows(256, 8, 4, 3),), (), (64,), STACK),
     messages.KernelFound(1, 24, 0, 8, 1024, (2, 1, 1), (messages.ParameterPlace(0, 8), messages.ParameterPlace(8, 4))),
     messages.Copied(0, holds=True, watched=(WatchedPages(4096, 8192, readable=True), WatchedPages(0, 1, False))),
     messages.TensorMapEncoded(0, bytes(range(128))),

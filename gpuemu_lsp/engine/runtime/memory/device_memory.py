@@ -77,6 +77,8 @@ class DeviceMemory:
         self._last_gap = _GAP
         self._addresses: list[int] = []
         self._allocations: list[DeviceAllocation] = []
+        self._live: dict[int, DeviceAllocation] = {}
+        """By address, in their order."""
         self._direct: dict[Range, DeviceAllocation] = {}
         self._large: dict[Range, DeviceAllocation] = {}
         self.used = 0
@@ -85,6 +87,7 @@ class DeviceMemory:
         heap = DeviceAllocation("device heap", self._next, HEAP_BYTES, None, HEAP_BYTES, kind=MemoryKind.HEAP)
         self._addresses.append(heap.address)
         self._allocations.append(heap)
+        self._live[heap.address] = heap
         self.lasting.add_heap(Region(heap.name, "variable", heap.address, heap.size))
         self._next += HEAP_BYTES
         self._note_use()
@@ -97,12 +100,12 @@ class DeviceMemory:
     @property
     def live(self) -> tuple[DeviceAllocation, ...]:
         """The allocations that have not been freed."""
-        return tuple(one for one in self._allocations if one.live)
+        return tuple(self._live.values())
 
     @property
     def shared_with_host(self) -> bool:
         """Whether the host can access a live allocation without a call."""
-        return any(allocation.of_host for allocation in self.live)
+        return any(allocation.of_host for allocation in self._live.values())
 
     def named(self, name: str) -> DeviceAllocation | None:
         """Return the allocation with a name."""
@@ -138,6 +141,7 @@ class DeviceMemory:
         self.generation += 1
         self._addresses.append(start)
         self._allocations.append(allocation)
+        self._live[start] = allocation
         self.lasting.regions.append(Region(name, "variable" if variable else "buffer", start, size))
         self._next, self._last_gap = start + size, gap
         self._note_use()
@@ -147,6 +151,7 @@ class DeviceMemory:
         """Free an allocation and give its whole pages back to the system."""
         self._end_direct(allocation)
         allocation.live, allocation.freed = False, site
+        del self._live[allocation.address]
         allocation.pending.clear()
         allocation.reads.clear()
         allocation.uses.clear()
@@ -161,6 +166,7 @@ class DeviceMemory:
         if allocation is None or allocation.live:
             return
         allocation.live, allocation.freed = True, None
+        self._live = dict(sorted((*self._live.items(), (allocation.address, allocation))))
         allocation.missing = allocation.size if self._tracking else 0
         bits = Shadow.ADDRESSABLE | (0 if allocation.missing else Shadow.INITIALISED)
         self.lasting.fill_shadow(*self._range(allocation), bits)
@@ -351,13 +357,12 @@ class DeviceMemory:
 
     def _note_use(self) -> None:
         ranges: list[Range] = []
-        for one in self._allocations:
-            if one.live:
-                low = one.address - BASE
-                if ranges and low - ranges[-1][1] < _NEAR:
-                    ranges[-1] = ranges[-1][0], low + one.size
-                else:
-                    ranges.append((low, low + one.size))
+        for one in self._live.values():
+            low = one.address - BASE
+            if ranges and low - ranges[-1][1] < _NEAR:
+                ranges[-1] = ranges[-1][0], low + one.size
+            else:
+                ranges.append((low, low + one.size))
         self.lasting.used = ranges
 
     def _parts(self, runs: list[Range]) -> Iterator[tuple[DeviceAllocation, list[Range]]]:

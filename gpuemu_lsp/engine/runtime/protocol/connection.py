@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.runtime.protocol.messages import MESSAGES, Answer, Messag
 from gpuemu_lsp.engine.runtime.protocol.records import MessageError, decode, encode
 
 _MAX_BODY = 1 << 30
+_RECEIVED = 1 << 16
 _AWAKE_SECONDS = 2e-4
 _PROCESSORS = len(os.sched_getaffinity(0))
 _HEADER = struct.Struct("<II")
@@ -31,19 +32,44 @@ def receive(connection: socket) -> Iterator[Message]:
     """
     arrived = select.poll()
     arrived.register(connection, select.POLLIN)
-    with connection.makefile("rb") as stream:
-        while True:
+    stream = _Buffered(connection)
+    while True:
+        if stream.empty:
             _await_soon(arrived)
-            header = stream.read(_HEADER.size)
-            if len(header) < _HEADER.size:
-                return
-            operation, size = _HEADER.unpack(header)
-            if operation >= len(MESSAGES) or size > _MAX_BODY:
-                raise MessageError(f"operation {operation} with {size} bytes is not one of the runtime library")
-            body = stream.read(size)
-            if len(body) < size:
-                return  # it ended while it wrote
-            yield decode(MESSAGES[operation], body)
+        header = stream.read(_HEADER.size)
+        if len(header) < _HEADER.size:
+            return
+        operation, size = _HEADER.unpack(header)
+        if operation >= len(MESSAGES) or size > _MAX_BODY:
+            raise MessageError(f"operation {operation} with {size} bytes is not one of the runtime library")
+        body = stream.read(size)
+        if len(body) < size:
+            return  # it ended while it wrote
+        yield decode(MESSAGES[operation], body)
+
+
+class _Buffered:
+    """Bytes of a socket, of which several requests may arrive together: the library posts some without waiting."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self._buffer, self._at = b"", 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has arrived that was not read."""
+        return self._at == len(self._buffer)
+
+    def read(self, size: int) -> bytes:
+        """Return ``size`` bytes, less at the end."""
+        while len(self._buffer) - self._at < size:
+            more = self._connection.recv(max(_RECEIVED, size))
+            if not more:
+                break
+            self._buffer, self._at = self._buffer[self._at :] + more, 0
+        part = self._buffer[self._at : self._at + size]
+        self._at += len(part)
+        return part
 
 
 def _await_soon(arrived: select.poll) -> None:

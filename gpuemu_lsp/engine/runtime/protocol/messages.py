@@ -222,19 +222,24 @@ class ErrorsChecked(Message):
 
 
 class OperatorExecuted(Answer):
-    """A value of ``cudaError_t``."""
+    """A value of ``cudaError_t``, and the addresses of the results, 0 for those that are refused."""
 
     error: int
+    results: tuple[int, ...] = ()
     watched: tuple[WatchedPages, ...] = ()
 
 
 class ExecuteOperator(Message, answer=OperatorExecuted):
-    """An operator of a framework, which the program executes itself: what it reads and writes, in stream order."""
+    """An operator of a framework, which the program executes itself: what it reads and writes, in stream order.
+
+    ``results`` are the sizes in bytes of new memory, all of which it writes.
+    """
 
     name: str
     stream: int
     reads: tuple[MemoryRows, ...]
     writes: tuple[MemoryRows, ...]
+    results: tuple[int, ...]
     calls: CallStack
 
 

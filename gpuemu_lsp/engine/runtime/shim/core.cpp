@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <unordered_map>
 
 namespace gpuemu {
 namespace {
@@ -119,6 +120,12 @@ int note_file(dl_phdr_info* object, size_t, void* data) {
     return 0;
 }
 
+// Put a number that changes when an object is loaded or unloaded.
+int count_objects(dl_phdr_info* object, size_t, void* data) {
+    *static_cast<unsigned long long*>(data) = object->dlpi_adds + object->dlpi_subs;
+    return 1;
+}
+
 // As `has_connection`, without a system call; maybe false where that is true.
 bool owns_connection() { return in_owner && *in_owner; }
 
@@ -169,27 +176,69 @@ CallStack CallStack::current() {
 }
 
 CallStack CallStack::of(const std::vector<uint64_t>& addresses) {
-    CallStack stack;
-    for (uint64_t address : addresses) stack.frames.push_back({address, ""});
+    // The same calls are made again and again, and all objects are asked for an address that is not known.
+    static std::mutex& guard = *new std::mutex;
+    static auto& places = *new std::unordered_map<uint64_t, std::pair<uint64_t, std::string>>;
+    static unsigned long long objects = 0;
+    std::lock_guard<std::mutex> lock(guard);
+    unsigned long long current = 0;
+    dl_iterate_phdr(count_objects, &current);
+    if (current != objects) places.clear();
+    objects = current;
+    CallStack stack, unknown;
+    for (uint64_t address : addresses)
+        if (!places.count(address)) unknown.frames.push_back({address, ""});
+    std::vector<uint64_t> asked;
+    for (const auto& frame : unknown.frames) asked.push_back(frame.first);
     // dladdr would also search for a symbol, which takes longer than all the rest of a message.
-    dl_iterate_phdr(note_file, &stack);
+    if (!asked.empty()) dl_iterate_phdr(note_file, &unknown);
+    for (size_t i = 0; i < asked.size(); i++) places[asked[i]] = unknown.frames[i];
+    for (uint64_t address : addresses) stack.frames.push_back(places[address]);
     return stack;
 }
 
 CallStack::Use::Use(const CallStack& stack) : before(replayed) { replayed = &stack; }
 CallStack::Use::~Use() { replayed = before; }
 
-std::vector<char> exchange(std::vector<char>& request) {
-    std::lock_guard<std::recursive_mutex> guard(mutex);
+namespace {
+
+constexpr int MOST_UNREAD = 64;
+int unread = 0;  // answers to posted requests; `mutex` guards it
+
+std::vector<char> next_answer() {
+    uint32_t size;
+    receive(&size, 4);
+    std::vector<char> answer(size);
+    receive(answer.data(), size);
+    return answer;
+}
+
+void send_request(std::vector<char>& request) {
     connect_once();
     messages++;
     uint32_t size = uint32_t(request.size() - 8);
     memcpy(&request[4], &size, 4);
     transmit(request.data(), request.size());
-    receive(&size, 4);
-    std::vector<char> answer(size);
-    receive(answer.data(), size);
-    return answer;
+}
+
+void read_posted() {
+    for (; unread; unread--) next_answer();
+}
+
+}  // namespace
+
+std::vector<char> exchange(std::vector<char>& request) {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    send_request(request);
+    read_posted();
+    return next_answer();
+}
+
+void post(std::vector<char>& request) {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    send_request(request);
+    // Neither side may wait for the other to read.
+    if (++unread == MOST_UNREAD) read_posted();
 }
 
 bool has_connection() { return connection >= 0 && getpid() == owner; }

@@ -15,17 +15,24 @@ struct gpuemuRows {
     uint64_t pitch, width, rows;
 };
 
-// An operator in the order of a stream. It has written its results already, or will before the next call.
+// An operator in the order of a stream. It has written its arguments already, or will before the next call. Its results are
+// allocated, `sizes` bytes each, at the addresses that `results` gets, null if there is no memory; all of them are written.
 struct gpuemuOperator {
     const char* name;
     const gpuemuRows* reads;
     size_t read_count;
     const gpuemuRows* writes;
     size_t write_count;
+    const size_t* sizes;
+    size_t result_count;
+    void** results;
     cudaStream_t stream;
 };
 
 cudaError_t gpuemuExecuted(const gpuemuOperator* operation);
+
+// Free in the order of a stream what was allocated as such a result, or by cudaMalloc.
+void gpuemuFree(void* pointer, cudaStream_t stream);
 
 // Report that an operator is not emulated.
 void gpuemuUnsupported(const char* what);

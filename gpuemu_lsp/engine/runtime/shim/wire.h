@@ -123,6 +123,8 @@ void get(Reader& from, std::vector<T>& values) {
 
 // Send a request; return the bytes of the answer.
 std::vector<char> exchange(std::vector<char>& request);
+// Send a request whose answer says nothing that is needed: the next exchange reads it.
+void post(std::vector<char>& request);
 
 template <class Request>
 typename Request::Answer call(const Request& request) {
@@ -133,6 +135,13 @@ typename Request::Answer call(const Request& request) {
     typename Request::Answer answer;
     get(from, answer);
     return answer;
+}
+
+template <class Request>
+void post(const Request& request) {
+    Writer to(Request::OPERATION);
+    put(to, request);
+    post(to.bytes);
 }
 
 }  // namespace gpuemu

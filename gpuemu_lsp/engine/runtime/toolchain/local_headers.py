@@ -45,7 +45,7 @@ def _expanded(path: Path, folders: Sequence[Path], seen: dict[Path, None]) -> st
             lines.append("")
         else:
             seen[header] = None
-            lines += [_expanded(header, folders, seen), f'#line {number + 1} "{path}"']
+            lines += [_expanded(header, folders, seen).removesuffix("\n"), f'#line {number + 1} "{path}"']
     return "\n".join(lines) + "\n"
 
 

@@ -55,11 +55,9 @@ std::string size_text(double bytes) {
     throw c10::OutOfMemoryError({__func__, __FILE__, uint32_t(__LINE__)}, message);
 }
 
-void* allocate_on(size_t bytes, cudaStream_t stream) {
-    if (!bytes) return nullptr;
-    void* pointer = nullptr;
+void note(void* pointer, size_t bytes, cudaStream_t stream) {
     Blocks& all = blocks();
-    if (cudaMalloc(&pointer, bytes) != cudaSuccess) {
+    if (!pointer) {
         all.failed++;
         out_of_memory(bytes);
     }
@@ -70,6 +68,13 @@ void* allocate_on(size_t bytes, cudaStream_t stream) {
     all.allocated++;
     all.peak_bytes = std::max(all.peak_bytes, all.bytes);
     all.peak_count = std::max(all.peak_count, int64_t(all.live.size()));
+}
+
+void* allocate_on(size_t bytes, cudaStream_t stream) {
+    if (!bytes) return nullptr;
+    void* pointer = nullptr;
+    (void)cudaMalloc(&pointer, bytes);
+    note(pointer, bytes, stream);
     return pointer;
 }
 
@@ -92,6 +97,8 @@ void free_after(void* pointer, const std::set<cudaStream_t>& streams) {
 
 void* allocate(size_t bytes) { return allocate_on(bytes, c10::cuda::getCurrentCUDAStream()); }
 
+void adopt(void* pointer, size_t bytes) { note(pointer, bytes, c10::cuda::getCurrentCUDAStream()); }
+
 void release(void* pointer) {
     if (!pointer) return;
     Blocks& all = blocks();
@@ -106,7 +113,7 @@ void release(void* pointer) {
         all.freed_bytes += block.bytes;
     }
     // PyTorch's allocator uses a block again for the next allocation on its stream.
-    if (block.users.empty()) return void(cudaFreeAsync(pointer, block.stream));
+    if (block.users.empty()) return gpuemuFree(pointer, block.stream);
     block.users.insert(block.stream);
     free_after(pointer, block.users);
 }

@@ -17,6 +17,8 @@ c10::Allocator* device_allocator();
 c10::Allocator* pinned_allocator();
 void* allocate(size_t bytes);
 void release(void* pointer);
+// Note memory that the runtime has allocated as the result of an operator; raise if it has not.
+void adopt(void* pointer, size_t bytes);
 void record_stream(const void* pointer, cudaStream_t stream);
 
 // ---- Random numbers (generator.cpp)

@@ -46,12 +46,11 @@ class HostCall {
             op_.callBoxed(&stack_);
         }
         for (const auto& tensor : written_) views_.update(tensor);
+        const size_t first = stack_.size() - op_.schema().returns().size();
         bool waits = false;
-        for (size_t i = stack_.size() - op_.schema().returns().size(); i < stack_.size(); i++) {
-            waits |= !stack_[i].isTensor() && !stack_[i].isTensorList();
-            stack_[i] = result(stack_[i]);
-        }
+        for (size_t i = first; i < stack_.size(); i++) waits |= !add_result(stack_[i]);
         report();
+        for (size_t i = first; i < stack_.size(); i++) stack_[i] = result(stack_[i]);
         // A number in a variable of the host: it has waited for that.
         if (waits && !read_.empty()) c10::cuda::getCurrentCUDAStream().synchronize();
     }
@@ -110,6 +109,14 @@ class HostCall {
         not_emulated(name_);
     }
 
+    // Return whether a result is one of the device.
+    bool add_result(const c10::IValue& value) {
+        if (value.isTensor() && !to_host_) views_.add_result(value.toTensor());
+        if (value.isTensorList() && !to_host_)
+            for (const at::Tensor& tensor : value.toTensorVector()) views_.add_result(tensor);
+        return value.isTensor() || value.isTensorList();
+    }
+
     c10::IValue result(const c10::IValue& value) {
         if (to_host_) return value;
         if (value.isTensor()) return views_.on_device(value.toTensor());
@@ -119,17 +126,13 @@ class HostCall {
         return c10::IValue(results);
     }
 
-    void report() const {
+    void report() {
         Rows reads, writes;
         if (!returns_view_)
             for (const auto& tensor : read_) reads.add(tensor);
         if (!WRITES_NOTHING.count(name_))
             for (const auto& tensor : written_) writes.add(tensor);
-        for (const auto& tensor : views_.created()) writes.add(tensor);
-        if (!reads.size() && !writes.size()) return;
-        gpuemuOperator operation{name_.c_str(),  reads.data(),  reads.size(), writes.data(),
-                                 writes.size(), c10::cuda::getCurrentCUDAStream()};
-        C10_CUDA_CHECK(gpuemuExecuted(&operation));
+        views_.report(name_.c_str(), reads, writes);
     }
 
     const c10::OperatorHandle& op_;

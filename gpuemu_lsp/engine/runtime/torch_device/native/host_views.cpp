@@ -1,5 +1,8 @@
 #include "host_views.h"
 
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -89,22 +92,42 @@ at::Tensor HostViews::of_device(const at::Tensor& tensor) {
     return entry->second;
 }
 
+void HostViews::add_result(const at::Tensor& result) {
+    if (!result.defined() || result.is_cuda() || arguments_.count(result.unsafeGetTensorImpl())) return;
+    auto [entry, is_new] = device_storages_.try_emplace(result.storage().unsafeGetStorageImpl());
+    if (is_new) new_storages_.push_back(result.storage());
+}
+
+void HostViews::report(const char* name, const Rows& reads, const Rows& writes) {
+    std::vector<size_t> sizes;
+    for (const at::Storage& storage : new_storages_)
+        if (storage.nbytes()) sizes.push_back(storage.nbytes());
+    std::vector<void*> results(sizes.size());
+    if (reads.size() || writes.size() || !sizes.empty()) {
+        gpuemuOperator operation{name,         reads.data(), reads.size(),   writes.data(),
+                                 writes.size(), sizes.data(), sizes.size(), results.data(),
+                                 c10::cuda::getCurrentCUDAStream()};
+        C10_CUDA_CHECK(gpuemuExecuted(&operation));
+    }
+    auto result = results.begin();
+    for (const at::Storage& storage : new_storages_) {
+        void* data = storage.nbytes() ? *result++ : nullptr;
+        if (data) memcpy(data, storage.data(), storage.nbytes());
+        if (storage.nbytes()) adopt(data, storage.nbytes());
+        device_storages_[storage.unsafeGetStorageImpl()] =
+            at::Storage(at::Storage::use_byte_size_t(), storage.nbytes(),
+                        at::DataPtr(data, data, &release, at::Device(at::kCUDA, 0)), device_allocator(), true);
+    }
+}
+
 at::Tensor HostViews::on_device(const at::Tensor& result) {
     if (!result.defined() || result.is_cuda()) return result;
     auto argument = arguments_.find(result.unsafeGetTensorImpl());
     if (argument != arguments_.end()) return argument->second;
-    auto [entry, is_new] = device_storages_.try_emplace(result.storage().unsafeGetStorageImpl());
-    if (is_new) {
-        size_t bytes = result.storage().nbytes();
-        entry->second = at::Storage(at::Storage::use_byte_size_t(), bytes, device_allocator()->allocate(bytes),
-                                    device_allocator(), true);
-        if (bytes) memcpy(entry->second.mutable_data(), result.storage().data(), bytes);
-        kept_.push_back(result.storage());
-    }
     auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-        at::Storage(entry->second), c10::DispatchKeySet(c10::DispatchKey::CUDA), result.dtype());
+        at::Storage(device_storages_.at(result.storage().unsafeGetStorageImpl())),
+        c10::DispatchKeySet(c10::DispatchKey::CUDA), result.dtype());
     copy_flags(result, tensor);
-    if (is_new) created_.push_back(tensor);
     return tensor;
 }
 

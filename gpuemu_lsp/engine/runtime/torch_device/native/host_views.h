@@ -26,20 +26,21 @@ class HostViews {
    public:
     // The CPU tensor with the memory, shape and flags of one of the device.
     at::Tensor of_device(const at::Tensor& tensor);
+    // Note a result whose memory is new.
+    void add_result(const at::Tensor& result);
+    // Report to the runtime what the operator has read and written, which allocates the memory of new results.
+    void report(const char* name, const Rows& reads, const Rows& writes);
     // What an operator has returned, for the device: an argument, a view of one, or a copy in new memory.
     at::Tensor on_device(const at::Tensor& result);
     // Give an argument the shape and memory that the operator has given to its view.
     void update(const at::Tensor& tensor);
-    // The new tensors of on_device().
-    const std::vector<at::Tensor>& created() const { return created_; }
 
    private:
     at::Storage storage_of(const at::Storage& device);
 
     std::unordered_map<c10::TensorImpl*, at::Tensor> views_, arguments_;
     std::unordered_map<c10::StorageImpl*, at::Storage> host_storages_, device_storages_;
-    std::vector<at::Storage> kept_;  // so that no address of a map is used again
-    std::vector<at::Tensor> created_;
+    std::vector<at::Storage> new_storages_;  // on the host, of results
 };
 
 }  // namespace gpuemu_torch

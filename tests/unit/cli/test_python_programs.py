@@ -1,0 +1,63 @@
+"""Which programs of Python get PyTorch's CUDA device, and what is said where it cannot be had."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu_lsp.cli.commands import python_programs
+from gpuemu_lsp.cli.commands.python_programs import PythonProgram, UnusableTorchError, uses_torch_device
+from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild
+
+FILES = {
+    "extension.py": "import triton\nfrom torch.utils.cpp_extension import load_inline\n",
+    "kernels.py": "import torch, os\nimport triton\n",
+    "uses_kernels.py": "import torch\nimport helpers.more\n",
+    "helpers/more.py": "from kernels import k\n",
+    "plain.py": "import torch\nx = torch.ones(3, device='cuda')\n",
+    "without.py": "import cupy\n",
+    "tests/test_plain.py": "import plain\ntorch = 1\n",
+    "mixed/test_triton.py": "import torch\nfrom triton import jit\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(tmp_path, "2.13.0", None))
+    monkeypatch.setattr(python_programs, "has_nvcc", lambda: True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "uses"),
+    [
+        (("extension.py",), False, True),
+        (("kernels.py",), False, False),
+        (("uses_kernels.py",), False, False),
+        (("plain.py",), False, True),
+        (("without.py",), False, False),
+        (("pytest", "tests/test_plain.py::test_one"), True, True),
+        (("pytest", "mixed"), True, False),
+        (("pytest",), True, True),
+    ],
+)
+def test_programs_with_extensions_or_only_pytorch_get_the_device(folder, words, module, uses):
+    assert uses_torch_device(PythonProgram(words, module)) is uses
+
+
+def test_without_pytorch_or_compilers_nothing_changes(folder, monkeypatch):
+    monkeypatch.setattr(python_programs, "has_nvcc", lambda: False)
+    assert not uses_torch_device(PythonProgram(("plain.py",), False))
+    assert uses_torch_device(PythonProgram(("extension.py",), False))
+    monkeypatch.setattr(python_programs, "installed_torch", lambda: None)
+    assert not uses_torch_device(PythonProgram(("extension.py",), False))
+    assert python_programs.torch_environment() == {}
+
+
+def test_a_build_for_cuda_is_refused_with_the_command_for_another(folder, monkeypatch):
+    monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(folder, "2.9.1+cu128", "12.8"))
+    with pytest.raises(UnusableTorchError, match=r"is a build for CUDA 12.8.*pip install torch==2.9.1 "):
+        python_programs.torch_environment()
