@@ -74,6 +74,6 @@ def test_a_launch_is_the_call_of_the_stub_after_its_configuration():
         "void f() { k<<<1, 2>>>(x; }",
     ],
 )
-def test_what_both_parts_need_or_nobody_understands_is_not_split(text):
+def test_what_both_parts_need_or_cannot_be_read_is_not_split(text):
     with pytest.raises(SplitError):
         split_source(text, "unique")
