@@ -9,10 +9,10 @@ from functools import partial
 
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode.state import HostAssumptions
-from gpuemu_lsp.engine.hostcode.values import Value
+from gpuemu_lsp.engine.hostcode.values import HostLaunch, Value
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch, host_launches
+from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch, host_launches, with_open_grid
 from gpuemu_lsp.engine.plan.host.preference import template_of
 from gpuemu_lsp.engine.plan.model import PlanArg, ResolvedLaunch, ScalarArg
 from gpuemu_lsp.engine.project.expressions import (
@@ -153,7 +153,7 @@ def _symbol(value: Value) -> str | None:
 
 def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunch) -> ResolvedLaunch | None:
     """Return a launch in the program as expressions over dims; None if other numbers decide it."""
-    launch, notes = found.launch, []
+    launch, notes = with_open_grid(found).launch, []
     extents = (*launch.grid, *launch.block, launch.shared)
     if any(extent is None for extent in extents):
         return None
@@ -165,7 +165,7 @@ def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunc
     for given, wanted in zip(template_of(context, launch), context.bindings.values(), strict=False):
         if given.startswith("?") and wanted.isdigit():
             sizes.setdefault(given[1:], number(int(wanted)))
-    assumed = _open_block(context, found, sizes)
+    assumed = _open_block(context, launch, sizes)
     if assumed is not None:
         sizes[assumed] = number(_DEFAULT_BLOCK)
         notes.append(f"{assumed} = {_DEFAULT_BLOCK}")
@@ -204,9 +204,9 @@ def _named_axis(extent: Size | None, axis: str, sizes: Container[str]) -> Size |
     return symbol(f"blocks_{axis}", 1) if extent is not None and is_open and _symbol(extent) is None else extent
 
 
-def _open_block(context: KernelContext, found: ReadHostLaunch, sizes: Container[str]) -> str | None:
+def _open_block(context: KernelContext, launch: HostLaunch, sizes: Container[str]) -> str | None:
     """Return the size of a block that the host function does not decide: it may be any sensible one."""
-    block, shared = found.launch.block, found.launch.shared
+    block, shared = launch.block, launch.shared
     name = _symbol(block[0]) if len(block) == 1 and block[0] is not None else None
     if name is None or name in sizes or _uses_several_axes(context):
         return None

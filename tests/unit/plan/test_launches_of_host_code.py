@@ -235,6 +235,21 @@ void run(int n) {{
     assert len(plan.args) == kernel.rpartition("(")[2].count(",") + 1
 
 
+def test_instances_that_this_run_of_the_program_does_not_launch_are_found(bare: Callable[[str], PlanResult]) -> None:
+    """Callers may select the other one; those of a function template are what it is instantiated for."""
+    result = bare("""
+template <typename T, int B> __global__ void k(T* x, int n) { if (blockIdx.x * B + threadIdx.x < n) x[threadIdx.x] = 1; }
+template <typename T> void typed(T* x, int n) { k<T, 8><<<n / 8, 8>>>(x, n); }
+template void typed<double>(double* x, int n);
+void run(float* x, int n, int block) {
+  if (block == 16) k<float, 16><<<n / 16, 16>>>(x, n);
+  else k<float, 32><<<n / 32, 32>>>(x, n);
+}
+int main() { float* x; cudaMalloc(&x, 64 * sizeof(float)); run(x, 64, 32); }
+""")
+    assert sorted(result.entries) == ["k<double, 8>", "k<float, 16>", "k<float, 32>"]
+
+
 def test_a_kernel_that_skips_blocks_by_their_indices_writes_a_part(compiled: Callable[[str], PlanResult]) -> None:
     """The lower triangle of a matrix, of which the program copies all."""
     plan = only(

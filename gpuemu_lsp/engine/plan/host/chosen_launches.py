@@ -32,11 +32,15 @@ _NOTHING = HostAssumptions()
 
 @dataclass(frozen=True, slots=True)
 class ReadHostLaunch:
-    """A launch with the interpretation that reached it. ``file`` is the path of another file that has it."""
+    """A launch with the interpretation that reached it. ``file`` is the path of another file that has it.
+
+    ``generic``: it is in a function template, whose types are assumed.
+    """
 
     launch: HostLaunch
     run: HostRun
     file: str | None = None
+    generic: bool = False
 
 
 class _HostReading:
@@ -63,8 +67,14 @@ class _HostReading:
 
     def own_launches(self, kernel: str, assumed: HostAssumptions) -> tuple[ReadHostLaunch, ...]:
         """Return the launches of a kernel in functions that nothing calls, with the sizes that they have."""
-        runs = [self._run(root, frozenset(), assumed) for root in launching_functions(self.program, [kernel])]
-        return tuple(ReadHostLaunch(launch, run) for run in runs for launch in self._of(run, kernel))
+        found: list[ReadHostLaunch] = []
+        for root in launching_functions(self.program, [kernel]):
+            types = root.unit.instances.get(root.name)
+            for scalar in types or [assumed.scalar]:
+                run = self._run(root, frozenset(), replace(assumed, scalar=scalar))
+                generic = bool(root.template) and not types
+                found += [ReadHostLaunch(launch, run, generic=generic) for launch in self._of(run, kernel)]
+        return tuple(found)
 
     def _launches(self, kernel: str, assumed: HostAssumptions) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
@@ -150,7 +160,7 @@ def host_launches(
         others = device_views(candidate, decode(content.raw), include_dirs)
         there = read(_reading(others, kernel, include_dirs), kernel, assumed)
         if there and (not found or any(is_complete(one.launch) for one in there)):
-            return tuple(ReadHostLaunch(one.launch, one.run, candidate) for one in there)
+            return tuple(replace(one, file=candidate) for one in there)
     return found
 
 

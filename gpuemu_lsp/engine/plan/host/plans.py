@@ -131,7 +131,8 @@ def _first(context: KernelContext, suited: Iterable[ReadHostLaunch]) -> HostPlan
 def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
     """Return the template arguments with which the program launches a kernel, those of its callers first."""
     launches = partial(host_launches, context.source, context.declaration.name, context.spec.include_dirs)
-    found = launches() or launches(called=False)
+    own = launches(called=False)
+    found = (*launches(), *(one for one in own if not one.generic)) or own
     templates = (template_of(context, one.launch) for one in found)
     return list(dict.fromkeys(template for template in templates if template))
 
