@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from gpuemu_lsp.engine.symbolic.conditions import Condition, all_of, conjuncts
 from gpuemu_lsp.engine.symbolic.size import (
     ONE,
     Size,
+    TooComplexError,
     number,
     product,
     symbol,
@@ -266,7 +268,9 @@ def new_tensor(
 ) -> Tensor:
     """Return a tensor in new memory."""
     allocation = run.allocate(name, None, "device", contents).allocation or 0
-    elements = product(sizes) if sizes is not None else None
+    elements: Size | None = None
+    with suppress(TooComplexError):
+        elements = product(sizes) if sizes is not None else None
     memory = replace(run.memory(allocation), elements=elements, sizes=sizes, dtype=dtype, exact=exact)
     run.set_memory(allocation, memory)
     return Tensor(name, allocation, sizes)

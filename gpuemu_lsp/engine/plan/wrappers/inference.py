@@ -155,8 +155,8 @@ class KernelInference:
         if not launches:
             return MissingLaunch(_NOT_REACHED)
         missing: MissingLaunch | None = None
-        function = self._function(wrapper)
-        numbers = frozenset(parameter.name for parameter in function.body.parameters)
+        bodies = (each.body for each in (self._function(wrapper), self._called_before(wrapper)) if each is not None)
+        numbers = frozenset(parameter.name for body in bodies for parameter in body.parameters)
         for launch in launches:
             name = name_of(wrapper) or "the module"
             relations = LaunchRelations(numbers, reached.variables).assume(launch.conditions)
@@ -177,13 +177,17 @@ class KernelInference:
         LimitError
             If it takes too many steps.
         """
-        function = self._function(wrapper)
-        before = None
-        if function.owner is not None:
-            autograd = is_autograd(self.program, function.owner)
-            before = method_of(self.program, function.owner, "forward" if autograd else function.owner)
-        before = None if before is function else before
+        function, before = self._function(wrapper), self._called_before(wrapper)
         return WrapperRun(self.program, function, before, defaults, decision, given).interpreted()
+
+    def _called_before(self, wrapper: Node) -> HostFunction | None:
+        """Return the method that sets the attributes which a method reads."""
+        function = self._function(wrapper)
+        if function.owner is None:
+            return None
+        name = "forward" if is_autograd(self.program, function.owner) else function.owner
+        before = method_of(self.program, function.owner, name)
+        return None if before is function else before
 
 
 def inferred_kernel(spec: KernelSpec, text: str, kernels: Iterable[str]) -> InferredKernel | MissingLaunch:
