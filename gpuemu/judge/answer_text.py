@@ -17,6 +17,8 @@ _NARROW = {
     "half precision": re.compile(r"\bfloat16\b|\b__half2?\b|\bhalf2?\b|\.half\(|\bkHalf\b|\bfp16\b"),
     "bfloat16": re.compile(r"bfloat16|\bbf16\b|\bkBFloat16\b"),
 }
+_EXTENSIONS = re.compile(r"\b(?:cpp_extension|load_inline|load_library|ctypes)\b")
+_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.M)
 _COMMON_SIZE = 256
 """Blocks and tiles have such sizes: a number up to it says nothing about the task."""
 
@@ -36,6 +38,12 @@ def narrow_formats(path: Path) -> tuple[str, ...]:
 def multiplies_in_tf32(path: Path) -> bool:
     """Return whether an answer may multiply fp32 in TF32, as Triton's ``tl.dot`` does by default."""
     return _PRODUCTS.search(_text(path)) is not None
+
+
+def needs_torch_device(path: Path) -> bool:
+    """Return whether an answer needs a CUDA device of PyTorch: all but those whose kernels are Triton's alone."""
+    text = _text(path)
+    return _EXTENSIONS.search(text) is not None or _TRITON.search(text) is None
 
 
 def fallbacks(path: Path) -> tuple[int, ...]:

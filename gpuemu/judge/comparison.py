@@ -109,9 +109,16 @@ def ignored_weights(evaluation: Evaluation, initial: Mapping[str, torch.Tensor],
             continue
         with torch.no_grad():
             exact = function({**given, f"weight {name}": _wide(initial[name])})
-        if all(torch.allclose(a, b.double(), rtol=_CLOSE, atol=_CLOSE) for a, b in zip(exact, results, strict=True)):
+        if _are_close(exact, results):
             names.append(name)
     return tuple(names)
+
+
+def _are_close(exact: Sequence[torch.Tensor], results: Tensors) -> bool:
+    return len(exact) == len(results) and all(
+        expected.shape == actual.shape and torch.allclose(expected.double(), actual.double(), rtol=_CLOSE, atol=_CLOSE)
+        for expected, actual in zip(exact, results, strict=True)
+    )
 
 
 def _explaining_format(function: Function, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:

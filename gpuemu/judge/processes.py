@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,9 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuemu.judge.answer_text import needs_torch_device
 from gpuemu.judge.model import Answer, Call, Case
-from gpuemu_lsp.engine.runtime.processes.supervised import SupervisedProgram
+from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised
 
+_END_SECONDS = 15.0
+"""What `gpuemu run` may take to end a program and to report, after its own limit."""
 _ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
 
 
@@ -113,17 +117,18 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     events, record, log = folder / "events.jsonl", folder / "run.json", folder / "answer.log"
     for file in (events, record):
         file.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", "--format", "json", "--output", str(record)]
+    options = ["--format", "json", "--output", str(record), "--timeout", str(math.ceil(seconds))]
+    device = "on" if needs_torch_device(answer.path) else "off"
+    command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
     problem = None
+    # Extensions of answers have names of their own choice: each gets a folder, so that none gets another's.
+    environment = {"TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
     # The words of a shell, so that what the answer prints goes to a file.
     words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
-    program = SupervisedProgram(words, os.environ, (), lambda: None)
     try:
-        program.wait(seconds)
+        run_supervised(words, environment=environment, seconds=seconds + _END_SECONDS)
     except subprocess.TimeoutExpired:
         problem = f"stopped after {seconds:g} seconds, the time limit of an answer"
-    finally:
-        program.end()
     entries = [json.loads(line) for line in _lines(events)]
     result = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     failed = next((entry for entry in entries if entry["event"] == "not loaded"), None)

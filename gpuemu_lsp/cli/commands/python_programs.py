@@ -32,10 +32,14 @@ class UnusableTorchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PythonProgram:
-    """A script, or a module with ``module``: ``words`` are its name and its arguments."""
+    """A script, or a module with ``module``: ``words`` are its name and its arguments.
+
+    ``torch_device`` says whether PyTorch gets a CUDA device: ``on``, ``off``, or ``auto`` by the text of the program.
+    """
 
     words: tuple[str, ...]
     module: bool
+    torch_device: str = "auto"
 
     @property
     def command(self) -> list[str]:
@@ -62,6 +66,8 @@ def uses_torch_device(program: PythonProgram) -> bool:
     It is one that uses PyTorch. Programs whose only kernels are Triton's or numba-cuda's are not: their launches are
     replaced in Python, also without the compilers that the device needs.
     """
+    if program.torch_device != "auto":
+        return program.torch_device == "on"
     if installed_torch() is None:
         return False
     with_torch = replaced = False

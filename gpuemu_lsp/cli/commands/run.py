@@ -130,13 +130,13 @@ def _recorded(command: Sequence[str], limits: RunLimits, path: Path, program: st
 
 
 def run_python_program(
-    words: Sequence[str], limits: RunLimits, form: str, output: Path | None, *, module: bool, leaks: bool = False
+    program: PythonProgram, limits: RunLimits, form: str, output: Path | None, *, leaks: bool = False
 ) -> int:
     """Run a Python program and check its launches; return its exit status, or the code of the first problem."""
+    words, module = program.words, program.module
     if not module and not Path(words[0]).is_file():
         print(f"gpuemu: {words[0]}: No such file or directory", file=sys.stderr)
         return EXIT_USAGE
-    program = PythonProgram(tuple(words), module)
     if not uses_torch_device(program):
         from gpuemu_lsp.cli.commands.run_python import run_python
 

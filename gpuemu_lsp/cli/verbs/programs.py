@@ -30,6 +30,13 @@ def add(verbs: Verbs) -> None:
     )
     run.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a Python module, such as pytest")
     run.add_argument(
+        "--torch-device",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="give PyTorch a CUDA device; off: only launches of Triton and numba-cuda run (default: on for scripts "
+        "with C++ extensions, and for those without Triton and numba-cuda)",
+    )
+    run.add_argument(
         "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"
     )
     run.add_argument(
@@ -89,6 +96,7 @@ def split_arguments(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.commands.python_programs import PythonProgram
     from gpuemu_lsp.cli.commands.run import run, run_python_program
     from gpuemu_lsp.engine.runtime.program import RunLimits
 
@@ -105,9 +113,8 @@ def _run(options: argparse.Namespace) -> int:
                 "--record is for CUDA programs: launches of Python programs are not recorded. Without a recording, "
                 "`gpuemu-lsp --check FILE.py` checks unregistered kernels with the sizes of the code that launches them"
             )
-        return run_python_program(
-            words, limits, options.format, options.output, module=options.module, leaks=options.leaks
-        )
+        program = PythonProgram(tuple(words), options.module, options.torch_device)
+        return run_python_program(program, limits, options.format, options.output, leaks=options.leaks)
     return run(
         words,
         limits,

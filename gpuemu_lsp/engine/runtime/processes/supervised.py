@@ -41,11 +41,17 @@ def run_supervised(
     source: str | None = None,
     folder: str | None = None,
     environment: Mapping[str, str] = MappingProxyType({}),
+    seconds: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end as ``subprocess.run`` does; exit status 127 if it cannot be started.
 
     ``capture`` captures its standard error, ``source`` is its input, ``folder`` its working directory, and
     ``environment`` is added to that of this process. An interrupt ends it.
+
+    Raises
+    ------
+    subprocess.TimeoutExpired
+        If it takes longer than ``seconds``; it has ended then.
     """
     pipe = subprocess.PIPE if capture else None
     with _started(
@@ -57,7 +63,7 @@ def run_supervised(
         env={**os.environ, **environment},
     ) as process:
         try:
-            _, errors = process.communicate(source)
+            _, errors = process.communicate(source, seconds)
         except BaseException:
             _end(process)
             raise
