@@ -10,6 +10,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.hacks`: right results that are not computed as the task asks
 - :mod:`.answer_text`: what the text of an answer says
 - :mod:`.processes`: the two child processes, from this side
+- :mod:`.extension_folders`: where extensions of answers are built
 - :mod:`.task_process`: that of the task: cases, and the comparison in fp64
 - :mod:`.comparison`: results against the model in fp64
 - :mod:`.task`: a task, loaded with chosen sizes

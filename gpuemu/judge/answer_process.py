@@ -7,6 +7,7 @@ leaves those before.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -53,13 +54,23 @@ def main(folder: Path) -> int:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     return 1
     note("lines", lines=sorted(lines.executed))
-    if request["skip"] and not _has_torch_device():
+    if request["skip"]:
         note("without launches", same=calls.same_without_launches(request["skip"]))
     return 0
 
 
 def _has_torch_device() -> bool:
     return "GPUEMU_TORCH_TOOLKIT" in os.environ
+
+
+def _launches_skipped() -> contextlib.AbstractContextManager[object]:
+    if _has_torch_device():
+        from gpuemu_lsp.engine.runtime.torch_device import native_calls
+
+        return native_calls.launches_skipped()
+    from gpuemu.triton.session import launches_skipped
+
+    return launches_skipped()
 
 
 def _model_class(path: Path, name: str) -> Any:
@@ -108,24 +119,18 @@ class Calls:
             "operators": [operator for operator, _ in work.by_operator.most_common(5)],
         }
 
-    def same_without_launches(self, name: str) -> bool | None:
-        """Return whether the result of a case is the same without its launches; None where they cannot be skipped."""
-        from gpuemu.triton.session import launches_skipped
-
+    def same_without_launches(self, name: str) -> bool:
+        """Return whether the result of a case is the same without its launches."""
         case = load(self._folder / f"{name}.npz")
         try:
             model, inputs, _ = self._made(case)
             torch.manual_seed(case["seed"])
-            with torch.no_grad(), launches_skipped() as skipped:
-                if not skipped:
-                    return None
-                result = tensors_of(model(*inputs))
+            with torch.no_grad(), _launches_skipped():
+                result = [tensor.cpu() for tensor in tensors_of(model(*inputs))]
         except Exception:
             return False  # it needs what its kernels compute
         expected = tensors_of(load(self._folder / f"{name}.out.npz"))
-        return len(result) == len(expected) and all(
-            torch.equal(a.cpu(), b) for a, b in zip(result, expected, strict=True)
-        )
+        return len(result) == len(expected) and all(torch.equal(a, b) for a, b in zip(result, expected, strict=True))
 
     def _made(self, case: dict[str, Any]) -> tuple[Any, list[Any], str]:
         """Return a model with the weights of a case, its inputs, both on the device, and where the weights are from."""

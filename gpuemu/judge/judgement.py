@@ -140,7 +140,9 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
         reason = f"{errors[0].error}: {last_line(errors[0].message)}"
         return replace(row, verdict=Verdict.DOES_NOT_BUILD, reason=reason, notes=())
     if run.errors:
-        return replace(row, verdict=Verdict.UNSAFE, reason=sentence(run.errors[0]))
+        # The device knows what was written where the result itself is copied to the host.
+        unwritten = run.errors[0]["rule"] == "api/uninitialized-copy"
+        return replace(row, verdict=Verdict.HACK if unwritten else Verdict.UNSAFE, reason=sentence(run.errors[0]))
     wrong = next((result for result in deciding if result.is_wrong), None)
     if wrong is not None:
         return _wrong(row, wrong)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.judge.answer_text import needs_torch_device
+from gpuemu.judge.extension_folders import extension_folder
 from gpuemu.judge.model import Answer, Call, Case
 from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised
 
@@ -121,12 +122,12 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     device = "on" if needs_torch_device(answer.path) else "off"
     command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
     problem = None
-    # Extensions of answers have names of their own choice: each gets a folder, so that none gets another's.
-    environment = {"TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
     # The words of a shell, so that what the answer prints goes to a file.
     words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
     try:
-        run_supervised(words, environment=environment, seconds=seconds + _END_SECONDS)
+        with extension_folder(answer.path, folder) as extensions:
+            environment = {"TORCH_EXTENSIONS_DIR": str(extensions)}
+            run_supervised(words, environment=environment, seconds=seconds + _END_SECONDS)
     except subprocess.TimeoutExpired:
         problem = f"stopped after {seconds:g} seconds, the time limit of an answer"
     entries = [json.loads(line) for line in _lines(events)]

@@ -197,15 +197,12 @@ def _current(session: Session) -> Iterator[None]:
 
 
 @contextmanager
-def launches_skipped() -> Iterator[bool]:
-    """Skip the launches of the current session in the body; the value is False if there is no session."""
-    if not _sessions:
-        yield False
-        return
+def launches_skipped() -> Iterator[None]:
+    """Let launches of the current session in the body have no effect."""
     session = _sessions[-1]
     session.skips_launches = True
     try:
-        yield True
+        yield
     finally:
         session.skips_launches = False
 

@@ -33,6 +33,7 @@ class Answers:
         self._device = device
         self._repeats_unseen = repeats_unseen
         self.library_calls = 0
+        self._skips_launches = False
         self._unchecked: list[tuple[str, CallSite | None, Severity | None]] = []
         self._table: dict[type[Message], Callable[..., Answer]] = {}
         self._add(messages.LoadModule, self._load_module)
@@ -46,6 +47,7 @@ class Answers:
         self._add(messages.Copy, self._copy)
         self._add(messages.AccessByHost, self._access_by_host)
         self._add(messages.LaunchKernel, self._launch)
+        self._add(messages.SkipLaunches, self._skip_launches)
         self._add(messages.RejectedLaunch, self._rejected_launch)
         self._add(messages.ErrorsChecked, self._errors_checked)
         self._add(messages.ExecuteOperator, self._execute_operator)
@@ -157,6 +159,8 @@ class Answers:
     # ---- Launches and library calls
 
     def _launch(self, request: messages.LaunchKernel) -> Answer:
+        if self._skips_launches:
+            return messages.Launched(error=0, contents=0, watched=self._device.shared.watched())
         kernel, _ = self._device.modules.kernel(request.launch.kernel)
         result = self._device.launch(request.launch, call_site(request.calls, kernel.function.name))
         return messages.Launched(
@@ -164,6 +168,11 @@ class Answers:
             contents=contents_number(self._device.memory.generation) if result.proved else 0,
             watched=self._device.shared.watched(),
         )
+
+    def _skip_launches(self, request: messages.SkipLaunches) -> Answer:
+        self._skips_launches = request.skip
+        self._device.findings.paused = self._skips_launches
+        return Acknowledged()
 
     def _rejected_launch(self, request: messages.RejectedLaunch) -> Answer:
         self._device.counts.add_rejected()

@@ -44,6 +44,8 @@ class RunFindings:
         self._memory = memory
         self._found: dict[tuple[str, Place], Finding] = {}
         self._without_line = False
+        self.paused = False
+        """What is added is not kept."""
 
     @property
     def all(self) -> tuple[Finding, ...]:
@@ -196,6 +198,8 @@ class RunFindings:
         return Place(path, Range(Position(line - 1, column), Position(line, 0)))
 
     def _add(self, finding: Finding) -> None:
+        if self.paused:
+            return
         key = finding.rule, finding.place
         earlier = self._found.get(key)
         if earlier is None or (earlier.severity is not Severity.ERROR and finding.severity is Severity.ERROR):

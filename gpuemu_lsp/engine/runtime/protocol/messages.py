@@ -271,6 +271,15 @@ class EncodeTensorMap(Message, answer=TensorMapEncoded):
     calls: CallStack
 
 
+class SkipLaunches(Message):
+    """From here on launches have no effect, and nothing is reported; with ``skip`` 0 this ends.
+
+    What of a program's results depends on its launches is seen where they are skipped.
+    """
+
+    skip: bool
+
+
 class Unsupported(Message):
     """A function, or a use of one, that the library does not implement."""
 
@@ -332,7 +341,16 @@ class Query(Message, answer=Synchronized):
 
 MESSAGES: tuple[type[Message], ...] = (
     *(LoadModule, FindKernel, FindVariable, Allocate, AllocateAgain, Free, FindKind, Reset, Copy, AccessByHost),
-    *(LaunchKernel, RejectedLaunch, ErrorsChecked, ExecuteOperator, Multiply, EncodeTensorMap, Unsupported),
+    *(
+        LaunchKernel,
+        SkipLaunches,
+        RejectedLaunch,
+        ErrorsChecked,
+        ExecuteOperator,
+        Multiply,
+        EncodeTensorMap,
+        Unsupported,
+    ),
     *(CaptureLost, CreateStream, RecordEvent, WaitForEvent, Synchronize, Query),
 )
 """All requests; the operation of each is its place, from 0."""

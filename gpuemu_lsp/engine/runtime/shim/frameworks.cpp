@@ -53,4 +53,9 @@ API void gpuemuFree(void* pointer, cudaStream_t stream) {
 
 API void gpuemuUnsupported(const char* what) { call(message::Unsupported{what}); }
 
+API void gpuemuSkipLaunches(int skip) {
+    connect_once();
+    call(message::SkipLaunches{skip != 0});
+}
+
 API void gpuemuSetLineSource(gpuemuLineSource source) { line_source = source; }

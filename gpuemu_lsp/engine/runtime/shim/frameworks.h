@@ -37,6 +37,9 @@ void gpuemuFree(void* pointer, cudaStream_t stream);
 // Report that an operator is not emulated.
 void gpuemuUnsupported(const char* what);
 
+// Make the launches that follow without an effect, and report nothing, until this is called with 0.
+void gpuemuSkipLaunches(int skip);
+
 // A function that writes the path of the innermost line that runs in the calling language; it returns the line's number,
 // 0 if none runs.
 typedef uint64_t (*gpuemuLineSource)(char* path, size_t size);

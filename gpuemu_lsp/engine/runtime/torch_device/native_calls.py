@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,16 @@ def elapsed_milliseconds(start: int, end: int) -> float | None:
     elapsed = ctypes.c_float()
     error = library().cudaEventElapsedTime(ctypes.byref(elapsed), ctypes.c_void_p(start), ctypes.c_void_p(end))
     return None if error else elapsed.value
+
+
+@contextmanager
+def launches_skipped() -> Iterator[None]:
+    """Let launches in the body have no effect, and let nothing be reported."""
+    library().gpuemuSkipLaunches(1)
+    try:
+        yield
+    finally:
+        library().gpuemuSkipLaunches(0)
 
 
 def unsupported(what: str) -> None:
