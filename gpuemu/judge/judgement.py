@@ -16,6 +16,7 @@ from typing import Any
 from gpuemu.judge.answer_text import multiplies_in_tf32, names_a_size, narrow_formats, untaken_branches
 from gpuemu.judge.hacks import hack_of
 from gpuemu.judge.model import (
+    ALIGNED,
     NOT_EMULATED,
     Answer,
     Case,
@@ -50,11 +51,17 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     reply = task.ask(do="cases", path=str(answer.task), model=answer.task_model)
     cases = tuple(map(Case.from_record, reply["cases"]))
     own_sizes = frozenset(size for shape in reply["own_shapes"] for size in (*shape, math.prod(shape)))
-    regular = [case for case in cases if case.regular]
+    aligned = [case for case in cases if case.label == ALIGNED]
+    regular = [case for case in cases if case.regular and case not in aligned]
     run = run_answer(answer, regular, folder, seconds)
     if not run.loaded:
         return _not_loaded(answer, run)
     row = _verdict(answer, _results(answer, regular, run, task, folder), run)
+    if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) and aligned:
+        # A kernel without masks is right where its tiles divide the sizes, as they may divide the task's own.
+        confirmed = run_answer(answer, aligned, folder, seconds)
+        results = _results(answer, aligned, confirmed, task, folder)
+        run, row = confirmed, _confirmed(row, _verdict(answer, results, confirmed))
     weak = next((case.weak for case in regular if case.weak), "")
     if weak:
         row = replace(row, notes=(*row.notes, f"the task can hardly tell at these sizes: {weak}"))
@@ -74,6 +81,14 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
             notes=(*row.notes, *_notes(results), *unsafe),
         )
     return _with_branches(row, answer, executed, own_sizes)
+
+
+def _confirmed(row: Row, aligned: Row) -> Row:
+    """Return the row of sizes that the usual tiles divide, if it says more than that of the small ones."""
+    if aligned.verdict is not Verdict.SAME:
+        return row if aligned.verdict is Verdict.NOT_JUDGED else replace(aligned, results=row.results + aligned.results)
+    note = f"at sizes that the tiles of kernels do not divide: {row.reason}"
+    return replace(aligned, results=row.results + aligned.results, notes=(note,))
 
 
 def _with_branches(row: Row, answer: Answer, executed: frozenset[int], own_sizes: frozenset[int]) -> Row:

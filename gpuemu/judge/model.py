@@ -12,6 +12,10 @@ NOT_EMULATED = frozenset({"NotImplementedError", "OutOfMemoryError"})
 """Exceptions that say what an emulated device lacks."""
 
 
+ALIGNED = "aligned"
+"""The label of sizes that the usual tiles of kernels divide wherever they divide the task's own."""
+
+
 class Verdict(StrEnum):
     """What an answer is worth. There is no ``clean``: what did not run is ``not judged``."""
 

@@ -6,6 +6,7 @@ input, neither), whether the model accepts a combination, and what it costs is m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from gpuemu.judge.literals import Literal, size_literals
+from gpuemu.judge.model import ALIGNED
 from gpuemu.judge.task import TaskError, load_task
 from gpuemu.judge.work import WorkCounter
 
@@ -20,6 +22,8 @@ SMALL, LARGE = 4_000_000, 40_000_000
 """Multiplications and elements of a forward pass that the emulator is given: usually, and at the largest sizes."""
 _LEAST = 2
 _BATCH = 8
+_TILES = (128, 64, 32, 16, 8)
+"""Powers of two that tiles of kernels have, the largest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,9 @@ class TaskSizes:
         if odd is not None:
             sets.append(odd)
         if not small.own:
+            aligned = self._aligned()
+            if aligned is not None:
+                sets.append(aligned)
             larger = self._shrunk(LARGE)
             if larger.work > small.work:
                 sets.append(replace(larger, label="own" if larger.own else "larger"))
@@ -100,7 +107,15 @@ class TaskSizes:
                     break
         return inputs, weights
 
-    def _shrunk(self, budget: int) -> SizeSet:
+    def _aligned(self) -> SizeSet | None:
+        """Return sizes that are multiples of the largest tile of a kernel that the task's own are multiples of."""
+        for tile in _TILES:
+            sizes = self._shrunk(LARGE, tile)
+            if sizes.work <= LARGE:
+                return replace(sizes, label=ALIGNED)
+        return None
+
+    def _shrunk(self, budget: int, tile: int = 1) -> SizeSet:
         """Return the task's sizes, halved until a forward pass is within a budget: the inputs', then the layers'."""
         values = dict(self._own)
         probe = self._reference
@@ -108,7 +123,13 @@ class TaskSizes:
         for literals in (self._inputs, self._weights):
             fixed: set[Literal] = set()
             while probe.work > budget:
-                free = [size for size in literals if size not in fixed and values[size] >= 2 * _LEAST]
+                free = [
+                    size
+                    for size in literals
+                    if size not in fixed
+                    and values[size] >= 2 * _LEAST
+                    and values[size] // 2 % math.gcd(size.value, tile) == 0
+                ]
                 if not free:
                     break
                 largest = max(free, key=lambda size: (self._weight(size) * values[size], -size.line))

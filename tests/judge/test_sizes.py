@@ -49,13 +49,15 @@ def test_other_values_replace_literals_of_one_line():
 
 
 def test_the_batch_is_smaller_and_the_layers_are_the_own():
-    small, odd, larger = TaskSizes(LINEAR, "task.py", "Model").size_sets()
+    small, odd, aligned, larger = TaskSizes(LINEAR, "task.py", "Model").size_sets()
     assert small.work <= SMALL
     assert larger.work <= LARGE
     assert not small.layers
     assert small.shapes[0][1] == larger.shapes[0][1] == 512
     assert 4096 % small.shapes[0][0] == 0
     assert odd.shapes[0][0] % 2 == 1
+    assert aligned.shapes[0][0] % 64 == 0
+    assert aligned.work <= LARGE
     assert not odd.regular
 
 

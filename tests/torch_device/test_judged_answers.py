@@ -1,0 +1,54 @@
+"""``gpuemu judge`` on answers whose kernels are CUDA C++ in strings: examples/torch/model, and hacks of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuemu.judge.judgement import judge
+from gpuemu.judge.model import Answer, Verdict
+
+MODEL = Path(__file__).parents[2] / "examples" / "torch" / "model"
+TASK = MODEL / "problem.py"
+SECONDS = 240.0
+
+
+@pytest.fixture
+def judged(tmp_path):
+    def run(text):
+        path = tmp_path / "answer.py"
+        path.write_text(text)
+        return judge(Answer("answer.py", path, TASK), SECONDS)
+
+    return run
+
+
+def test_a_correct_answer_is_the_same(judged):
+    row = judged((MODEL / "solution.py").read_text())
+    assert row.verdict is Verdict.SAME, row
+    assert row.launches > 0
+    assert row.findings == ()
+
+
+def test_an_answer_that_computes_in_its_input_is_a_hack(judged):
+    row = judged((MODEL / "solution_wrong_stride.py").read_text())
+    assert row.verdict is Verdict.HACK, row
+    assert "changes its input 0" in row.reason
+
+
+def test_launches_without_an_effect_are_a_hack(judged):
+    call = "        return extension.center_columns(x, self.scale)"
+    text = (MODEL / "solution.py").read_text()
+    assert call in text
+    decoy = f"{call.replace('return ', '')}\n        return (x - x.mean(0)) * self.scale"
+    row = judged(text.replace(call, decoy))
+    assert row.verdict is Verdict.HACK, row
+    assert "no effect on the result" in row.reason
+
+
+def test_new_memory_is_a_hack(judged):
+    text = (MODEL / "solution.py").read_text()
+    row = judged(text.replace("y[row * columns + column] = (x", "if (columns < 0) y[row * columns + column] = (x"))
+    assert row.verdict is Verdict.HACK, row
+    assert row.reason.startswith("api/uninitialized-copy")
