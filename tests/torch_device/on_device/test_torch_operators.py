@@ -129,6 +129,15 @@ def test_views_share_memory_and_operators_follow_them():
     assert x.tolist() == [[7, 0], [0, 0]]
 
 
+def test_an_operand_that_is_not_used_may_be_empty():
+    x = torch.randn(3, 4, device="cuda")
+    y = torch.randn(4, device="cuda")
+    torch.testing.assert_close((x @ y).cpu(), x.cpu() @ y.cpu())
+    batch = torch.randn(2, 3, 4, device="cuda")
+    product = torch.baddbmm(torch.empty(2, 3, 3, device="cuda"), batch, batch.transpose(1, 2), beta=0)
+    torch.testing.assert_close(product.cpu(), batch.cpu() @ batch.cpu().transpose(1, 2))
+
+
 def test_tensors_on_both_devices_are_an_error():
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         torch.ones(3, device="cuda") + torch.ones(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import re
@@ -115,5 +116,6 @@ def _add_toolkit(folder: Path, toolkit: Path) -> None:
 
 def _link(link: Path, target: Path) -> None:
     link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
+    # Another run may build the same at this time.
+    with contextlib.suppress(FileExistsError):
         link.symlink_to(target)

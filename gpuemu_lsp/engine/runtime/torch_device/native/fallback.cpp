@@ -91,6 +91,8 @@ class HostCall {
             to_host_ = !value.toDevice().is_cuda();
             return to_host_ ? value : c10::IValue(at::Device(at::kCPU));
         }
+        // The operand that is added is not read if it is multiplied by 0, as in addmm().
+        if (declared.name() == "beta" && value.isScalar()) ignores_first_ = value.toScalar().equal(0);
         if (value.isGenerator() && value.toGenerator().device().is_cuda()) return host_generator(value.toGenerator());
         if (value.isNone() && declared.type()->str() == "Generator?")
             return host_generator(at::cuda::detail::getDefaultCUDAGenerator());
@@ -126,10 +128,18 @@ class HostCall {
         return c10::IValue(results);
     }
 
+    // An operator that gets its result as an operand as well computes nothing of it, or reads it as an operator in place.
+    bool is_written(const at::Tensor& tensor) const {
+        for (const auto& written : written_)
+            if (written.is_same(tensor)) return true;
+        return false;
+    }
+
     void report() {
         Rows reads, writes;
         if (!returns_view_)
-            for (const auto& tensor : read_) reads.add(tensor);
+            for (const auto& tensor : read_)
+                if (!is_written(tensor) && !(ignores_first_ && tensor.is_same(read_.front()))) reads.add(tensor);
         if (!WRITES_NOTHING.count(name_))
             for (const auto& tensor : written_) writes.add(tensor);
         views_.report(name_.c_str(), reads, writes);
@@ -140,7 +150,7 @@ class HostCall {
     std::string name_;
     HostViews views_;
     std::vector<at::Tensor> read_, written_;
-    bool returns_view_ = false, of_host_ = false, to_host_ = false;
+    bool returns_view_ = false, of_host_ = false, to_host_ = false, ignores_first_ = false;
 };
 
 }  // namespace

@@ -117,6 +117,11 @@ at::Tensor log_softmax_backward(const at::Tensor& gradient, const at::Tensor& ou
     return result.to(type);
 }
 
+bool ctc_loss_by_cudnn(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, int64_t) { return false; }
+bool ctc_loss_of_tensors_by_cudnn(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t) {
+    return false;
+}
+
 int64_t attention_by_operators(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                const std::optional<at::Tensor>&, double, bool, std::optional<double>, bool) {
     return 0;  // sdp::SDPBackend::math
@@ -142,6 +147,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     library.impl("record_stream", &record_stream_of);
     library.impl("_softmax", &softmax);
     library.impl("_log_softmax", &log_softmax);
+    library.impl("_use_cudnn_ctc_loss", &ctc_loss_by_cudnn);
+    library.impl("_use_cudnn_ctc_loss.Tensor", &ctc_loss_of_tensors_by_cudnn);
     library.impl("_softmax_backward_data", &softmax_backward);
     library.impl("_log_softmax_backward_data", &log_softmax_backward);
 }
