@@ -121,7 +121,8 @@ def _for_cuda(torch: TorchBuild) -> str:
     return (
         f"PyTorch {torch.version} is a build for CUDA {torch.cuda}, whose own device cannot be replaced. An "
         f"environment with the build for the CPU and your other packages: python -m venv --system-site-packages "
-        f".venv-cpu && .venv-cpu/bin/pip install torch=={version} --index-url https://download.pytorch.org/whl/cpu"
+        f".venv-cpu && .venv-cpu/bin/pip install torch=={version}+cpu, from the index of CPU builds that PyTorch's "
+        "installation page names"
     )
 
 
