@@ -14,7 +14,7 @@ from gpuemu.judge.model import Comparison, Status
 from gpuemu.judge.task import Task
 from gpuemu.judge.values import copied, tensors_of
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
-from gpuemu_lsp.engine.oracle.mismatch import number
+from gpuemu_lsp.engine.oracle.mismatch import Mismatch, number
 
 Tensors: TypeAlias = "list[torch.Tensor]"
 
@@ -93,10 +93,23 @@ def compare(evaluation: Evaluation, results: Tensors, fill: Mapping[torch.dtype,
     return replace(
         figures,
         status=Status.DIFFERS,
-        message=verdict.mismatches[0].message.partition("; n = ")[0],
+        message=_sentence(verdict.mismatches[0]),
         explained_by=_explaining_format(function, arrays, outputs),
         unwritten=_is_unwritten(verdict, outputs, fill),
     )
+
+
+def _sentence(mismatch: Mismatch) -> str:
+    """Return the worst element of a mismatch with its values, the error, and how many elements are wrong."""
+    place = f"{mismatch.param}[{', '.join(map(str, mismatch.index))}]"
+    values = f"{place} = {_value(mismatch.actual)}, expected {_value(mismatch.expected)}"
+    if mismatch.error is not None and mismatch.allowed is not None:
+        values += f" (error {mismatch.error:.2g}, allowed {mismatch.allowed:.2g})"
+    return values + (f"; {mismatch.count} of {mismatch.total} elements" if mismatch.count > 1 else "")
+
+
+def _value(value: float | None) -> str:
+    return "another value" if value is None else number(value)
 
 
 def ignored_weights(evaluation: Evaluation, initial: Mapping[str, torch.Tensor], results: Tensors) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ def flags(capsys, command, *verb):
 
 VERBS = (
     "test",
+    "judge",
     "fuzz",
     "failures",
     "reproduce",

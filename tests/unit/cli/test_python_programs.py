@@ -59,5 +59,5 @@ def test_without_pytorch_or_compilers_nothing_changes(folder, monkeypatch):
 
 def test_a_build_for_cuda_is_refused_with_the_command_for_another(folder, monkeypatch):
     monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(folder, "2.9.1+cu128", "12.8"))
-    with pytest.raises(UnusableTorchError, match=r"is a build for CUDA 12.8.*pip install torch==2.9.1 "):
+    with pytest.raises(UnusableTorchError, match=r"is a build for CUDA 12.8.*pip install torch==2.9.1\+cpu"):
         python_programs.torch_environment()
