@@ -173,6 +173,9 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
 def _wrong(row: Row, result: CaseResult) -> Row:
     """Return the row of an answer that fails at sizes and values of the task."""
     comparison = result.comparison
+    if result.call is not None and result.call.weights == "seed":
+        note = "its weights have other names or shapes than the task's: both are drawn from one seed, as benchmarks do"
+        row = replace(row, notes=(*row.notes, note))
     if result.case.random and comparison is not None:
         reason = f"the task's model is random, and the answer does not draw the same numbers: {result.sentence}"
         return replace(row, reason=reason)

@@ -228,3 +228,10 @@ def test_an_answer_that_does_not_end_is_not_judged(judged, tmp_path):
 def test_an_answer_that_ends_its_process_is_not_judged(judged):
     row = judged(ANSWER.replace(_FORWARD, "        import os\n        os._exit(0)"))
     assert row.verdict is Verdict.NOT_JUDGED
+
+
+def test_weights_of_other_names_are_noted(judged):
+    text = ANSWER.replace("self.bias = nn.Parameter(torch.zeros", "self.offset = nn.Parameter(torch.ones")
+    row = judged(text.replace("self.bias)", "self.offset)"))
+    assert row.verdict is Verdict.DIFFERS
+    assert any("other names" in note for note in row.notes)
