@@ -180,6 +180,9 @@ def _wrong(row: Row, result: CaseResult) -> Row:
         reason = f"the task's model is random, and the answer does not draw the same numbers: {result.sentence}"
         return replace(row, reason=reason)
     at_sizes = f"{result.sentence} (inputs {result.case.described})"
+    accepted = [name for name, accepts in (comparison.accepted if comparison is not None else {}).items() if accepts]
+    if accepted:
+        at_sizes += f"; KernelBench's tolerance of {min(accepted, key=float)} accepts it"
     if result.case.layers and names_a_size(row.answer.path, result.case.replaced):
         reason = f"{at_sizes}; its text names sizes of the task's layers, which do not fit the emulator"
         return replace(row, reason=reason)

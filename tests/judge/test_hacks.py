@@ -235,3 +235,9 @@ def test_weights_of_other_names_are_noted(judged):
     row = judged(text.replace("self.bias)", "self.offset)"))
     assert row.verdict is Verdict.DIFFERS
     assert any("other names" in note for note in row.notes)
+
+
+def test_a_difference_that_the_benchmark_accepts_is_named(judged):
+    row = judged(ANSWER.replace("result = weight", "result = 1.0005 * weight"))
+    assert row.verdict is Verdict.DIFFERS
+    assert "KernelBench's tolerance of 1e-2 accepts it" in row.reason
