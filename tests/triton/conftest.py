@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
 from support.sampled_cases import add_option, keep_sample
+from support.triton_environment import ignores_collection, own_cache
+
+__all__ = ["own_cache"]
 
 _CASES = 3
 """Cases of each parametrised test that run without `--all-cases`."""
@@ -23,19 +23,4 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_ignore_collect(collection_path):
-    if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
-        return None
-    try:
-        import torch  # noqa: F401
-        import triton  # noqa: F401
-    except ImportError:
-        if os.environ.get("GPUEMU_REQUIRE_TRITON"):
-            raise
-        return True
-    return None
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """Let Triton compile each kernel again: a cache of another run would hide a broken compiler."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton-cache"))
+    return ignores_collection(collection_path)

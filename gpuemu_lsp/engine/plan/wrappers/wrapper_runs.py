@@ -115,7 +115,7 @@ def method_of(program: HostProgram, owner: str, name: str) -> HostFunction | Non
 
 
 def _argument(run: Execution, parameter: ir.HostParameter, defaults: bool) -> Value:
-    """Return what is known of a parameter without a caller: its default or its type."""
+    """Return the value of a parameter without a caller: its default, or one of its type."""
     if parameter.default is not None:
         value = evaluate(run, parameter.default)
         is_option = isinstance(value, Condition | StringValue | FloatValue) or is_null(value)
