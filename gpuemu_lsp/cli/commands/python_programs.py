@@ -16,11 +16,10 @@ from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
     torch_toolkit,
 )
 from gpuemu_lsp.engine.runtime.toolchain.wheels import has_nvcc
-from gpuemu_lsp.engine.runtime.torch_device import HOOK, TOOLKIT_VARIABLE
+from gpuemu_lsp.engine.runtime.torch_device import HOOK, TOOLKIT_VARIABLE, names_extension
 
 _REPLACED = re.compile(r"^\s*(?:import|from)\s+(?:triton|numba)\b", re.MULTILINE)
 _TORCH = re.compile(r"\btorch\b")
-_EXTENSION = re.compile(r"\b(?:cpp_extension|load_inline|CUDAExtension|load_library)\b")
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
 _SKIPPED = ("site-packages", "node_modules", "build", "dist")
 _MOST_FILES = 2000
@@ -45,6 +44,11 @@ class PythonProgram:
     def command(self) -> list[str]:
         """The command that runs it."""
         return [sys.executable, *(["-m"] if self.module else []), *self.words]
+
+    @property
+    def name(self) -> str:
+        """The name of its recording: that of the module, or of the script without its suffix."""
+        return self.words[0] if self.module else Path(self.words[0]).stem
 
     @property
     def builds(self) -> bool:
@@ -72,7 +76,7 @@ def uses_torch_device(program: PythonProgram) -> bool:
         return False
     with_torch = replaced = False
     for text in program.sources():
-        if _EXTENSION.search(text):
+        if names_extension(text):
             return True
         with_torch = with_torch or _TORCH.search(text) is not None
         replaced = replaced or _REPLACED.search(text) is not None

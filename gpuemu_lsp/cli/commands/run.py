@@ -7,7 +7,7 @@ import json
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -34,6 +34,11 @@ from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 from gpuemu_lsp.engine.runtime.program import ProgramRun, RunLimits, run_program
 from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 
+_NOT_RECORDED = (
+    "gpuemu: --record needs PyTorch's CUDA device, which this program does not get: pip install "
+    "'gpuemu-lsp[run,torch-device]' and the CPU build of PyTorch, or --torch-device on. Launches of Triton and "
+    "numba-cuda are not recorded; `gpuemu-lsp --check FILE.py` checks kernels with the sizes of their launches"
+)
 _SIGNALS = 128
 """Exit statuses above it are of a command that a signal has ended."""
 
@@ -73,15 +78,10 @@ def run(
         try:
             # What is found on the path may start Python.
             environment = torch_environment() if installed else {}
-            if record is None:
-                result = run_program(command, limits, leaks=leaks, environment=environment)
-            else:
-                path = Path(record) if record else _recording_path(sources, program)
-                result = _recorded(command, limits, path, program.name, leaks=leaks)
-        except (UnusableTorchError, ProgramBuildError) as error:
-            print(f"gpuemu: {error}", file=sys.stderr)
-            return EXIT_USAGE
-        except RecordingError as error:
+            folder_of = Path(sources[0]).absolute().parent if sources else Path.cwd()
+            path = _recording_path(record, folder_of, program.name)
+            result = _run_program(command, limits, path, program.name, leaks=leaks, environment=environment)
+        except (UnusableTorchError, ProgramBuildError, RecordingError) as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
         except OSError as error:
@@ -108,31 +108,51 @@ def _ended_as_by_an_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _recording_path(sources: Sequence[str], program: Path) -> Path:
-    """Return the file of a program's recording: in its project, else in the folder of its first source."""
-    folder = Path(sources[0]).absolute().parent if sources else Path.cwd()
+def _recording_path(record: str | None, folder: Path, program: str) -> Path | None:
+    """Return the file that ``--record`` names: without a name that of the program in the project of ``folder``."""
+    if record is None or record:
+        return Path(record) if record else None
     config = discover(folder)
-    return recording_path(config.parent if config is not None else folder, program.name)
+    return recording_path(config.parent if config is not None else folder, program)
 
 
-def _recorded(command: Sequence[str], limits: RunLimits, path: Path, program: str, *, leaks: bool) -> ProgramRun:
-    """Run a program and write its recording; what the recording lacks is among the notes of the result."""
-    with RecordingWriter(path) as writer:
+def _run_program(
+    command: Sequence[str],
+    limits: RunLimits,
+    recording_file: Path | None,
+    program: str,
+    *,
+    leaks: bool,
+    environment: Mapping[str, str],
+) -> ProgramRun:
+    """Run a program and write its recording, if a file is given; the result's notes say what the recording lacks."""
+    if recording_file is None:
+        return run_program(command, limits, leaks=leaks, environment=environment)
+    with RecordingWriter(recording_file) as writer:
         recorder = LaunchRecorder(writer, program)
-        result = run_program(command, limits, leaks=leaks, recorder=recorder)
+        result = run_program(command, limits, leaks=leaks, recorder=recorder, environment=environment)
         recording = recorder.finish()
     launches, kernels = (
         _counted(len(recording.launches), "launch", "launches"),
         _counted(len(recording.kernels), "kernel"),
     )
-    note = f"recorded {launches} of {kernels} in {path}"
+    note = f"recorded {launches} of {kernels} in {recording_file}"
     return replace(result, notes=(*result.notes, note, *recording.notes))
 
 
 def run_python_program(
-    program: PythonProgram, limits: RunLimits, form: str, output: Path | None, *, leaks: bool = False
+    program: PythonProgram,
+    limits: RunLimits,
+    form: str,
+    output: Path | None,
+    *,
+    leaks: bool = False,
+    record: str | None = None,
 ) -> int:
-    """Run a Python program and check its launches; return its exit status, or the code of the first problem."""
+    """Run a Python program and check its launches; return its exit status, or the code of the first problem.
+
+    ``record`` is the file of the recording, as in :func:`run`.
+    """
     words, module = program.words, program.module
     if not module and not Path(words[0]).is_file():
         print(f"gpuemu: {words[0]}: No such file or directory", file=sys.stderr)
@@ -140,11 +160,18 @@ def run_python_program(
     if not uses_torch_device(program):
         from gpuemu_lsp.cli.commands.run_python import run_python
 
+        if record is not None:
+            print(_NOT_RECORDED, file=sys.stderr)
+            return EXIT_USAGE
         return _report(run_python(words, module=module), form, output, "Triton's and numba-cuda's are checked")
     with _ended_as_by_an_interrupt():
         try:
-            result = run_program(program.command, limits, leaks=leaks, environment=torch_environment())
-        except (UnusableTorchError, ProgramBuildError) as error:
+            folder = Path.cwd() if module else Path(words[0]).absolute().parent
+            path = _recording_path(record, folder, program.name)
+            result = _run_program(
+                program.command, limits, path, program.name, leaks=leaks, environment=torch_environment()
+            )
+        except (UnusableTorchError, ProgramBuildError, RecordingError) as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
     return _report(result, form, output, "those of PyTorch's own operators are not kernels", builds=program.builds)

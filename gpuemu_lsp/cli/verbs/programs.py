@@ -108,13 +108,8 @@ def _run(options: argparse.Namespace) -> int:
         options.parser.error("PROGRAM is missing")
     limits = RunLimits(options.timeout, memory_bytes=None if options.memory is None else options.memory << 20)
     if options.module or words[0].endswith(".py"):
-        if record is not None:
-            options.parser.error(
-                "--record is for CUDA programs: launches of Python programs are not recorded. Without a recording, "
-                "`gpuemu-lsp --check FILE.py` checks unregistered kernels with the sizes of the code that launches them"
-            )
         program = PythonProgram(tuple(words), options.module, options.torch_device)
-        return run_python_program(program, limits, options.format, options.output, leaks=options.leaks)
+        return run_python_program(program, limits, options.format, options.output, leaks=options.leaks, record=record)
     return run(
         words,
         limits,

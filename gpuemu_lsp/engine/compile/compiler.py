@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,9 @@ _LOCK = threading.Lock()
 """The header mirror and the precompiled headers belong to the process, so compilations are serialised."""
 
 _SEPARATE = "--relocatable-device-code=true"
+
+_OF_PYTORCH = re.compile(r"\bc10::")
+"""A template argument that is a type of PyTorch, which the text need not name itself."""
 
 _UNREADABLE_PREFIX = "cannot open precompiled header file"
 
@@ -202,7 +206,7 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
     A language standard or linkage that the user did not choose is taken only if it compiles without errors; otherwise
     the errors of the chosen configuration are reported.
     """
-    prefix = preamble(compilation.includes)
+    prefix = _preamble(compilation)
     output = _build_cached(compilation, prefix, compilation.request.expressions, store)
     if not output.succeeded and not compilation.options.standard_given and has_cxx20_syntax(compilation.request.text):
         newer = replace(compilation, options=replace(compilation.options, standard="c++20"))
@@ -218,7 +222,7 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
         # The prelude's conflicting names may be in its 64-bit integers only, or anywhere; the attempt with the fewest
         # errors is reported if none succeeds.
         tried = [(output, prefix)]
-        for attempt in (preamble(compilation.includes, long_long=True), preamble(compilation.includes, bare=True)):
+        for attempt in (_preamble(compilation, long_long=True), _preamble(compilation, bare=True)):
             tried.append((_build_cached(compilation, attempt, compilation.request.expressions, store), attempt))
             if tried[-1][0].succeeded:
                 break
@@ -236,6 +240,11 @@ def _build_with_fallbacks(compilation: _Compilation, store: DiskCache) -> tuple[
     output = replace(output, lowered={**output.lowered, **overloaded})
     unknown = {item: why for item, why in bad.items() if item not in overloaded}
     return output, unknown if output.succeeded else {}  # with errors, unresolved names are consequences
+
+
+def _preamble(compilation: _Compilation, *, long_long: bool = False, bare: bool = False) -> Preamble:
+    pytorch = any(_OF_PYTORCH.search(item) for item in compilation.request.expressions)
+    return preamble(compilation.includes, pytorch=pytorch, long_long=long_long, bare=bare)
 
 
 def _build_cached(
@@ -332,7 +341,7 @@ def _with_source_lines(
         return found
     ptx = output.ptx
     if not ptx:
-        prefix = preamble(compilation.includes)
+        prefix = _preamble(compilation)
         ptx = _build(_for_virtual_architecture(compilation), prefix, compilation.request.expressions).ptx
     positions = ptxas.source_lines(ptx)
     return tuple(

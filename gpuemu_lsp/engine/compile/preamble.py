@@ -96,11 +96,12 @@ def in_memory_headers() -> Mapping[str, str]:
     }
 
 
-def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = False) -> Preamble:
+def preamble(found: IncludeClosure, *, pytorch: bool = False, long_long: bool = False, bare: bool = False) -> Preamble:
     """Return the preamble for a source and its headers.
 
-    ``long_long`` defines ``int64_t`` as ``long long`` also without a CUDA header that does. ``bare`` omits the prelude,
-    for sources that define the same names.
+    ``pytorch`` declares PyTorch's names also where the source includes none of its headers. ``long_long`` defines
+    ``int64_t`` as ``long long`` also without a CUDA header that does. ``bare`` omits the prelude, for sources that
+    define the same names.
     """
     targets = [(directive.target, directive.unconditional) for directive, _ in found.foreign]
     bridged = frozenset[str]().union(*map(_bridged, found.texts.values()))
@@ -118,7 +119,7 @@ def preamble(found: IncludeClosure, *, long_long: bool = False, bare: bool = Fal
         *([] if bare else [f"#include <{PRELUDE}>"]),
         *(f"#include <{target}>" for target in sorted(hoisted)),
         *(_bridge(name) for name in bridges),
-        *([f"#include <{_TORCH}>"] if torch else []),
+        *([f"#include <{_TORCH}>"] if torch or pytorch else []),
         *([] if bare or later else [f"#include <{_HOST}>"]),
     ]
     # Its names are declared before the first line, so that the headers themselves are empty.

@@ -17,6 +17,7 @@ from typing import Any
 from gpuemu_lsp.engine.recordings.model import LaunchGroup, Recording
 from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
 from gpuemu_lsp.engine.report.json_format import findings_of_document
+from gpuemu_lsp.engine.runtime.torch_device import names_extension
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
@@ -147,7 +148,7 @@ class ProgramRuns:
 
     async def _process(self, running: RunningProgram, path: str, result: Path) -> str:
         """Run the program to its end; return the last lines that it or its build has written to standard error."""
-        record = ["--record"] if path.endswith(".cu") else []
+        record = ["--record"] if path.endswith(".cu") or names_extension(self._session.text(path) or "") else []
         options = ["--format", "json", "--output", str(result), "--timeout", str(_SECONDS)]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", _CHILD, str(os.getpid()), "run", *record, *options, path),

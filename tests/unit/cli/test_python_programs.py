@@ -6,6 +6,8 @@ import pytest
 
 from gpuemu_lsp.cli.commands import python_programs
 from gpuemu_lsp.cli.commands.python_programs import PythonProgram, UnusableTorchError, uses_torch_device
+from gpuemu_lsp.cli.commands.run import run_python_program
+from gpuemu_lsp.engine.runtime.program import RunLimits
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild
 
 FILES = {
@@ -61,3 +63,9 @@ def test_a_build_for_cuda_is_refused_with_the_command_for_another(folder, monkey
     monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(folder, "2.9.1+cu128", "12.8"))
     with pytest.raises(UnusableTorchError, match=r"is a build for CUDA 12.8.*pip install torch==2.9.1\+cpu"):
         python_programs.torch_environment()
+
+
+def test_a_program_without_the_device_is_not_recorded(folder, capsys):
+    assert run_python_program(PythonProgram(("kernels.py",), False), RunLimits(1), "text", None, record="") == 2
+    assert "gpuemu: --record needs PyTorch's CUDA device" in capsys.readouterr().err
+    assert not (folder / ".gpuemu").exists()

@@ -99,3 +99,11 @@ def test_names_of_the_standard_library_that_only_libcudacxx_has(tmp_path):
 def test_headers_of_pytorch_are_not_stubs():
     assert not [name for name in stub_headers() if name.startswith(("torch/", "ATen/"))]
     assert "c10" not in prelude()
+
+
+def test_an_instance_of_a_type_that_the_source_does_not_name(tmp_path):
+    text = "template <typename T> __global__ void k(const T* x, float* y) { y[0] = static_cast<float>(x[0]); }\n"
+    result = compiled(text, tmp_path, expressions=("k<c10::Half>", "k<float>"))
+    assert result.findings == ()
+    assert result.artifact is not None
+    assert set(result.artifact.entries) == {"k<c10::Half>", "k<float>"}

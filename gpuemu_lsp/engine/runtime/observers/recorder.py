@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.recordings.model import (
 )
 from gpuemu_lsp.engine.recordings.reader import contents_digest
 from gpuemu_lsp.engine.recordings.writer import RecordingWriter
-from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header
+from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header, source_place
 from gpuemu_lsp.engine.runtime.launches.kernels import LoadedKernel, ProgramLaunch
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation
 from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
@@ -89,7 +89,7 @@ class LaunchRecorder(LaunchObserver):
     def begin(self, launch: ObservedLaunch) -> None:
         """Note a launch that is about to be made, and keep what it reads."""
         program = launch.launch
-        kernel = self._number(program.kernel)
+        kernel = self._number(program)
         place = kernel, program.site, program.grid, program.block, program.shared_bytes, program.cluster
         group = self._groups.setdefault(place, _Group(kernel, program))
         self._by_key[launch.key] = group
@@ -136,10 +136,11 @@ class LaunchRecorder(LaunchObserver):
         self.writer.finish(recording)
         return recording
 
-    def _number(self, kernel: LoadedKernel) -> int:
+    def _number(self, launch: ProgramLaunch) -> int:
+        kernel = launch.kernel
         if id(kernel) not in self._numbers:
             self._numbers[id(kernel)] = len(self._kernels)
-            source = _source(kernel)
+            source = _source(kernel, launch.site)
             self._kernels.append(
                 RecordedKernel(
                     symbol=kernel.function.name,
@@ -271,8 +272,11 @@ def _site(site: CallSite | None) -> Site | None:
     return None if site is None else Site(str(Path(site.path).resolve()), site.line)
 
 
-def _source(kernel: LoadedKernel) -> str | None:
-    """Return the file of a kernel's first line that is not in one of CUDA's headers."""
+def _source(kernel: LoadedKernel, site: CallSite | None) -> str | None:
+    """Return the file in which the user has written a kernel: that of its first line not in one of CUDA's headers.
+
+    ``site`` is the line that launches it.
+    """
     files = kernel.module.files
     for instruction in kernel.function.body or ():
         if not isinstance(instruction, Instruction) or instruction.location is None:
@@ -282,7 +286,8 @@ def _source(kernel: LoadedKernel) -> str | None:
             at = at.inlined_at
         path = files.get(at.file)
         if path is not None and not is_vendor_header(path):
-            return str(Path(path).resolve())
+            written, _ = source_place(path, at.line, site.caller if site is not None else None)
+            return str(Path(written).resolve())
     return None
 
 

@@ -12,6 +12,7 @@ PyTorch's. The modules run in the program's process: they import nothing of the 
 - :mod:`.native_calls`: functions of the library
 """
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -24,3 +25,10 @@ TOOLKIT_VARIABLE: Final = "GPUEMU_TORCH_TOOLKIT"
 NATIVE: Final = Path(__file__).parent / "native"
 HEADERS: Final = Path(__file__).parent / "include"
 HOOK: Final = Path(__file__).parent / "hook"
+
+_EXTENSION = re.compile(r"\b(?:cpp_extension|load_inline|CUDAExtension|load_library)\b")
+
+
+def names_extension(text: str) -> bool:
+    """Return whether a source in Python compiles or loads an extension of PyTorch."""
+    return _EXTENSION.search(text) is not None

@@ -81,7 +81,7 @@ def with_recorded_plans(
 
 
 def _declaration(request: CheckRequest, source: SourceFile) -> KernelDecl | None:
-    if request.registered or request.spec.string is not None or request.spec.variable is not None:
+    if request.registered:
         return None
     return choose_kernel(request.spec, source)[0]
 
