@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import triton
+from triton._C.libtriton import nvidia
 from triton.compiler import CompiledKernel
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
@@ -24,8 +25,6 @@ from gpuemu.launches import (
     report,
 )
 from gpuemu.replaced_attributes import replaced
-from gpuemu.triton.autotuners import Configurations, chosen_configurations, timed_once
-from gpuemu.triton.cublas import cublas_on_cpu
 from gpuemu.triton.driver import EmulatorDriver, TritonLaunch, release_without_driver
 from gpuemu.triton.findings import launch_findings
 from gpuemu.triton.storage import NumpyTensor
@@ -42,6 +41,8 @@ from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.execution import Argument, Buffer, Checks, Request, Scalar
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.ptx.triton_stores import with_ordered_stores
+from gpuemu_lsp.engine.runtime.triton_launches.autotuners import Configurations, chosen_configurations, timed_once
+from gpuemu_lsp.engine.runtime.triton_launches.cublas import CublasLt
 
 
 @dataclass(slots=True)
@@ -175,7 +176,7 @@ def emulated(
         _set_driver(driver)
         stack.enter_context(_current(session))
         stack.enter_context(cuda_on_cpu(driver.get_device_capability(), driver.utils.get_device_properties(0)))
-        stack.enter_context(cublas_on_cpu())
+        stack.enter_context(replaced(nvidia.cublas, "CublasLt", CublasLt))
         stack.enter_context(replaced(JITFunction, "run", _with_tensors(JITFunction.run)))
         choose = chosen_configurations(Autotuner.prune_configs, configurations, lambda: len(session.launches))
         stack.enter_context(replaced(Autotuner, "prune_configs", choose))

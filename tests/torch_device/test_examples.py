@@ -56,6 +56,27 @@ def test_the_bugs_of_an_extension_are_on_the_lines_of_its_string(run_json):
             assert "torch.rand(5, 300" in related["6000 bytes"]
 
 
+def test_launches_of_triton_and_cuda_share_a_device(run_json):
+    done, result = run_json(str(EXAMPLES / "mixed" / "rows.py"))
+    assert (done.returncode, done.stdout) == (0, "all rows are right\n"), done.stderr
+    assert result["findings"] == []
+    # Each configuration of the autotuner runs once, and then the first.
+    assert result["launches"] == result["checked"] == 6
+
+
+def test_the_bugs_of_triton_and_cuda_are_on_their_lines(run_json):
+    source = EXAMPLES / "mixed" / "rows_buggy.py"
+    done, result = run_json(str(source))
+    assert done.returncode == 1
+    assert {one["range"]["start"]["line"]: one["rule"] for one in result["findings"]} == planted(source)
+    lines = source.read_text().splitlines()
+    for one in result["findings"]:
+        related = {place["message"].split()[0]: lines[place["range"]["start"]["line"]] for place in one["related"]}
+        assert any(launch in related["launched"] for launch in ("_rows<<<", "_rows[(4,)]", "negate[(2,)]"))
+        (allocation,) = (text for message, text in related.items() if message.isdigit())
+        assert re.search(r"torch(\.|::)(rand|empty)", allocation)
+
+
 def test_an_extension_by_setup_py_is_built_and_tested(run_json, tmp_path):
     folder = tmp_path / "extension"
     shutil.copytree(EXAMPLES / "extension", folder)

@@ -107,6 +107,7 @@ def torch_environment() -> dict[str, str]:
     variables = {
         TOOLKIT_VARIABLE: toolkit,
         "CUDA_HOME": toolkit,
+        "TRITON_LIBCUDA_PATH": str(Path(toolkit, "lib64")),
         "PATH": os.pathsep.join(programs),
         "PYTHONPATH": os.pathsep.join(modules),
     }

@@ -62,7 +62,7 @@ def restore_backend(compiler: type[CUDABackend]) -> None:
     """Make Triton compile with ``compiler``, the result of :func:`use_ptx_backend`."""
     # The record of a backend is frozen, and Triton has no public way to replace its compiler.
     object.__setattr__(backends["nvidia"], "compiler", compiler)
-    JITCallable.cache_key = property(_cache_key_of_file) if compiler is PtxBackend else _CACHE_KEY
+    JITCallable.cache_key = property(_cache_key_of_file) if issubclass(compiler, PtxBackend) else _CACHE_KEY
 
 
 def target_of(arch: str) -> GPUTarget:

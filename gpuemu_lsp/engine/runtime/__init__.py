@@ -22,6 +22,7 @@ reads a source, and never ends a process that it did not start.
 - :mod:`.protocol`: the messages, declared once for both sides
 - :mod:`.shim`: our library in C++
 - :mod:`.torch_device`: PyTorch's CUDA device on it, in the program's process
+- :mod:`.triton_launches`: Triton's launches on that device
 - :mod:`.toolchain`: nvcc's commands, and the library's compilation
 - :mod:`.processes`: child processes that never outlive this one, and why a run is stopped
 """

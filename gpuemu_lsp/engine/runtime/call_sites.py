@@ -18,8 +18,8 @@ from gpuemu_lsp.engine.runtime.shim import LIBRARY
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
 
-VENDOR = ("/nvidia/cu13/", "/torch/include/")
-"""Parts of the paths of headers that are not the program's: CUDA's, with Thrust and CUB, and PyTorch's."""
+VENDOR = ("/nvidia/cu13/", "/torch/include/", "-packages/triton/")
+"""Parts of the paths of sources that are not the program's: headers of CUDA, Thrust, CUB and PyTorch, and Triton."""
 
 _STUB = "__device_stub_"
 """Begin of a stub's name, before the mangled name of its kernel."""
@@ -38,7 +38,7 @@ class CallSite:
 
 
 def is_vendor_header(path: str) -> bool:
-    """Return whether a source is a header of CUDA or PyTorch."""
+    """Return whether a source is a header of CUDA or PyTorch, or a file of Triton's."""
     return any(part in path for part in VENDOR)
 
 

@@ -96,7 +96,8 @@ class RunFindings:
             # Compilers load a local variable before the branch that decides whether its value is used.
             event = replace(event, severity=Severity.INFORMATION)
         note = "; no result of this launch depends on the value" if discarded else ""
-        finding = finding_of(event, self._at(launch), note=note, kernel=_kernel_name(launch))
+        threads = launch.kernel.has_threads
+        finding = finding_of(event, self._at(launch), note=note, threads=threads, kernel=_kernel_name(launch))
         line = finding.place.path, finding.place.range.start.line
         others = [one for one in finding.related if (one.place.path, one.place.range.start.line) != line]
         self._add(replace(finding, related=(*others, *related)))
@@ -220,7 +221,9 @@ def _kernel_name(launch: ProgramLaunch) -> str:
 
 
 def launch_text(launch: ProgramLaunch) -> str:
-    """Return a launch as its source has it, with the numbers of blocks and threads."""
+    """Return a launch as its source has it, with the numbers of blocks and threads, or of programs."""
+    if not launch.kernel.has_threads:
+        return f"{_kernel_name(launch)}[{launch.grid}]"
     return f"{_kernel_name(launch)}<<<{_dim3(launch.grid)}, {_dim3(launch.block)}>>>"
 
 

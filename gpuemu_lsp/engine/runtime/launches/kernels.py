@@ -9,6 +9,7 @@ from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims
 from gpuemu_lsp.engine.execution import Dim3
 from gpuemu_lsp.engine.ptx.model import Function, Module
 from gpuemu_lsp.engine.ptx.slicing import module_text
+from gpuemu_lsp.engine.ptx.triton_text import has_threads
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 
 
@@ -28,6 +29,11 @@ class LoadedKernel:
     module: Module
     function: Function
     parameters: tuple[KernelParameter, ...]
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether it is written for threads, as in CUDA, and not for programs, as in Triton."""
+        return has_threads(self.module.text)
 
     @property
     def parameter_bytes(self) -> int:

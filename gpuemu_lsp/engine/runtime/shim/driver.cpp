@@ -176,6 +176,18 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
     return driver(cudaLaunchKernel(function, dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z), arguments,
                                    shared, stream_of(stream)));
 }
+API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra) {
+    if (extra) return CUDA_ERROR_NOT_SUPPORTED;
+    // Attributes have the numbers and the layout of the runtime's.
+    cudaLaunchConfig_t same{};
+    same.gridDim = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
+    same.blockDim = dim3(config->blockDimX, config->blockDimY, config->blockDimZ);
+    same.dynamicSmemBytes = config->sharedMemBytes;
+    same.stream = stream_of(config->hStream);
+    same.attrs = reinterpret_cast<cudaLaunchAttribute*>(config->attrs);
+    same.numAttrs = config->numAttrs;
+    return driver(cudaLaunchKernelExC(&same, function, arguments));
+}
 API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                                        CUstream stream, void** arguments) {
@@ -184,6 +196,23 @@ API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, uns
 }
 API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
     return driver(cudaFuncSetAttribute(function, static_cast<cudaFuncAttribute>(attribute), value));
+}
+API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+    cudaFuncAttributes all;
+    cudaError_t error = cudaFuncGetAttributes(&all, function);
+    if (error != cudaSuccess) return driver(error);
+    switch (attribute) {
+        case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = all.maxThreadsPerBlock; break;
+        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = int(all.sharedSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = int(all.constSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = int(all.localSizeBytes); break;
+        case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = all.numRegs; break;
+        case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = all.ptxVersion; break;
+        case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = all.binaryVersion; break;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = all.maxDynamicSharedSizeBytes; break;
+        default: *value = 0;
+    }
+    return CUDA_SUCCESS;
 }
 API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, size_t shared) {
@@ -209,6 +238,30 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction 
 
 // ---- Memory
 
+API CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
+    // Triton asks for each pointer of a launch, which is checked when it is used: no message is needed.
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) {
+        *static_cast<CUdeviceptr*>(value) = address;
+        return on_device(pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    cudaPointerAttributes all;
+    cudaError_t error = cudaPointerGetAttributes(&all, pointer(address));
+    if (error != cudaSuccess) return driver(error);
+    if (all.type == cudaMemoryTypeUnregistered) return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+        case CU_POINTER_ATTRIBUTE_HOST_POINTER: *static_cast<void**>(value) = all.hostPointer; break;
+        case CU_POINTER_ATTRIBUTE_CONTEXT: *static_cast<CUcontext*>(value) = context(); break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(value) = 0; break;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+            *static_cast<unsigned*>(value) = all.type == cudaMemoryTypeManaged;
+            break;
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            *static_cast<unsigned*>(value) = all.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+            break;
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
 API CUresult cuMemGetInfo(size_t* free, size_t* total) { return driver(cudaMemGetInfo(free, total)); }
 API CUresult cuMemAlloc(CUdeviceptr* address, size_t size) {
     if (!size) return CUDA_ERROR_INVALID_VALUE;
@@ -287,6 +340,9 @@ API CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int) {
 API CUresult cuStreamDestroy(CUstream stream) { return driver(cudaStreamDestroy(stream_of(stream))); }
 API CUresult cuStreamSynchronize(CUstream stream) { return driver(cudaStreamSynchronize(stream_of(stream))); }
 API CUresult cuStreamQuery(CUstream stream) { return driver(cudaStreamQuery(stream_of(stream))); }
+API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+    return driver(cudaStreamIsCapturing(stream_of(stream), reinterpret_cast<cudaStreamCaptureStatus*>(status)));
+}
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     return driver(cudaStreamWaitEvent(stream_of(stream), event_of(event), flags));
 }

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.runtime.protocol.cpp import messages_header
 from gpuemu_lsp.engine.runtime.shim import LIBRARY, SOURCES
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler, run_compiler, run_compilers
 from gpuemu_lsp.engine.runtime.toolchain.wheels import nvcc_folder
+from gpuemu_lsp.engine.runtime.torch_device import DRIVER
 
 _WHAT = "the runtime library"
 
@@ -64,6 +65,10 @@ def runtime_library() -> Path:
         names = [f"-Wl,-soname,{library.name}", *_other_names("".join(parts.values()), include)]
         run_compiler([compiler, "-shared", *names, *objects, "-o", str(built), "-ldl"], temporary, _WHAT)
         _add_toolkit(folder, include)
+        driver = Path(temporary) / DRIVER
+        depends = ["-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed", f"-L{temporary}", f"-l{LIBRARY}"]
+        run_compiler([compiler, "-shared", f"-Wl,-soname,{DRIVER}", *depends, "-o", str(driver)], temporary, _WHAT)
+        driver.replace(library.with_name(DRIVER))
         built.replace(library)
     return library
 

@@ -19,6 +19,9 @@ from typing import Final
 LIBRARY: Final = "libtorch_cuda.so"
 """Name of the library, which extensions are linked with."""
 
+DRIVER: Final = "libcuda.so.1"
+"""Name of the driver's library, which programs load when they run."""
+
 TOOLKIT_VARIABLE: Final = "GPUEMU_TORCH_TOOLKIT"
 """Environment variable with the folder of the toolkit that has the library."""
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpuemu_lsp.engine.runtime.torch_device import LIBRARY, TOOLKIT_VARIABLE
+from gpuemu_lsp.engine.runtime.torch_device import DRIVER, LIBRARY, TOOLKIT_VARIABLE
 
 _MEMORY_COUNTERS = (
     *("bytes", "peak_bytes", "allocated_bytes", "freed_bytes"),
@@ -32,15 +32,25 @@ def library() -> ctypes.CDLL:
     native = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     native.gpuemu_torch_current_stream.restype = ctypes.c_int64
     native.gpuemu_torch_set_stream.argtypes = [ctypes.c_int64]
-    native.gpuemu_torch_report_lines.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
     native.gpuemuUnsupported.argtypes = [ctypes.c_char_p]
     return native
 
 
-def report_lines(torch_folder: Path) -> None:
-    """Let reports have the lines of Python, but for those in PyTorch's folder and in ours."""
-    own = Path(__file__).parent
-    library().gpuemu_torch_report_lines(f"{torch_folder}/".encode(), f"{own}/".encode())
+def load_driver() -> None:
+    """Load our library by the name of CUDA's driver, which programs load when they run.
+
+    Raises
+    ------
+    OSError
+        If it cannot be loaded.
+    """
+    ctypes.CDLL(str(Path(os.environ[TOOLKIT_VARIABLE], "lib64", DRIVER)), ctypes.RTLD_GLOBAL)
+
+
+def ignore_lines(folder: Path) -> None:
+    """Let reports have the lines of Python, but for those in this folder and in earlier ones."""
+    # With the interpreter's lock, under which lines are looked for.
+    ctypes.PyDLL(library()._name).gpuemu_torch_ignore_lines(f"{folder}/".encode())
 
 
 def default_generator() -> Any:

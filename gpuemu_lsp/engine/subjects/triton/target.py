@@ -7,7 +7,7 @@ tensors are, is its subclasses'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import triton
@@ -16,6 +16,7 @@ from triton.backends.driver import DriverBase
 from triton.backends.nvidia.driver import ty_to_cpp
 
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE, PtxBackend, restore_backend, target_of
+from gpuemu_lsp.engine.runtime.triton_launches.autotuners import EqualTimes
 
 SHARED_BYTES = {70: 98_304, 75: 65_536, 80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376}
 """Shared memory of a block by compute capability (CUDA C++ Programming Guide, technical specifications)."""
@@ -80,17 +81,8 @@ class PtxDriver(DriverBase):  # type: ignore[misc]  # Triton has no type informa
         return str(ty_to_cpp(ty))
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Return the function with which an autotuner times its configurations.
-
-        Each configuration that is benchmarked runs once. All get the same time: emulated times say nothing
-        about a GPU, and the first configuration is then chosen in every run.
-        """
-
-        def benchmark(call: Callable[[], object], *, quantiles: Sequence[float] | None = None, **_: Any) -> Any:
-            call()
-            return [1.0] * len(quantiles) if quantiles is not None else 1.0
-
-        return benchmark
+        """Return the function with which an autotuner times its configurations."""
+        return EqualTimes()
 
     def get_empty_cache_for_benchmark(self) -> None:
         """Return nothing: there is no cache to flush between timings."""

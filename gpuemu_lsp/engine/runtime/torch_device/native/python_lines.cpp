@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "device.h"
 
@@ -38,12 +39,16 @@ void Py_DecRef(PyObject*);
 namespace gpuemu_torch {
 namespace {
 
-std::string ignored_folders[2];  // PyTorch's, and that of the device's own Python part
+// PyTorch's, Triton's, and that of the device's own Python part. Never destroyed: others are added while threads run.
+std::vector<std::string>& ignored_folders() {
+    static auto& all = *new std::vector<std::string>;
+    return all;
+}
 
 bool is_program(const char* path) {
     if (*path != '/') return false;  // of importlib and of generated code
-    for (const std::string& folder : ignored_folders)
-        if (!folder.empty() && strncmp(path, folder.c_str(), folder.size()) == 0) return false;
+    for (const std::string& folder : ignored_folders())
+        if (strncmp(path, folder.c_str(), folder.size()) == 0) return false;
     return true;
 }
 
@@ -95,9 +100,9 @@ uint64_t current_line(char* path, size_t size) {
 
 // ---- For the Python part
 
-API void gpuemu_torch_report_lines(const char* torch_folder, const char* own_folder) {
-    gpuemu_torch::ignored_folders[0] = torch_folder;
-    gpuemu_torch::ignored_folders[1] = own_folder;
+// Lines are reported from the first call on, but for those in folders that are given.
+API void gpuemu_torch_ignore_lines(const char* folder) {
+    gpuemu_torch::ignored_folders().push_back(folder);
     gpuemuSetLineSource(&gpuemu_torch::current_line);
 }
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-
-from gpuemu.replaced_attributes import replaced
 
 
 class CublasLt:
@@ -26,12 +22,3 @@ class CublasLt:
         """Compute ``d = alpha * a @ b.T + beta * c``, summed in fp32."""
         product = alpha * (a.float() @ b.float().T)
         d.copy_(product + beta * c.float() if beta else product)
-
-
-@contextmanager
-def cublas_on_cpu() -> Iterator[None]:
-    """Replace the class that loads ``libcublas.so``."""
-    from triton._C.libtriton import nvidia
-
-    with replaced(nvidia.cublas, "CublasLt", CublasLt):
-        yield
