@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,9 @@ from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
 from gpuemu_lsp.engine.runtime.toolchain.wheels import has_nvcc
 from gpuemu_lsp.engine.runtime.torch_device import HOOK, TOOLKIT_VARIABLE, names_extension
 
-_REPLACED = re.compile(r"^\s*(?:import|from)\s+(?:triton|numba)\b", re.MULTILINE)
+_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
+_IN_PYTHON = re.compile(r"^\s*(?:import|from)\s+(?:numba|gpuemu)\b", re.MULTILINE)
+"""What runs its launches in the process that makes them."""
 _TORCH = re.compile(r"\btorch\b")
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
 _SKIPPED = ("site-packages", "node_modules", "build", "dist")
@@ -67,20 +71,30 @@ class PythonProgram:
 def uses_torch_device(program: PythonProgram) -> bool:
     """Return whether a program gets PyTorch's CUDA device.
 
-    It is one that uses PyTorch. Programs whose only kernels are Triton's or numba-cuda's are not: their launches are
-    replaced in Python, also without the compilers that the device needs.
+    It is one that uses PyTorch. Programs whose only kernels are numba-cuda's are not, nor are those of Triton where the
+    device or Triton's driver cannot be built: their launches are replaced in Python.
     """
     if program.torch_device != "auto":
         return program.torch_device == "on"
-    if installed_torch() is None:
+    torch = installed_torch()
+    if torch is None:
         return False
-    with_torch = replaced = False
+    with_torch = with_triton = False
+    in_python = any(word.startswith("--gpuemu-") for word in program.words)
     for text in program.sources():
         if names_extension(text):
             return True
         with_torch = with_torch or _TORCH.search(text) is not None
-        replaced = replaced or _REPLACED.search(text) is not None
-    return with_torch and not replaced and has_nvcc()
+        with_triton = with_triton or _TRITON.search(text) is not None
+        in_python = in_python or _IN_PYTHON.search(text) is not None
+    possible = has_nvcc() and (not with_triton or (torch.cuda is None and builds_modules()))
+    return with_torch and not in_python and possible
+
+
+def builds_modules() -> bool:
+    """Return whether modules of Python in C can be compiled here, as Triton's driver is one."""
+    compilers = filter(None, (os.environ.get("CC"), "gcc", "clang"))
+    return Path(sysconfig.get_paths()["include"], "Python.h").is_file() and any(map(shutil.which, compilers))
 
 
 def torch_environment() -> dict[str, str]:

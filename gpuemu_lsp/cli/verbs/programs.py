@@ -33,8 +33,8 @@ def add(verbs: Verbs) -> None:
         "--torch-device",
         choices=("auto", "on", "off"),
         default="auto",
-        help="give PyTorch a CUDA device; off: only launches of Triton and numba-cuda run (default: on for scripts "
-        "with C++ extensions, and for those without Triton and numba-cuda)",
+        help="give PyTorch a CUDA device; off: only launches of Triton and numba-cuda run (default: on for programs "
+        "of PyTorch without numba-cuda, where the device can be built)",
     )
     run.add_argument(
         "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"

@@ -17,6 +17,8 @@ FILES = {
     "helpers/more.py": "from kernels import k\n",
     "plain.py": "import torch\nx = torch.ones(3, device='cuda')\n",
     "without.py": "import cupy\n",
+    "loops.py": "import kernels\nfrom numba import cuda\n",
+    "sessions.py": "import kernels\nimport gpuemu.triton\n",
     "tests/test_plain.py": "import plain\ntorch = 1\n",
     "mixed/test_triton.py": "import torch\nfrom triton import jit\n",
 }
@@ -30,6 +32,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(tmp_path, "2.13.0", None))
     monkeypatch.setattr(python_programs, "has_nvcc", lambda: True)
+    monkeypatch.setattr(python_programs, "builds_modules", lambda: True)
     return tmp_path
 
 
@@ -37,16 +40,19 @@ def folder(tmp_path, monkeypatch):
     ("words", "module", "uses"),
     [
         (("extension.py",), False, True),
-        (("kernels.py",), False, False),
-        (("uses_kernels.py",), False, False),
+        (("kernels.py",), False, True),
+        (("uses_kernels.py",), False, True),
+        (("loops.py",), False, False),
+        (("sessions.py",), False, False),
         (("plain.py",), False, True),
         (("without.py",), False, False),
         (("pytest", "tests/test_plain.py::test_one"), True, True),
-        (("pytest", "mixed"), True, False),
+        (("pytest", "mixed"), True, True),
+        (("pytest", "--gpuemu-triton", "mixed"), True, False),
         (("pytest",), True, True),
     ],
 )
-def test_programs_with_extensions_or_only_pytorch_get_the_device(folder, words, module, uses):
+def test_programs_of_pytorch_and_triton_get_the_device(folder, words, module, uses):
     assert uses_torch_device(PythonProgram(words, module)) is uses
 
 
@@ -59,6 +65,15 @@ def test_without_pytorch_or_compilers_nothing_changes(folder, monkeypatch):
     assert python_programs.torch_environment() == {}
 
 
+def test_launches_of_triton_are_replaced_where_the_device_cannot_be_built(folder, monkeypatch):
+    triton, plain = PythonProgram(("kernels.py",), False), PythonProgram(("plain.py",), False)
+    monkeypatch.setattr(python_programs, "builds_modules", lambda: False)
+    assert not uses_torch_device(triton) and uses_torch_device(plain)
+    monkeypatch.setattr(python_programs, "builds_modules", lambda: True)
+    monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(folder, "2.9.1+cu128", "12.8"))
+    assert not uses_torch_device(triton) and uses_torch_device(plain)
+
+
 def test_a_build_for_cuda_is_refused_with_the_command_for_another(folder, monkeypatch):
     monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(folder, "2.9.1+cu128", "12.8"))
     with pytest.raises(UnusableTorchError, match=r"is a build for CUDA 12.8.*pip install torch==2.9.1\+cpu"):
@@ -66,6 +81,6 @@ def test_a_build_for_cuda_is_refused_with_the_command_for_another(folder, monkey
 
 
 def test_a_program_without_the_device_is_not_recorded(folder, capsys):
-    assert run_python_program(PythonProgram(("kernels.py",), False), RunLimits(1), "text", None, record="") == 2
+    assert run_python_program(PythonProgram(("loops.py",), False), RunLimits(1), "text", None, record="") == 2
     assert "gpuemu: --record needs PyTorch's CUDA device" in capsys.readouterr().err
     assert not (folder / ".gpuemu").exists()
