@@ -120,6 +120,15 @@ class MeasurementsCompared:
     root: str
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerJudged:
+    """A judgement of a file's answer has ended: the verdict of ``gpuemu judge``, or ``cancelled``, and its reason."""
+
+    path: str
+    verdict: str
+    reason: str
+
+
 ServerEvent: TypeAlias = (
     BatchStarted
     | KernelStarted
@@ -135,6 +144,7 @@ ServerEvent: TypeAlias = (
     | PauseChanged
     | StoredFailuresChanged
     | MeasurementsCompared
+    | AnswerJudged
 )
 Subscriber: TypeAlias = Callable[[ServerEvent], None]
 

@@ -12,12 +12,14 @@ from functools import partial
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.document_sync import DocumentSync
+from gpuemu_lsp.server.checks.judgements import Judgements
 from gpuemu_lsp.server.checks.minimiser import CaseMinimiser
 from gpuemu_lsp.server.checks.program_runs import ProgramRuns
 from gpuemu_lsp.server.checks.result_filer import ResultFiler
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
 from gpuemu_lsp.server.client.notifications import (
+    Refreshers,
     ResultRefresher,
     log_checks,
     log_message,
@@ -57,8 +59,7 @@ class Services:
     watched_folders: WatchedFolders
     status: ServerStatus
     progress: ProgressBars
-    code_lenses: ResultRefresher
-    inlay_hints: ResultRefresher
+    refreshers: Refreshers
     failures: StoredFailures
     minimiser: CaseMinimiser
     resolver: CodeActionResolver
@@ -66,6 +67,7 @@ class Services:
     explorer: TestExplorer
     runs: TestRuns
     programs: ProgramRuns
+    judgements: Judgements
 
 
 def build_services(server: GpuemuServer, pool: Pool) -> Services:
@@ -90,12 +92,15 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
     watcher = FileWatcher(sync.changed_on_disk)
     watched_folders = WatchedFolders(watcher, jobs, session.watch_targets)
     explorer = TestExplorer(session, failures, notify)
-    runs = TestRuns(session, queue, explorer, notify)
+    judgements = Judgements(session, events, partial(show_message, server))
+    runs = TestRuns(session, queue, judgements, explorer, notify)
 
     resolver = CodeActionResolver(server, session)
     progress = ProgressBars(server, scheduler.cancel)
-    code_lenses = ResultRefresher(server.workspace_code_lens_refresh)
-    inlay_hints = ResultRefresher(server.workspace_inlay_hint_refresh)
+    refreshers = Refreshers(
+        code_lenses=ResultRefresher(server.workspace_code_lens_refresh),
+        inlay_hints=ResultRefresher(server.workspace_inlay_hint_refresh),
+    )
     status = ServerStatus(pool, notify, lambda: session.results.failing, partial(log_message, server))
     events.subscribe(
         partial(apply_settings, pool),
@@ -104,8 +109,8 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         queue.on_event,
         progress.on_event,
         runs.on_event,
-        code_lenses.on_event,
-        inlay_hints.on_event,
+        refreshers.code_lenses.on_event,
+        refreshers.inlay_hints.on_event,
         watched_folders.on_event,
         partial(trace_batches, server),
         partial(log_checks, server),
@@ -126,8 +131,7 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         watched_folders=watched_folders,
         status=status,
         progress=progress,
-        code_lenses=code_lenses,
-        inlay_hints=inlay_hints,
+        refreshers=refreshers,
         failures=failures,
         minimiser=minimiser,
         resolver=resolver,
@@ -135,4 +139,5 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         explorer=explorer,
         runs=runs,
         programs=ProgramRuns(session, queue, partial(show_message, server), notify),
+        judgements=judgements,
     )

@@ -37,6 +37,7 @@ UNTESTED = {
     "memory/box-outside": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",
     "memory/tensor-map": "a tensor map, as in tests/unit/emulator/launch/test_changed_tensor_maps.py",
     "sync/map-fence": "a tensor map, as in tests/unit/emulator/launch/test_changed_tensor_maps.py",
+    "judge/verdict": "an answer and its task",
     "engine/timeout": "a long time",
     "engine/worker-crashed": "a process that ends",
     "engine/not-stored": "a read-only folder",

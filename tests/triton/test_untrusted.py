@@ -41,7 +41,9 @@ async def ask_everything(editor: Editor, name: str) -> None:
                 await editor.resolve(action)
     commands = [(lens.command.command, list(lens.command.arguments or ())) for lens in lenses]
     for kernel in KERNELS[name]:
-        commands += [(f"gpuemu.{one}", [uri, kernel]) for one in ("check", "fuzz", "register", "acceptBaseline")]
+        commands += [
+            (f"gpuemu.{one}", [uri, kernel]) for one in ("check", "fuzz", "register", "acceptBaseline", "judge")
+        ]
         commands += [("gpuemu.showArtifact", [uri, kernel, form]) for form in ("ptx", "sass", "ttir", "ttgir")]
         commands += [(f"gpuemu.{one}", [uri, "1", kernel]) for one in ("minimize", "reproduce")]
     for command, arguments in [*commands, ("gpuemu.checkAll", [])]:

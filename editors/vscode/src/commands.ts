@@ -24,6 +24,7 @@ export function middleware(context: CommandContext): Middleware {
       switch (command) {
         case "gpuemu.check":
         case "gpuemu.fuzz":
+        case "gpuemu.judge":
         case "gpuemu.run": {
           const wanted = ofFile(args);
           return wanted && next(command, wanted);

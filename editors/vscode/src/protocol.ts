@@ -96,7 +96,7 @@ export type ArtifactForm = "ptx" | "sass" | "ttir" | "ttgir";
 export interface Test {
   id: string;
   label: string;
-  kind: "file" | "kernel" | "dtype" | "case";
+  kind: "file" | "answer" | "kernel" | "dtype" | "case";
   parent: string | null;
   uri: string;
   range: lsp.Range | null;

@@ -94,7 +94,7 @@ export class KernelTests implements vscode.Disposable {
 
   /** Replace the items of some files. Items that remain keep their state. */
   private replace({ scope, tests: all }: TestsChanged): void {
-    const tests = all.filter((test) => test.kind === "file" || test.kind === "kernel");
+    const tests = all.filter((test) => ["file", "answer", "kernel"].includes(test.kind));
     const wanted = new Set(tests.map((test) => test.id));
     const files = new Set(scope);
     for (const [id, item] of [...this.items]) {

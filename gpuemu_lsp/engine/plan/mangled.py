@@ -127,13 +127,21 @@ class _Demangler:
         found = []
         while self.text[self.at] != "E":
             if self.text[self.at] == "L":
-                end = self.text.index("E", self.at)
-                found.append(self.text[self.at + 2 : end].replace("n", "-"))
-                self.at = end + 1
+                found.append(self._literal())
             else:
                 found.append(self._type())
         self.at += 1
         return tuple(found)
+
+    def _literal(self) -> str:
+        """Parse a value of an integer type, or of an enumeration, which is converted to it."""
+        self.at += 1
+        builtin = self.text[self.at] in _BUILTIN
+        name = self._type()
+        end = self.text.index("E", self.at)
+        value = self.text[self.at : end].replace("n", "-")
+        self.at = end + 1
+        return value if builtin else f"({name}){value}"
 
     def _type(self) -> str:
         sign = self.text[self.at]

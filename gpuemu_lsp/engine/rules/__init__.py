@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.rules import (
     compile_rules,
     config_rules,
     engine_rules,
+    judge_rules,
     memory_rules,
     numeric_rules,
     op_rules,
@@ -39,6 +40,7 @@ _GROUPS = (
     perf_rules,
     api_rules,
     engine_rules,
+    judge_rules,
 )
 
 RULES: dict[str, Rule] = {rule.name: rule for group in _GROUPS for rule in group.RULES}

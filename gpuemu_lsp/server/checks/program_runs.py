@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import os
-import signal
-import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,40 +13,13 @@ from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordin
 from gpuemu_lsp.engine.report.json_format import findings_of_document
 from gpuemu_lsp.engine.runtime.torch_device import names_extension
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
+from gpuemu_lsp.server.checks.child_command import ChildCommand
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
 from gpuemu_lsp.server.session import Session
 
 LAUNCHES_CHANGED = "gpuemu/launchesChanged"
-_CHILD = "gpuemu_lsp.cli.with_parent"
 _SECONDS = 600
-_STOP_SECONDS = 2.0
-"""Time in which an interrupted run may report what it has found."""
-_SHOWN_LINES = 12
-
-
-class RunningProgram:
-    """The process of a run, which can be cancelled: first by an interrupt, then by force."""
-
-    def __init__(self) -> None:
-        self.process: Process | None = None
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """End the program and its build."""
-        self.cancelled = True
-        self._signal(signal.SIGINT)
-        with contextlib.suppress(RuntimeError):
-            asyncio.get_running_loop().call_later(_STOP_SECONDS, self.kill)
-
-    def kill(self) -> None:
-        """End everything that is left of it."""
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: int) -> None:
-        if self.process is not None and self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
 
 
 class ProgramRuns:
@@ -127,7 +94,7 @@ class ProgramRuns:
         }
 
     async def _run(self, path: str) -> None:
-        running = RunningProgram()
+        running = ChildCommand()
         document = self._session.documents.get(path)
         # The program is built from the file on disk.
         revision = document.saved if document is not None else self._session.revision
@@ -136,7 +103,7 @@ class ProgramRuns:
             async with self._session.jobs.tracked(f"Running {Path(path).name} under gpuemu", running):
                 with tempfile.TemporaryDirectory(prefix="gpuemu-run-") as folder:
                     result = Path(folder) / "result.json"
-                    said = await self._process(running, path, result)
+                    said = await running.run(self._words(path, result), Path(path).parent)
                     document_text = result.read_text(encoding="utf-8") if result.exists() else None
         finally:
             self._busy.discard(path)
@@ -146,31 +113,10 @@ class ProgramRuns:
             return
         self._file(path, revision, text, json.loads(document_text), running.cancelled)
 
-    async def _process(self, running: RunningProgram, path: str, result: Path) -> str:
-        """Run the program to its end; return the last lines that it or its build has written to standard error."""
-        record = ["--record"] if path.endswith(".cu") or names_extension(self._session.text(path) or "") else []
+    def _words(self, path: str, result: Path) -> list[str]:
+        recorded = path.endswith(".cu") or names_extension(self._session.text(path) or "")
         options = ["--format", "json", "--output", str(result), "--timeout", str(_SECONDS)]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", _CHILD, str(os.getpid()), "run", *record, *options, path),
-            stdin=DEVNULL,
-            stdout=DEVNULL,
-            stderr=PIPE,
-            cwd=Path(path).parent,
-            start_new_session=True,
-        )
-        running.process = process
-        try:
-            if running.cancelled:
-                running.kill()
-            assert process.stderr is not None
-            lines: list[bytes] = []
-            # A program may write without end: only the last lines are kept.
-            while chunk := await process.stderr.read(1 << 16):
-                lines = [*lines, *chunk.splitlines()][-_SHOWN_LINES:]
-            await process.wait()
-        finally:
-            running.kill()
-        return b"\n".join(lines).decode("utf-8", "replace").strip()
+        return ["run", *(["--record"] if recorded else []), *options, path]
 
     def _file(self, path: str, revision: int, text: str | None, document: Any, cancelled: bool) -> None:
         """Publish the findings of a run in place of those of the last one, and check with its launches."""

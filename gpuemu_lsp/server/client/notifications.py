@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
@@ -13,6 +14,7 @@ from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.events import (
+    AnswerJudged,
     BatchEnded,
     BatchStarted,
     KernelFinished,
@@ -108,6 +110,14 @@ class ResultRefresher(RefreshRequester):
     """Requests a refresh of lenses, or of inlay hints, when an event may have changed them."""
 
     def on_event(self, event: ServerEvent) -> None:
-        """Refresh after a batch, a comparison of measurements, or a change of settings."""
-        if isinstance(event, BatchEnded | MeasurementsCompared | SettingsChanged):
+        """Refresh after a batch, a comparison of measurements, a judgement, or a change of settings."""
+        if isinstance(event, BatchEnded | MeasurementsCompared | AnswerJudged | SettingsChanged):
             self.refresh()
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshers:
+    """The requests by which a client asks again for what results change."""
+
+    code_lenses: ResultRefresher
+    inlay_hints: ResultRefresher

@@ -115,7 +115,7 @@ class DiagnosticPublisher:
         return types.Diagnostic(
             range=self._location(finding.place, source, result.revision).range,
             # A compilation of the new text follows at once: in its findings the remark would only flicker.
-            message=_with_case(finding) + (_STALE if stale and source.layer in ("run", "program") else ""),
+            message=_with_case(finding) + (_STALE if stale and source.layer in ("run", "program", "judge") else ""),
             severity=_SEVERITIES[finding.severity],
             code=finding.rule,
             source=SOURCE,

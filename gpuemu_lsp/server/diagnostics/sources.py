@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding
 
-Layer: TypeAlias = Literal["config", "compile", "run", "program"]
-"""``config`` and ``compile`` follow the text as it is typed, ``run`` the last save, ``program`` the last run of it."""
+Layer: TypeAlias = Literal["config", "compile", "run", "program", "judge"]
+"""``config`` and ``compile`` follow the text as it is typed, ``run`` the last save, ``program`` and ``judge`` the last
+run and judgement of it."""
 
 _STATIC_RULES = ("config/", "compile/", "artifact/")
 

@@ -6,10 +6,12 @@ import re
 
 from lsprotocol import types
 
+from gpuemu_lsp.engine.source.python.model_pair import answer_name
+from gpuemu_lsp.server.checks.judgements import Judgements
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.diagnostics.publisher import has_failing_case
 from gpuemu_lsp.server.documents.locations import path_from_uri
-from gpuemu_lsp.server.features.commands import CHECK, FUZZ, MINIMIZE, REGISTER, RUN, SHOW_ARTIFACT
+from gpuemu_lsp.server.features.commands import CHECK, FUZZ, JUDGE, MINIMIZE, REGISTER, RUN, SHOW_ARTIFACT
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, kernels_of
 from gpuemu_lsp.server.services import Services
@@ -31,7 +33,8 @@ def register(server: GpuemuServer, services: Services) -> None:
             return []
         kernels = await kernels_of(session, path)
         lenses = [lens for kernel in kernels for lens in _lenses(session, uri, kernel)]
-        return [*lenses, *_program_lens(session, uri, path, bool(kernels))]
+        judge = _judge_lens(session, services.judgements, uri, path)
+        return [*lenses, *_program_lens(session, uri, path, bool(kernels)), *judge]
 
 
 def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> list[types.CodeLens]:
@@ -46,6 +49,16 @@ def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> l
     start = types.Position(text.count("\n", 0, entry_point.start()) if entry_point is not None else 0, 0)
     run = types.Command(title="Run under gpuemu", command=RUN, arguments=[uri])
     return [types.CodeLens(range=types.Range(start, start), command=run)]
+
+
+def _judge_lens(session: Session, judgements: Judgements, uri: str, path: str) -> list[types.CodeLens]:
+    """Return the lens above `class ModelNew` of a .py, with the verdict once the text has one."""
+    name = answer_name(session.text(path) or "") if path.endswith(".py") and session.settings.trusted else None
+    if name is None:
+        return []
+    last, start = judgements.last(path), types.Position(name.start.line, 0)
+    title = "Judge" if last is None else f"gpuemu: {last.verdict} | Judge again"
+    return [types.CodeLens(range=types.Range(start, start), command=types.Command(title, JUDGE, arguments=[uri]))]
 
 
 def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.CodeLens]:

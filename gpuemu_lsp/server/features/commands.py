@@ -35,6 +35,7 @@ REPRODUCE = "gpuemu.reproduce"
 ACCEPT = "gpuemu.acceptBaseline"
 SHOW_ARTIFACT = "gpuemu.showArtifact"
 RUN = "gpuemu.run"
+JUDGE = "gpuemu.judge"
 DEBUG_INFO = "gpuemu.debugInfo"
 _FORMS = " or ".join(FORMS)
 _SECONDS = 60.0
@@ -92,6 +93,10 @@ def register(server: GpuemuServer, services: Services) -> None:
     @command(server, RUN)
     def run_program(*arguments: Any) -> dict[str, int]:
         return {"queued": services.programs.start(_file(arguments))}
+
+    @command(server, JUDGE)
+    def judge(*arguments: Any) -> dict[str, int]:
+        return {"queued": services.judgements.start(_file(arguments))}
 
     @background_command(server, REPRODUCE)
     async def reproduce(*arguments: Any) -> dict[str, str]:

@@ -40,10 +40,10 @@ def register(server: GpuemuServer, services: Services) -> None:
         session.publisher.encoding = _ENCODINGS.get(str(getattr(encoding, "value", encoding)), "utf-16")
         capabilities = params.capabilities
         services.progress.supported = bool(get_capability(capabilities, "window.work_done_progress", False))
-        services.code_lenses.supported = bool(
+        services.refreshers.code_lenses.supported = bool(
             get_capability(capabilities, "workspace.code_lens.refresh_support", False)
         )
-        services.inlay_hints.supported = bool(
+        services.refreshers.inlay_hints.supported = bool(
             get_capability(capabilities, "workspace.inlay_hint.refresh_support", False)
         )
         options = plain(params.initialization_options)

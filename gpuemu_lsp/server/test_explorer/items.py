@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.source.python.model_pair import answer_name
 from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile
 
+ANSWER = "class ModelNew"
+"""The part of an id that stands for the answer of a file, as no kernel has such a name."""
 _ID_DIGITS = 6
 """Digits of a case's id that distinguish cases of the same sizes."""
 
@@ -65,14 +68,17 @@ def parse_id(identity: str) -> TestId:
 def items_of(
     uri: str, parsed: ParsedFile, failures: Sequence[dict[str, Json]], label: str | None = None
 ) -> list[TestItem]:
-    """Return the items of a file, registered kernels first; none for a file without kernels.
+    """Return the items of a file: its answer to a benchmark, and kernels, registered ones first; none without both.
 
     ``label`` is that of the file, by default its name.
     """
     entries = [entry for entry in parsed.entries if entry.registered or entry.decl is not None]
-    if not entries:
+    answer = answer_name(parsed.text) if parsed.path.endswith(".py") else None
+    if not entries and answer is None:
         return []
     items = [TestItem(file_id(uri), label or Path(parsed.path).name, "file", None)]
+    if answer is not None:
+        items.append(TestItem(kernel_item_id(uri, ANSWER), "ModelNew", "answer", file_id(uri), answer.start.line))
     for entry in sorted(entries, key=lambda item: not item.registered):
         spec = entry.spec
         kernel = kernel_item_id(uri, entry.id)

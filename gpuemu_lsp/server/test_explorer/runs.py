@@ -9,11 +9,13 @@ from typing import Any
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.text import cases_text
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
+from gpuemu_lsp.server.checks.judgements import CANCELLED, NOT_JUDGED, SAME, Judgements
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
 from gpuemu_lsp.server.diagnostics.kernel_results import number_text
 from gpuemu_lsp.server.documents.locations import path_from_uri
 from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.events import (
+    AnswerJudged,
     BatchEnded,
     BatchStarted,
     CheckSkipped,
@@ -24,7 +26,7 @@ from gpuemu_lsp.server.events import (
 )
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.test_explorer.explorer import TestExplorer
-from gpuemu_lsp.server.test_explorer.items import TestItem, parse_id
+from gpuemu_lsp.server.test_explorer.items import ANSWER, TestItem, parse_id
 from gpuemu_lsp.server.work import Batch, KernelCheck
 
 _STATES = {
@@ -34,6 +36,8 @@ _STATES = {
     "error": "errored",
     "not-executed": "skipped",
 }
+_VERDICTS = {SAME: "passed", "does not build": "errored", NOT_JUDGED: "skipped", CANCELLED: "skipped"}
+"""States of answers; other verdicts are failures."""
 
 
 @dataclass(slots=True)
@@ -42,12 +46,13 @@ class _Run:
 
     ``waiting``: by file, the ids of the kernels without a final state. ``batches``: by file, the batch that checks
     them, once it has started. Batches that were running when the run was requested are not among them: they may check
-    an older text, other kernels or fewer cases.
+    an older text, other kernels or fewer cases. ``answers``: by file, the id of the answer that is being judged.
     """
 
     id: str
     waiting: dict[str, set[str]] = field(default_factory=dict)
     batches: dict[str, Batch] = field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
     cancelled: bool = False
 
 
@@ -57,10 +62,16 @@ class TestRuns:
     __test__ = False
 
     def __init__(
-        self, session: Session, queue: CheckQueue, explorer: TestExplorer, notify: Callable[[str, Any], None]
+        self,
+        session: Session,
+        queue: CheckQueue,
+        judgements: Judgements,
+        explorer: TestExplorer,
+        notify: Callable[[str, Any], None],
     ) -> None:
         self._session = session
         self._queue = queue
+        self._judgements = judgements
         self._explorer = explorer
         self._notify = notify
         self._runs: dict[str, _Run] = {}
@@ -75,6 +86,9 @@ class TestRuns:
             path = path_from_uri(wanted.uri)
             if path is None:
                 continue
+            if wanted.kernel == ANSWER:
+                run.answers[path] = identity
+                continue
             kernels = {item.id for item in self._explorer.items(path) if item.kind == "kernel"}
             matching = {item for item in kernels if wanted.kernel is None or parse_id(item).kernel == wanted.kernel}
             if matching:
@@ -87,6 +101,11 @@ class TestRuns:
                 queued.append(item.id)
                 self._send_state(item.id, "enqueued", run)
             self._queue.check([path], CheckRunOptions(force=True, deep=deep, kernels=names))
+        for path, identity in list(run.answers.items()):
+            queued.append(identity)
+            self._send_state(identity, "started", run)
+            if not self._judgements.start(path):
+                self._judged(run, path, CANCELLED, "Answers in an untrusted folder are not judged.")
         self._end_if_complete(run)
         return queued
 
@@ -100,6 +119,9 @@ class TestRuns:
         self._queue.cancel_checks(paths)
         for path in paths:
             self._skip([run], path, "The run was cancelled.")
+        for path in list(run.answers):
+            self._judgements.cancel(path)
+            self._judged(run, path, CANCELLED, "The run was cancelled.")
         self._end_if_complete(run)
         return True
 
@@ -125,6 +147,9 @@ class TestRuns:
             case CheckSkipped(path, cancelled):
                 reason = "The check was cancelled." if cancelled else "Nothing to check: see the file's diagnostics."
                 self._skip(self._waiting_for(path, None), path, reason)
+            case AnswerJudged(path, verdict, reason):
+                for run in [one for one in self._runs.values() if path in one.answers]:
+                    self._judged(run, path, verdict, reason)
             case TextEdited(path):
                 self._mark_stale(path)
 
@@ -140,6 +165,15 @@ class TestRuns:
             for item in self._below(path, run.waiting.pop(path, set())):
                 self._send_state(item.id, "skipped", run, message=reason)
             self._end_if_complete(run)
+
+    def _judged(self, run: _Run, path: str, verdict: str, reason: str) -> None:
+        """Send the state of an answer that a run waits for."""
+        identity = run.answers.pop(path)
+        self._with_states.add(path)
+        state = _VERDICTS.get(verdict, "failed")
+        message = reason if verdict == CANCELLED else f"{verdict}: {reason}"
+        self._send_state(identity, state, run, message=None if state == "passed" else message)
+        self._end_if_complete(run)
 
     def _mark_stale(self, path: str) -> None:
         """Mark the states of a file's items as those of an older text."""
@@ -194,7 +228,7 @@ class TestRuns:
         )
 
     def _end_if_complete(self, run: _Run) -> None:
-        if not run.waiting and self._runs.pop(run.id, None) is not None:
+        if not run.waiting and not run.answers and self._runs.pop(run.id, None) is not None:
             self._notify("gpuemu/testsEnded", {"runId": run.id, "cancelled": run.cancelled})
 
     def _below(self, path: str, kernels: set[str]) -> list[TestItem]:

@@ -79,6 +79,7 @@ local SUBCOMMANDS = {
   ttir = { takes = "kernel", run = show("ttir") },
   ttgir = { takes = "kernel", run = show("ttgir") },
   run = { run = on_file("gpuemu.run") },
+  judge = { run = on_file("gpuemu.judge") },
   launches = {
     run = function(call)
       require("gpuemu.launches").quickfix(call.client)

@@ -6,16 +6,19 @@ an extension, and ``get_inputs()``. Nothing of it is executed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.findings import Range
 from gpuemu_lsp.engine.source.python.constants import UnknownText, constant
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.syntax import call_arguments, called_name, descendants, enclosing_function, text_of
 
 MODEL, NEW_MODEL = "Model", "ModelNew"
+_ANSWER = re.compile(rf"^class\s+({NEW_MODEL})\b", re.MULTILINE)
 _SAME_VALUES = frozenset({"contiguous", "cuda", "float", "double", "half", "to", "cpu", "detach", "clone", "type"})
 """Methods of a tensor whose result has the same elements."""
 _CONSTRUCTORS = frozenset({"rand", "randn", "ones", "zeros", "empty", "randint", "full", "rand_like", "randn_like"})
@@ -36,6 +39,15 @@ class ModelPair:
     shapes: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
+
+
+def answer_name(text: str) -> Range | None:
+    """Return the place of the name of the class that answers a benchmark's task, None if a module has none."""
+    answer = _ANSWER.search(text)
+    if answer is None:
+        return None
+    line, start = text.count("\n", 0, answer.start()), text.rfind("\n", 0, answer.start()) + 1
+    return Range.of(line, answer.start(1) - start, line, answer.end(1) - start)
 
 
 def find_model_pair(scope: ModuleScope) -> ModelPair | None:
