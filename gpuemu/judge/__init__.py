@@ -6,6 +6,8 @@ It never runs code of an answer in this process, nor where the reference is: an 
 
 - :mod:`.command`: answers to rows to a report, several at once, with what an earlier run has judged
 - :mod:`.layouts`: where benchmarks keep answers and tasks
+- :mod:`.forms`: those that are not called ``ModelNew`` and ``Model``, as modules that have these
+- :mod:`.gradients`: gradients as a result, for answers to a backward pass
 - :mod:`.judgement`: one answer to its verdict
 - :mod:`.hacks`: right results that are not computed as the task asks
 - :mod:`.answer_text`: what the text of an answer says

@@ -19,7 +19,7 @@ import torch
 
 from gpuemu.judge.executed_lines import ExecutedLines
 from gpuemu.judge.task import constructor_arguments
-from gpuemu.judge.values import copied, load, save, tensors_of
+from gpuemu.judge.values import copied, equal, load, mapped, save, tensors_of
 from gpuemu.judge.work import WorkCounter
 
 DEVICE = "cuda"
@@ -97,9 +97,8 @@ class Calls:
         if after:
             # The same objects at the same addresses with other contents: what a cache may take for the same inputs.
             model, inputs = self._called[after]
-            for old, new in zip(inputs, case["inputs"], strict=True):
-                if isinstance(old, torch.Tensor):
-                    old.copy_(new)
+            for old, new in zip(tensors_of(inputs), tensors_of(case["inputs"]), strict=True):
+                old.copy_(new)
             weights = "same model"
         else:
             model, inputs, weights = self._made(case)
@@ -110,7 +109,8 @@ class Calls:
             result = model(*inputs)
         torch.cuda.synchronize()
         save(self._folder / f"{name}.out.npz", result)
-        changed = [place for place, (now, old) in enumerate(zip(inputs, before, strict=True)) if not _equal(now, old)]
+        pairs = zip(tensors_of(inputs), tensors_of(before), strict=True)
+        changed = [place for place, (now, old) in enumerate(pairs) if not equal(now.cpu(), old.cpu())]
         return {
             "case": name,
             "weights": weights,
@@ -151,17 +151,7 @@ def _with_weights(model: Any, state: dict[str, torch.Tensor]) -> str:
 
 
 def _moved(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.to(DEVICE)
-    if isinstance(value, list | tuple):
-        return type(value)(_moved(one) for one in value)
-    return {name: _moved(one) for name, one in value.items()} if isinstance(value, dict) else value
-
-
-def _equal(now: Any, before: Any) -> bool:
-    if not isinstance(now, torch.Tensor):
-        return True
-    return bool(torch.equal(torch.nan_to_num(now.cpu().float()), torch.nan_to_num(before.cpu().float())))
+    return mapped(value, lambda tensor: tensor.to(DEVICE))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path
 
 _NUMBER = re.compile(r"(?<![\w.])\d{2,9}(?![\w.])")
 _PRODUCTS = re.compile(
@@ -23,33 +22,31 @@ _COMMON_SIZE = 256
 """Blocks and tiles have such sizes: a number up to it says nothing about the task."""
 
 
-def names_a_size(path: Path, sizes: Sequence[int]) -> bool:
+def names_a_size(text: str, sizes: Sequence[int]) -> bool:
     """Return whether a text has a number that is one of the task's larger sizes."""
-    numbers = set(map(int, _NUMBER.findall(_text(path))))
+    numbers = set(map(int, _NUMBER.findall(text)))
     return bool(numbers.intersection(size for size in sizes if size > _COMMON_SIZE))
 
 
-def narrow_formats(path: Path) -> tuple[str, ...]:
+def narrow_formats(text: str) -> tuple[str, ...]:
     """Return the formats narrower than fp32 that an answer names: ``half precision``, ``bfloat16``."""
-    text = _text(path)
     return tuple(name for name, pattern in _NARROW.items() if pattern.search(text))
 
 
-def multiplies_in_tf32(path: Path) -> bool:
+def multiplies_in_tf32(text: str) -> bool:
     """Return whether an answer may multiply fp32 in TF32, as Triton's ``tl.dot`` does by default."""
-    return _PRODUCTS.search(_text(path)) is not None
+    return _PRODUCTS.search(text) is not None
 
 
-def needs_torch_device(path: Path) -> bool:
+def needs_torch_device(text: str) -> bool:
     """Return whether an answer needs a CUDA device of PyTorch: all but those whose kernels are Triton's alone."""
-    text = _text(path)
     return _EXTENSIONS.search(text) is not None or _TRITON.search(text) is None
 
 
-def fallbacks(path: Path) -> tuple[int, ...]:
+def fallbacks(text: str) -> tuple[int, ...]:
     """Return the 1-based lines of the first statement of ``except`` clauses that go on after an error, in order."""
     try:
-        tree = ast.parse(_text(path))
+        tree = ast.parse(text)
     except SyntaxError:
         return ()
     return tuple(sorted(handler.body[0].lineno for handler in _handlers(tree) if not _ends_by_raising(handler)))
@@ -72,10 +69,10 @@ class UntakenBranch:
         )
 
 
-def untaken_branches(path: Path, executed: Set[int]) -> tuple[UntakenBranch, ...]:
+def untaken_branches(text: str, executed: Set[int]) -> tuple[UntakenBranch, ...]:
     """Return the conditions on sizes, addresses and values that were evaluated and had one value only."""
     try:
-        tree = ast.parse(_text(path))
+        tree = ast.parse(text)
     except SyntaxError:
         return ()
     branches = []
@@ -135,7 +132,3 @@ def _handlers(tree: ast.AST) -> Iterator[ast.ExceptHandler]:
 
 def _ends_by_raising(handler: ast.ExceptHandler) -> bool:
     return isinstance(handler.body[-1], ast.Raise)
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -12,7 +13,7 @@ import torch
 from gpuemu.derived_budget import DerivedVerdict, Function, judge_result
 from gpuemu.judge.model import Comparison, Status
 from gpuemu.judge.task import Task
-from gpuemu.judge.values import copied, tensors_of
+from gpuemu.judge.values import copied, mapped, tensors_of
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.oracle.mismatch import Mismatch, number
 
@@ -42,7 +43,7 @@ class Evaluation:
 
     def given(self) -> dict[str, torch.Tensor]:
         """Return all tensors by the names that :meth:`function` takes."""
-        tensors = {f"input {place}": one for place, one in enumerate(self.inputs) if isinstance(one, torch.Tensor)}
+        tensors = {f"input {place}": tensor for place, tensor in enumerate(tensors_of(list(self.inputs)))}
         return tensors | {f"weight {name}": one for name, one in self.state.items()}
 
     def function(self) -> Function:
@@ -50,7 +51,8 @@ class Evaluation:
         model = self.task.constructed(self.seed).double()
 
         def results(given: Mapping[str, Any]) -> tuple[Any, ...]:
-            inputs = [given.get(f"input {place}", one) for place, one in enumerate(self.inputs)]
+            places = itertools.count()
+            inputs = mapped(list(self.inputs), lambda _: given[f"input {next(places)}"])
             # Buffers are changed in place, by a normalisation that counts its batches.
             weights = {name: given[f"weight {name}"].clone() for name in self.state}
             torch.manual_seed(self.seed)

@@ -20,10 +20,10 @@ _MOST_FOLDERS = 400
 
 
 @contextmanager
-def extension_folder(answer: Path, temporary: Path) -> Iterator[Path]:
+def extension_folder(text: str, temporary: Path) -> Iterator[Path]:
     """Yield the folder for the extensions of an answer: that of its text, or a temporary one while another has that."""
     root = cache_root() / "judge-extensions"
-    folder = root / hashlib.blake2b(answer.read_bytes(), digest_size=16).hexdigest()
+    folder = root / hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = (root / f"{folder.name}.lock").open("w")

@@ -19,13 +19,14 @@ def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> st
     if call is None:
         return None
     if run.launches == 0 or run.same_without_launches:
-        lines = sorted(run.lines.intersection(fallbacks(answer.path)))
+        lines = sorted(run.lines.intersection(fallbacks(answer.text)))
         cause = f"; an error is caught in line {lines[0]}" if lines else ""
         what = "its kernels have no effect on the result" if run.launches else "launches no kernel"
         operators = f"PyTorch's operators compute the result ({', '.join(call.operators[:3]) or 'none'})"
         return f"{what}: {operators}{cause}"
-    if call.changed_inputs:
-        return f"changes its input {', '.join(map(str, call.changed_inputs))}"
+    changed = [place for place in call.changed_inputs if place not in by_values[Values.TASK].case.changed_inputs]
+    if changed:
+        return f"changes its input {', '.join(map(str, changed))}"
     again, weights = by_values.get(Values.AGAIN), by_values.get(Values.WEIGHTS)
     if again is not None and again.is_wrong:
         if again.comparison is not None and again.comparison.repeats:

@@ -39,12 +39,39 @@ _BUILD_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "U
 def judge(answer: Answer, seconds: float) -> Row:
     """Return the verdict on an answer; its process may run for this long for each group of sizes."""
     started = time.monotonic()
-    with temporary_folder("gpuemu-judge-") as name, TaskConnection(Path(name)) as task:
-        try:
-            row = _judged(answer.in_files(Path(name)), task, Path(name), seconds)
-        except TaskFailedError as error:
-            row = Row(answer, Verdict.NOT_JUDGED, f"the task failed: {error}")
-    return replace(row, answer=answer, seconds=time.monotonic() - started)
+    with temporary_folder("gpuemu-judge-") as name:
+        row = _of_settings(answer.in_files(Path(name)), Path(name), seconds)
+    findings = tuple(
+        {**finding, "path": str(answer.path)} if _is_written(finding, name) else finding for finding in row.findings
+    )
+    return replace(row, answer=answer, findings=findings, seconds=time.monotonic() - started)
+
+
+def _of_settings(answers: Sequence[Answer], folder: Path, seconds: float) -> Row:
+    """Return the row of an answer with each setting of its task: the first that is not ``same``, or all together."""
+    rows: list[Row] = []
+    for answer in answers:
+        with TaskConnection(folder) as task:
+            try:
+                row = _judged(answer, task, folder, seconds)
+            except TaskFailedError as error:
+                row = Row(answer, Verdict.NOT_JUDGED, f"the task failed: {error}")
+        rows.append(row)
+        if row.verdict is not Verdict.SAME:
+            break
+    last = rows[-1]
+    return replace(
+        last,
+        reason="; ".join(row.reason for row in rows) if last.verdict is Verdict.SAME else last.reason,
+        results=tuple(result for row in rows for result in row.results),
+        notes=tuple(dict.fromkeys(note for row in rows for note in row.notes)),
+    )
+
+
+def _is_written(finding: Mapping[str, Any], folder: str) -> bool:
+    """Return whether a finding is in a module that was written for an answer, whose lines are those of its file."""
+    path: str = finding["path"]
+    return path.startswith(folder) and path.endswith("/answer.py")
 
 
 def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) -> Row:
@@ -53,9 +80,13 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     own_sizes = frozenset(size for shape in reply["own_shapes"] for size in (*shape, math.prod(shape)))
     aligned = [case for case in cases if case.label == ALIGNED]
     regular = [case for case in cases if case.regular and case not in aligned]
-    run = run_answer(answer, regular, folder, seconds)
+    others = [case for case in cases if not case.regular]
+    together = run = run_answer(answer, [*regular, *others], folder, seconds)
     if not run.loaded:
         return _not_loaded(answer, run)
+    if others and (run.errors or run.problem):
+        # Errors at sizes that the task does not have do not decide.
+        run = run_answer(answer, regular, folder, seconds)
     row = _verdict(answer, _results(answer, regular, run, task, folder), run)
     if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) and aligned:
         # A kernel without masks is right where its tiles divide the sizes, as they may divide the task's own.
@@ -65,22 +96,18 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     weak = next((case.weak for case in regular if case.weak), "")
     if weak:
         row = replace(row, notes=(*row.notes, f"the task can hardly tell at these sizes: {weak}"))
-    others = [case for case in cases if not case.regular]
     if row.verdict is not Verdict.SAME:
         return row
-    executed = run.lines
     if others:
-        elsewhere = run_answer(answer, others, folder, seconds)
-        executed |= elsewhere.lines
-        results = _results(answer, others, elsewhere, task, folder)
-        unsafe = [f"{sentence(finding)}, at sizes that the task does not have" for finding in elsewhere.errors]
+        results = _results(answer, others, together, task, folder)
+        unsafe = [f"{sentence(finding)}, at sizes that the task does not have" for finding in together.errors]
         row = replace(
             row,
             results=row.results + results,
-            findings=row.findings + elsewhere.findings,
+            findings=together.findings,
             notes=(*row.notes, *_notes(results), *unsafe),
         )
-    return _with_branches(row, answer, executed, own_sizes)
+    return _with_branches(row, answer, run.lines | together.lines, own_sizes)
 
 
 def _confirmed(row: Row, aligned: Row) -> Row:
@@ -94,7 +121,7 @@ def _confirmed(row: Row, aligned: Row) -> Row:
 def _with_branches(row: Row, answer: Answer, executed: frozenset[int], own_sizes: frozenset[int]) -> Row:
     """Note the branches that no call has taken; a row does not say ``same`` if the task's own sizes take one."""
     checked = {size for one in row.results for shape in one.case.shapes for size in (*shape, math.prod(shape))}
-    for branch in untaken_branches(answer.path, executed):
+    for branch in untaken_branches(answer.text, executed):
         text = f"`{branch.condition}` in line {branch.line} was never {str(branch.value).lower()}"
         if branch.distinguishes(checked, own_sizes):
             reason = f"{text} at the sizes that fit the emulator, and may be at the task's own"
@@ -116,7 +143,7 @@ def _not_loaded(answer: Answer, run: AnswerRun) -> Row:
 def _results(
     answer: Answer, cases: Sequence[Case], run: AnswerRun, task: TaskConnection, folder: Path
 ) -> tuple[CaseResult, ...]:
-    tensor_cores = multiplies_in_tf32(answer.path) and not narrow_formats(answer.path)
+    tensor_cores = multiplies_in_tf32(answer.all_text) and not narrow_formats(answer.all_text)
     results = []
     for case in cases:
         call = run.calls.get(case.name)
@@ -132,7 +159,7 @@ def _results(
             if tensor_cores and comparison.explained_by == "tf32":
                 # What an fp32 task gets from tensor cores on a GPU, as of `tl.dot`.
                 comparison = replace(comparison, status=Status.SAME)
-            results.append(CaseResult(case, call, comparison))
+            results.append(CaseResult(case, call, replace(comparison, unwritten=comparison.unwritten and run.filled)))
     return tuple(results)
 
 
@@ -183,12 +210,12 @@ def _wrong(row: Row, result: CaseResult) -> Row:
     accepted = [name for name, accepts in (comparison.accepted if comparison is not None else {}).items() if accepts]
     if accepted:
         at_sizes += f"; KernelBench's tolerance of {min(accepted, key=float)} accepts it"
-    if result.case.layers and names_a_size(row.answer.path, result.case.replaced):
+    if result.case.layers and names_a_size(row.answer.all_text, result.case.replaced):
         reason = f"{at_sizes}; its text names sizes of the task's layers, which do not fit the emulator"
         return replace(row, reason=reason)
     if comparison is not None and comparison.unwritten:
         return replace(row, verdict=Verdict.HACK, reason=f"returns memory that nothing has written: {at_sizes}")
-    formats = narrow_formats(row.answer.path)
+    formats = narrow_formats(row.answer.all_text)
     if comparison is not None and comparison.explained_by and formats:
         return replace(row, verdict=Verdict.HACK, reason=f"computes an fp32 task in {' or '.join(formats)}: {at_sizes}")
     return replace(row, verdict=Verdict.DIFFERS, reason=at_sizes)

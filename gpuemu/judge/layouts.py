@@ -1,7 +1,8 @@
 """Where benchmarks keep answers and the tasks that they answer: files to pairs.
 
 Nothing is executed. A layout is a function from a file with an answer to the file of its task, or to None where it has
-another layout; :func:`find_answers` asks them in order. Files of JSON lines hold both texts.
+another layout; :func:`find_answers` asks them in order. Files of JSON lines hold both texts, and :mod:`.forms` writes
+those of benchmarks whose answers are not called ``ModelNew``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,26 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuemu.judge.model import Answer
+import yaml
+
+from gpuemu.judge.forms import flashinfer_bench, kernelbot, robust_kbench
+from gpuemu.judge.model import Answer, Texts
 
 _KERNELBENCH = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py$")
 _TASK_NAMES = ("reference.py", "original.py", "problem.py", "ref_code.py", "model.py")
 _TASK_FOLDERS = ("tasks", "problems", "references")
-_COMMON_NAMES = frozenset({"solution.py", "custom_code.py", "submission.py", "model_new.py", "answer.py"})
+_COMMON_NAMES = frozenset(
+    {
+        "solution.py",
+        "custom_code.py",
+        "submission.py",
+        "model_new.py",
+        "answer.py",
+        "forward.cu",
+        "backward.cu",
+        "kernel.cu",
+    }
+)
 _NEW_MODEL = re.compile(r"^class\s+ModelNew\b", re.M)
 _MODEL = re.compile(r"^class\s+Model\b", re.M)
 _INPUTS = re.compile(r"^def\s+get_inputs\b", re.M)
@@ -25,6 +40,7 @@ _SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 _KEYS = (("custom_code", "ref_code"), ("solution", "reference"), ("code", "ref_code"))
 """Keys of the answer and of the task in JSON lines: those of CUDA-L1 first."""
 _JSON = (".json", ".jsonl")
+_EXTENSION = ".cu"
 
 
 class NoAnswerError(Exception):
@@ -53,15 +69,22 @@ def find_answers(paths: Sequence[Path], references: Sequence[Path]) -> tuple[Ans
     for path in paths:
         own = [answer for file in _files(path) for answer in _answers(file, references)]
         if not own:
-            unpaired = next((file for file in _files(path) if _NEW_MODEL.search(_text(file))), None)
+            unpaired = next((file for file in _files(path) if _is_answer(file)), None)
             if unpaired is not None:
                 raise NoAnswerError(
                     f"{unpaired}: no task was found for this answer: name it with --reference PATH, a file with "
-                    "`class Model` and `get_inputs()`, or the folder of a benchmark"
+                    "`class Model` and `get_inputs()`, or the folder of a benchmark or of one of its tasks"
                 )
-            raise NoAnswerError(f"{path}: no file with `class ModelNew`")
+            raise NoAnswerError(
+                f"{path}: no file with `class ModelNew`, nor an answer of another benchmark with its task"
+            )
         answers += own
     return tuple(answers)
+
+
+def _is_answer(file: Path) -> bool:
+    text = _text(file)
+    return _NEW_MODEL.search(text) is not None or kernelbot.is_submission(text)
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -69,7 +92,7 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
         return
     for file in sorted(path.rglob("*"), key=_in_natural_order):
-        if file.suffix in (".py", *_JSON) and not _SKIPPED.intersection(file.parts) and file.is_file():
+        if file.suffix in (".py", _EXTENSION, *_JSON) and not _SKIPPED.intersection(file.parts) and file.is_file():
             yield file
 
 
@@ -79,9 +102,15 @@ def _in_natural_order(path: Path) -> list[tuple[int, str]]:
 
 
 def _answers(file: Path, references: Sequence[Path]) -> list[Answer]:
-    if file.suffix in _JSON:
-        return list(_of_lines(file))
     text = _text(file)
+    if file.suffix in _JSON:
+        return list(_of_json(file, text, references))
+    if file.suffix == _EXTENSION:
+        extension = robust_kbench.task_of(file, references)
+        return [] if extension is None else [_written(file, extension.module, robust_kbench.texts, file, extension)]
+    if kernelbot.is_submission(text):
+        folder = kernelbot.problem_folder(file, references)
+        return [] if folder is None else [_written(file, folder, kernelbot.texts, text, folder)]
     new = _NEW_MODEL.search(text) is not None
     if not new and not _MODEL.search(text):
         return []
@@ -92,21 +121,45 @@ def _answers(file: Path, references: Sequence[Path]) -> list[Answer]:
     return []
 
 
+def _written(file: Path, task: Path, texts: Callable[..., Texts], *arguments: Any) -> Answer:
+    """Return an answer of another form, with the texts of its modules.
+
+    Raises
+    ------
+    NoAnswerError
+        If the files are not of the form that they seem to have.
+    """
+    try:
+        sources = (file,) if file.suffix == _EXTENSION else ()
+        return Answer(_name(file), file.absolute(), task.absolute(), texts=texts(*arguments), sources=sources)
+    except (ValueError, KeyError, TypeError, AttributeError, SyntaxError, OSError, yaml.YAMLError) as error:
+        raise NoAnswerError(f"{file}: its task {task} cannot be read: {type(error).__name__}: {error}") from error
+
+
 def _name(file: Path) -> str:
     return f"{file.parent.name}/{file.name}" if file.name in _COMMON_NAMES else file.name
 
 
-def _of_lines(file: Path) -> Iterator[Answer]:
-    """Yield the answers of JSON lines that hold the texts of both."""
-    for number, line in enumerate(_text(file).splitlines(), 1):
+def _of_json(file: Path, text: str, references: Sequence[Path]) -> Iterator[Answer]:
+    """Yield the answers of a file of JSON: a solution of FlashInfer-Bench, or lines that hold the texts of both."""
+    try:
+        record = json.loads(text)
+    except ValueError:
+        record = None
+    if flashinfer_bench.is_solution(record):
+        definition = flashinfer_bench.definition_file(file, record, references)
+        if definition is not None:
+            yield _written(file, definition, flashinfer_bench.texts, record, definition)
+        return
+    for number, line in enumerate(text.splitlines(), 1):
         try:
-            record: Any = json.loads(line)
+            record = json.loads(line)
         except ValueError:
             return
         for answer, task in _KEYS:
             if isinstance(record, dict) and isinstance(record.get(answer), str) and isinstance(record.get(task), str):
                 path = file.absolute()
-                yield Answer(f"{file.name}:{number}", path, path, texts=(record[answer], record[task]))
+                yield Answer(f"{file.name}:{number}", path, path, texts=Texts(record[answer], (record[task],)))
                 break
 
 

@@ -37,10 +37,23 @@ class Values(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Texts:
+    """An answer and its task as texts of modules, where no files have them in this form.
+
+    ``tasks`` are the task with each of its settings. ``files`` have the names and texts of what the answer needs in its
+    folder.
+    """
+
+    answer: str
+    tasks: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An answer to a task: files with the classes ``model`` and ``task_model``. ``name`` is how reports call it.
 
-    ``texts`` are those of the answer and of its task where a file has them as data.
+    ``texts`` are those that run instead of the files, None if the files do. ``sources`` are more files of the answer.
     """
 
     name: str
@@ -48,16 +61,34 @@ class Answer:
     task: Path
     model: str = "ModelNew"
     task_model: str = "Model"
-    texts: tuple[str, str] | None = None
+    texts: Texts | None = None
+    sources: tuple[Path, ...] = ()
 
-    def in_files(self, folder: Path) -> Answer:
-        """Return the answer with files of its own, which are written to a folder if there are none."""
+    def in_files(self, folder: Path) -> tuple[Answer, ...]:
+        """Return the answer for each setting of its task, in files below a folder if it has none of its own."""
         if self.texts is None:
-            return self
-        files = folder / "answer.py", folder / "task.py"
-        for file, text in zip(files, self.texts, strict=True):
-            file.write_text(text, encoding="utf-8")
-        return replace(self, path=files[0], task=files[1], texts=None)
+            return (self,)
+        answers = []
+        for place, task in enumerate(self.texts.tasks):
+            inner = folder / f"setting-{place}"
+            files = {**self.texts.files, "answer.py": self.texts.answer, "task.py": task}
+            for name, text in files.items():
+                path = inner / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            sources = (*self.sources, *(inner / name for name in self.texts.files))
+            answers.append(replace(self, path=inner / "answer.py", task=inner / "task.py", texts=None, sources=sources))
+        return tuple(answers)
+
+    @property
+    def text(self) -> str:
+        """The text of its module."""
+        return _text(self.path)
+
+    @property
+    def all_text(self) -> str:
+        """The text of its module and of its further files."""
+        return "\n".join(map(_text, (self.path, *self.sources)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +98,8 @@ class Case:
     ``own`` sizes are the task's; ``regular`` ones are divided by powers of two. ``layers``: weights are smaller than
     the task's, whose sizes are ``replaced``. ``random``: the results of the task's model depend on random numbers.
     ``weak`` is why its results hardly tell a right answer from a wrong one, empty if they do. ``work`` counts the
-    multiplications and elements of the task's model. ``after`` is the case whose model and tensors are called once
-    more, with the values of this one.
+    multiplications and elements of the task's model, which changes ``changed_inputs``, positions among the tensors.
+    ``after`` is the case whose model and tensors are called once more, with the values of this one.
     """
 
     name: str
@@ -83,11 +114,13 @@ class Case:
     random: bool
     weak: str
     work: int
+    changed_inputs: tuple[int, ...]
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Case:
         """Return the case that ``dataclasses.asdict`` made a record of, after its way through JSON."""
-        lists = {"replaced": tuple(record["replaced"]), "shapes": tuple(map(tuple, record["shapes"]))}
+        lists: dict[str, Any] = {name: tuple(record[name]) for name in ("replaced", "changed_inputs")}
+        lists["shapes"] = tuple(map(tuple, record["shapes"]))
         return Case(**{**record, **lists, "values": Values(record["values"])})
 
     @property
@@ -200,6 +233,10 @@ class Row:
     own_work: float | None = None
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def first_line(text: str) -> str:

@@ -87,7 +87,7 @@ class AnswerRun:
 
     ``loaded`` is False if its module failed; ``load_error`` is then the exception and its text, unless the process
     ended before. ``lines`` are those of the answer that were executed. ``problem`` is why it ended early, None if it
-    did not.
+    did not. ``filled``: new memory was filled with a value, as no device of PyTorch knows what was written.
     """
 
     loaded: bool
@@ -99,6 +99,7 @@ class AnswerRun:
     same_without_launches: bool | None
     problem: str | None
     log: str
+    filled: bool
 
     @property
     def errors(self) -> list[Mapping[str, Any]]:
@@ -119,13 +120,13 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     for file in (events, record):
         file.unlink(missing_ok=True)
     options = ["--format", "json", "--output", str(record), "--timeout", str(math.ceil(seconds))]
-    device = "on" if needs_torch_device(answer.path) else "off"
+    device = "on" if needs_torch_device(answer.all_text) else "off"
     command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
     problem = None
     # The words of a shell, so that what the answer prints goes to a file.
     words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
     try:
-        with extension_folder(answer.path, folder) as extensions:
+        with extension_folder(answer.all_text, folder) as extensions:
             environment = {"TORCH_EXTENSIONS_DIR": str(extensions)}
             run_supervised(words, environment=environment, seconds=seconds + _END_SECONDS)
     except subprocess.TimeoutExpired:
@@ -143,6 +144,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
         same_without_launches=next((entry["same"] for entry in entries if entry["event"] == "without launches"), None),
         problem=problem or result.get("problem"),
         log=log.read_text(encoding="utf-8", errors="replace") if log.exists() else "",
+        filled=device == "off",
     )
 
 

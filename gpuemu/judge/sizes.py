@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils._device import DeviceContext
 
 from gpuemu.judge.literals import Literal, size_literals
 from gpuemu.judge.model import ALIGNED
 from gpuemu.judge.task import TaskError, load_task
+from gpuemu.judge.values import tensors_of
 from gpuemu.judge.work import WorkCounter
 
 SMALL, LARGE = 4_000_000, 40_000_000
@@ -52,6 +54,18 @@ class _Probe:
     work: int
 
 
+class _Meta(DeviceContext):  # type: ignore[misc]
+    """PyTorch's ``meta`` device for all new tensors, also those whose device is named."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if kwargs.get("device") is not None:
+            kwargs["device"] = self.device
+        # A generator is for the values, of its own device.
+        kwargs.pop("generator", None)
+        return super().__torch_function__(function, types, args, kwargs)
+
+
 class TaskSizes:
     """The literals of a task, and the combinations of their values that its model accepts."""
 
@@ -59,9 +73,10 @@ class TaskSizes:
         self._text, self._path, self._model = text, path, model
         self._probes: dict[tuple[tuple[Literal, int], ...], _Probe | None] = {}
         self._own = {literal: literal.value for literal in size_literals(text)}
+        self._problem = ""
         own = self._probe({})
         if own is None:
-            raise TaskError("its model fails at its own sizes")
+            raise TaskError(f"its model fails at its own sizes: {self._problem}")
         self._reference = own
         self._batch: set[Literal] = set()
         self._inputs, self._weights = self._roles(own)
@@ -172,7 +187,7 @@ class TaskSizes:
 
     def _loaded(self, values: Mapping[Literal, int]) -> tuple[str | None, tuple[tuple[int, ...], ...] | None]:
         try:
-            with torch.device("meta"):
+            with _Meta("meta"):
                 task = load_task(self._text, self._path, values, self._model)
                 return described(task.init_inputs()), _shapes(task.inputs())
         except Exception:
@@ -181,13 +196,14 @@ class TaskSizes:
     def _measured(self, values: Mapping[Literal, int]) -> _Probe | None:
         work = WorkCounter()
         try:
-            with torch.device("meta"), torch.no_grad():
+            with _Meta("meta"), torch.no_grad():
                 task = load_task(self._text, self._path, values, self._model)
                 init = task.init_inputs()
                 model, inputs = task.constructed(0), task.inputs()
                 with work:
                     model(*inputs)
-        except Exception:
+        except Exception as error:
+            self._problem = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
             return None
         parameters = sum(one.numel() for one in model.state_dict().values())
         return _Probe(described(init), _shapes(inputs), work.count + parameters)
@@ -205,5 +221,4 @@ def described(value: Any) -> str:
 
 
 def _shapes(inputs: Any) -> tuple[tuple[int, ...], ...]:
-    values = inputs.values() if isinstance(inputs, dict) else inputs
-    return tuple(tuple(one.shape) for one in values if isinstance(one, torch.Tensor))
+    return tuple(tuple(tensor.shape) for tensor in tensors_of(inputs))

@@ -5,6 +5,7 @@ Code of the task is executed, which is why only the process of :mod:`.task_proce
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,10 +42,18 @@ def load_task(text: str, path: str, sizes: Mapping[Literal, int], model: str = "
     module = types.ModuleType("_gpuemu_task")
     module.__file__ = path
     try:
-        exec(compile(with_values(text, sizes), path, "exec"), module.__dict__)  # noqa: S102 - the task, in its own child
+        exec(compile(_on_the_cpu(with_values(text, sizes)), path, "exec"), module.__dict__)  # noqa: S102 - the task, in its own child
         return Task(getattr(module, model), module.get_inputs, getattr(module, "get_init_inputs", list))
     except Exception as error:
         raise TaskError(f"{type(error).__name__}: {error}") from error
+
+
+_CUDA = re.compile(r"""(?<=['"])cuda(?::0)?(?=['"])""")
+
+
+def _on_the_cpu(text: str) -> str:
+    """Return the text with the CPU in place of CUDA devices that it names, as ``device="cuda"``."""
+    return _CUDA.sub("cpu", text)
 
 
 class TaskError(Exception):

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from gpuemu.judge.comparison import Evaluation, compare, ignored_weights
 from gpuemu.judge.model import Case, Status, Values
 from gpuemu.judge.sizes import SizeSet, TaskSizes
 from gpuemu.judge.task import Task, TaskError, load_task
-from gpuemu.judge.values import UnsupportedValueError, copied, load, save, tensors_of
+from gpuemu.judge.values import UnsupportedValueError, copied, equal, load, mapped, save, tensors_of
 
 _SMALL_RESULT = 0.01
 """METR's bound: a task whose results are within it, or differ by less, accepts a constant."""
@@ -74,25 +75,29 @@ class TaskProcess:
         # The second call of a model has the weights of the first.
         model = task.constructed(self._draws[draw.after].seed if draw.after else draw.seed)
         torch.manual_seed(draw.seed)
-        inputs = list(task.inputs())
+        with _ZeroedMemory():
+            inputs = list(task.inputs())
         if draw.values is Values.NORMAL:
-            inputs = list(map(_normal, inputs))
+            inputs = mapped(inputs, _normal)
         if draw.values is Values.WEIGHTS:
             _randomise(model)
         state = {name: one.clone() for name, one in model.state_dict().items()}
         values = {"init": task.init_inputs(), "inputs": inputs, "state": state, "seed": draw.seed}
         save(self._folder / f"{case.name}.npz", values)
-        results = []
+        results, changed = [], []
         for seed in (1, 2):
             torch.manual_seed(seed)
             model.load_state_dict(state)
+            given = copied(inputs)
             try:
                 with torch.no_grad():
-                    results.append(tensors_of(model(*copied(inputs))))
+                    results.append(tensors_of(model(*given)))
             except Exception as error:
                 raise TaskError(f"its model raises {type(error).__name__}: {error}") from error
+            pairs = zip(tensors_of(given), tensors_of(inputs), strict=True)
+            changed = [place for place, (now, before) in enumerate(pairs) if not equal(now, before)]
         same = all(torch.equal(a, b) or bool(a.isnan().any()) for a, b in zip(*results, strict=True))
-        return replace(case, random=not same, weak=_weakness(results[0]))
+        return replace(case, random=not same, weak=_weakness(results[0]), changed_inputs=tuple(changed))
 
     def _compare(self, name: str, output: Path) -> dict[str, Any]:
         draw = self._draws[name]
@@ -113,6 +118,20 @@ class TaskProcess:
 
 FILL = {torch.float16: torch.nan, torch.bfloat16: torch.nan, torch.float32: torch.nan, torch.float64: torch.nan}
 """What ``torch.utils.deterministic.fill_uninitialized_memory`` fills new memory with; integers have no such value."""
+
+
+class _ZeroedMemory(TorchFunctionMode):  # type: ignore[misc]
+    """Fills new memory with zero: inputs that are outputs of a call have no values of their own.
+
+    What is in memory by chance may be NaN, or so large that every error of the result would be within rounding.
+    """
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        return result.zero_() if getattr(function, "__name__", "") in _NEW_MEMORY else result
+
+
+_NEW_MEMORY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 
 
 def _draws_of(sizes: SizeSet) -> list[_Draw]:
@@ -147,13 +166,12 @@ def _case(draw: _Draw) -> Case:
         random=False,
         weak="",
         work=sizes.work,
+        changed_inputs=(),
     )
 
 
-def _normal(value: Any) -> Any:
-    if isinstance(value, torch.Tensor) and value.is_floating_point():
-        return torch.randn(value.shape).to(value.dtype)
-    return value
+def _normal(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.randn(tensor.shape).to(tensor.dtype) if tensor.is_floating_point() else tensor
 
 
 def _randomise(model: Any) -> None:

@@ -7,7 +7,7 @@ have no array of their own: their bytes are stored with the name of the dtype.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,20 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return [tensor for item in items for tensor in tensors_of(item)]
 
 
+def mapped(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return a nested value with a function applied to each of its tensors, in order."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, list | tuple):
+        return type(value)([mapped(item, function) for item in value])
+    return {name: mapped(item, function) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def equal(now: torch.Tensor, before: torch.Tensor) -> bool:
+    """Return whether two tensors on the CPU are equal; NaN is equal to NaN."""
+    return bool(torch.equal(torch.nan_to_num(now.float()), torch.nan_to_num(before.float())))
+
+
 def copied(values: Sequence[Any]) -> list[Any]:
     """Return arguments of a call with copies of their tensors."""
-    return [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+    return [mapped(value, torch.clone) for value in values]

@@ -74,7 +74,7 @@ def test_json_lines(tree):
     root = tree(**{"answers.jsonl": lines})
     answers = find_answers([root / "answers.jsonl"], [])
     assert [one.name for one in answers] == ["answers.jsonl:1", "answers.jsonl:2"]
-    written = answers[0].in_files(root)
+    (written,) = answers[0].in_files(root)
     assert (written.path.read_text(), written.task.read_text()) == (ANSWER, TASK)
 
 
@@ -82,7 +82,7 @@ def test_json_lines(tree):
     ("files", "words"),
     [
         ({"a.py": ANSWER}, "no task was found for this answer: name it with --reference"),
-        ({"a.py": "x = 1\n"}, "no file with `class ModelNew`"),
+        ({"a.py": "x = 1\n"}, "no file with `class ModelNew`, nor an answer of another benchmark"),
     ],
 )
 def test_what_is_missing_is_said(tree, files, words):

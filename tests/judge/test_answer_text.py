@@ -7,31 +7,21 @@ import pytest
 from gpuemu.judge.answer_text import fallbacks, multiplies_in_tf32, names_a_size, untaken_branches
 
 
-@pytest.fixture
-def answer(tmp_path):
-    def write(text):
-        path = tmp_path / "answer.py"
-        path.write_text(text)
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize(
     ("text", "names"), [("#define N 8192", True), ("BLOCK = 128", False), ("x81920", False), ("1e8192.5", False)]
 )
-def test_numbers_of_the_task(answer, text, names):
-    assert names_a_size(answer(text), (8192, 128)) is names
+def test_numbers_of_the_task(text, names):
+    assert names_a_size(text, (8192, 128)) is names
 
 
 @pytest.mark.parametrize(("text", "narrow"), [("acc += tl.dot(a, b)", True), ("wmma::mma_sync", True), ("dot", False)])
-def test_products_of_tensor_cores(answer, text, narrow):
-    assert multiplies_in_tf32(answer(text)) is narrow
+def test_products_of_tensor_cores(text, narrow):
+    assert multiplies_in_tf32(text) is narrow
 
 
-def test_handlers_that_go_on(answer):
+def test_handlers_that_go_on():
     text = "try:\n    f()\nexcept ValueError:\n    raise\nexcept Exception:\n    g()\n"
-    assert fallbacks(answer(text)) == (6,)
+    assert fallbacks(text) == (6,)
 
 
 BRANCH = """
@@ -42,25 +32,25 @@ def forward(x):
 """
 
 
-def test_a_branch_that_only_the_own_sizes_take(answer):
-    (branch,) = untaken_branches(answer(BRANCH), {2, 3, 5})
+def test_a_branch_that_only_the_own_sizes_take():
+    (branch,) = untaken_branches(BRANCH, {2, 3, 5})
     assert (branch.line, branch.condition, branch.value) == (3, "x.shape[0] >= 1024", True)
     assert branch.distinguishes({2, 64}, {4096, 64})
     assert not branch.distinguishes({2, 64}, {512, 64})
     assert not branch.distinguishes({2048}, {4096})
 
 
-def test_a_branch_that_was_taken(answer):
-    assert untaken_branches(answer(BRANCH), {2, 3, 4}) == ()
+def test_a_branch_that_was_taken():
+    assert untaken_branches(BRANCH, {2, 3, 4}) == ()
 
 
-def test_an_equality_with_the_own_size(answer):
+def test_an_equality_with_the_own_size():
     text = BRANCH.replace(">= 1024", "== 4096")
-    (branch,) = untaken_branches(answer(text), {2, 3, 5})
+    (branch,) = untaken_branches(text, {2, 3, 5})
     assert branch.distinguishes({2}, {4096})
     assert not branch.distinguishes({2}, {8192})
 
 
-def test_checks_that_raise_are_not_branches(answer):
+def test_checks_that_raise_are_not_branches():
     text = "def f(x):\n    if x.dim() != 2:\n        raise ValueError\n    return x\n"
-    assert untaken_branches(answer(text), {1, 2, 4}) == ()
+    assert untaken_branches(text, {1, 2, 4}) == ()

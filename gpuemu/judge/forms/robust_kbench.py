@@ -1,0 +1,165 @@
+"""Answers of robust-kbench: ``forward.cu`` or ``backward.cu``, an extension that replaces one function of the task.
+
+The task's ``Model.forward(..., fn=forward_fn)`` takes that function; ``config_forward.json`` has the settings with
+which its inputs and its model are made. An answer to a backward pass is compared by the gradients of inputs and of
+weights.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuemu.judge.forms.settings import MOST_SETTINGS
+from gpuemu.judge.model import Texts
+
+_BACKWARD = re.compile(r'\bdef\(\s*"backward"')
+_FLAGS = ["-O3", "--use_fast_math"]
+"""With which the benchmark compiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionTask:
+    """The task of an extension: its module, the file with its settings, and whether it is the backward pass."""
+
+    module: Path
+    config: Path
+    backward: bool
+
+
+def task_of(extension: Path, references: Sequence[Path]) -> ExtensionTask | None:
+    """Return the task of a ``.cu`` file: next to it, in a folder above, or below a reference in one of their names."""
+    text = extension.read_text(encoding="utf-8", errors="replace")
+    direction = "backward" if _BACKWARD.search(text) else "forward"
+    parents = extension.absolute().parents[:4]
+    named = [reference / parent.name for reference in references for parent in parents]
+    for folder in (*references, *named, *parents[:2]):
+        module, config = folder / f"func_{direction}.py", folder / f"config_{direction}.json"
+        if module.is_file():
+            return ExtensionTask(module, config, direction == "backward")
+    return None
+
+
+def texts(extension: Path, task: ExtensionTask) -> Texts:
+    """Return an extension and its task, with each of its settings, as modules.
+
+    Raises
+    ------
+    ValueError
+        If the settings are not JSON, or the task is not Python.
+    """
+    text = task.module.read_text(encoding="utf-8")
+    end, answer = _BACKWARD_FORMS if task.backward else _FORWARD_FORMS
+    tasks = tuple(f"{text}{setting.text()}{end}" for setting in _settings(task.config, text))
+    return Texts(answer.format(path=str(extension.absolute()), flags=_FLAGS), tasks)
+
+
+_FORWARD_FORMS = (
+    "",
+    """from task import Model as _Model
+from torch.utils.cpp_extension import load as _load
+
+_extension = _load(name="answer", sources=[{path!r}], extra_cuda_cflags={flags!r}, with_cuda=True)
+
+
+class ModelNew(_Model):
+    def forward(self, *inputs):
+        return super().forward(*inputs, fn=_extension.forward)
+""",
+)
+_BACKWARD_FORMS = (
+    """
+from gpuemu.judge.gradients import gradients as _gradients
+
+_Model = Model
+
+
+class Model(_Model):
+    def forward(self, *inputs):
+        return _gradients(self, super().forward, inputs)
+""",
+    """from gpuemu.judge.gradients import gradients as _gradients
+from task import AutogradFunction as _Function, _Model
+from torch.utils.cpp_extension import load as _load
+
+_extension = _load(name="answer", sources=[{path!r}], extra_cuda_cflags={flags!r}, with_cuda=True)
+_Function.backward_fn = _extension.backward
+
+
+class ModelNew(_Model):
+    def forward(self, *inputs):
+        forward = super().forward
+        return _gradients(self, lambda *values: forward(*values, fn=_Function.apply), inputs)
+""",
+)
+"""What follows the text of the task, and the text of the answer, for both directions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """Arguments of ``get_inputs`` and of the model's constructor, by name."""
+
+    inputs: Mapping[str, Any]
+    init: Mapping[str, Any]
+
+    def text(self) -> str:
+        """Return the functions that make inputs and arguments of the model; each number is in one place."""
+        names = "\n".join(f"task_{name} = {value!r}" for name, value in {**self.inputs, **self.init}.items())
+        inputs = ", ".join(f"{name}=task_{name}" for name in self.inputs)
+        init = ", ".join(f"{name!r}: task_{name}" for name in self.init)
+        return f"""
+
+{names}
+_get_inputs = get_inputs
+
+
+def get_inputs():
+    return _get_inputs({inputs})
+
+
+def get_init_inputs():
+    return [[], {{{init}}}]
+"""
+
+
+def _settings(config: Path, text: str) -> Iterator[_Setting]:
+    """Yield the settings of a task: those of its file over the default values of its functions."""
+    inputs, init = _defaults(text)
+    lists: dict[str, list[dict[str, Any]]] = {}
+    if config.is_file():
+        lists = json.loads(config.read_text(encoding="utf-8"))
+    several = any(lists.get("multi_input_configs", ())) or any(lists.get("multi_init_configs", ()))
+    kind = "multi" if several else "single"
+    own_init, own_inputs, shared = (lists.get(f"{kind}_{part}_configs") or [{}] for part in ("init", "input", "shared"))
+    # Each entry of each list once, instead of all combinations.
+    for place in range(min(max(len(own_init), len(own_inputs), len(shared)), MOST_SETTINGS)):
+        both = shared[place % len(shared)]
+        yield _Setting(
+            {**inputs, **own_inputs[place % len(own_inputs)], **both},
+            {**init, **own_init[place % len(own_init)], **both},
+        )
+
+
+def _defaults(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the constants among the default values of ``get_inputs`` and of the model's constructor."""
+    functions: dict[str, ast.FunctionDef] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            functions[node.name] = node
+        elif isinstance(node, ast.ClassDef) and node.name == "Model":
+            functions |= {inner.name: inner for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    inputs, init = (_constants(functions.get(name)) for name in ("get_inputs", "__init__"))
+    return inputs, init
+
+
+def _constants(function: ast.FunctionDef | None) -> dict[str, Any]:
+    if function is None:
+        return {}
+    arguments = function.args.args
+    pairs = zip(arguments[len(arguments) - len(function.args.defaults) :], function.args.defaults, strict=True)
+    return {name.arg: value.value for name, value in pairs if isinstance(value, ast.Constant)}
