@@ -16,6 +16,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.task_process`: that of the task: cases, and the comparison in fp64
 - :mod:`.comparison`: results against the model in fp64
 - :mod:`.task`: a task, loaded with chosen sizes
+- :mod:`.task_text`: the part of a file that a task needs, where the answer is in the same file
 - :mod:`.literals`: the numbers of a task's text that may be sizes
 - :mod:`.sizes`: sizes that are derived from the task's own
 - :mod:`.work`: the work of PyTorch's operators

@@ -7,6 +7,7 @@ the task's, values that its inputs do not have) is a note: a benchmark would acc
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -75,7 +76,8 @@ def _is_written(finding: Mapping[str, Any], folder: str) -> bool:
 
 
 def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) -> Row:
-    reply = task.ask(do="cases", path=str(answer.task), model=answer.task_model)
+    both = answer.task == answer.path
+    reply = task.ask(do="cases", path=str(answer.task), model=answer.task_model, holds_answer=both)
     cases = tuple(map(Case.from_record, reply["cases"]))
     own_sizes = frozenset(size for shape in reply["own_shapes"] for size in (*shape, math.prod(shape)))
     aligned = [case for case in cases if case.label == ALIGNED]
@@ -137,7 +139,16 @@ def _not_loaded(answer: Answer, run: AnswerRun) -> Row:
     error, message = run.load_error
     missing = error == "ModuleNotFoundError" or error in NOT_EMULATED
     verdict = Verdict.NOT_JUDGED if missing else Verdict.DOES_NOT_BUILD
-    return Row(answer, verdict, f"{error}: {first_line(message)}")
+    return Row(answer, verdict, f"{error}: {first_line(message)}{_compiler_error(f'{message}{run.log}')}")
+
+
+_COMPILER_ERROR = re.compile(r"^.*?([^/\s]+(?:\(\d+\)|:\d+(?::\d+)?): (?:fatal )?error: .*)$", re.MULTILINE)
+
+
+def _compiler_error(text: str) -> str:
+    """Return the first error of a compiler in what a build has written, empty if it has none."""
+    match = _COMPILER_ERROR.search(text)
+    return f": {match[1]}" if match is not None else ""
 
 
 def _results(

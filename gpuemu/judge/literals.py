@@ -10,7 +10,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_FUNCTIONS = frozenset({"get_inputs", "get_init_inputs"})
+from gpuemu.judge.task_text import FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,7 +38,7 @@ def size_literals(text: str) -> tuple[Literal, ...]:
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
             literals.update(_literals(statement, " = ".join(names)))
-        elif isinstance(statement, ast.FunctionDef) and statement.name in _FUNCTIONS:
+        elif isinstance(statement, ast.FunctionDef) and statement.name in FUNCTIONS:
             literals.update(_literals(statement, ""))
     return tuple(sorted(literals))
 

@@ -20,6 +20,7 @@ from gpuemu.judge.comparison import Evaluation, compare, ignored_weights
 from gpuemu.judge.model import Case, Status, Values
 from gpuemu.judge.sizes import SizeSet, TaskSizes
 from gpuemu.judge.task import Task, TaskError, load_task
+from gpuemu.judge.task_text import FUNCTIONS, needed_text
 from gpuemu.judge.values import UnsupportedValueError, copied, equal, load, mapped, save, tensors_of
 
 _SMALL_RESULT = 0.01
@@ -50,11 +51,13 @@ class TaskProcess:
             if request["do"] == "cases":
                 self._path, self._model = request["path"], request["model"]
                 self._text = Path(self._path).read_text(encoding="utf-8")
+                if request["holds_answer"]:
+                    self._text = needed_text(self._text, (self._model, *FUNCTIONS))
                 sizes = TaskSizes(self._text, self._path, self._model)
                 cases = [asdict(case) for case in self._make_cases(sizes)]
                 return {"cases": cases, "own_shapes": sizes.own_shapes}
             return self._compare(request["case"], Path(request["output"]))
-        except (TaskError, UnsupportedValueError) as error:
+        except (TaskError, UnsupportedValueError, SyntaxError) as error:
             return {"problem": str(error)}
 
     def _make_cases(self, sizes: TaskSizes) -> list[Case]:

@@ -13,6 +13,7 @@ It never loads a program or a device: ``gpuemu nvcc`` runs once for each source 
 - :mod:`.local_headers`: a source with the headers of its own project
 - :mod:`.split_source`: the two parts of a CUDA source, for the host and for the device
 - :mod:`.split_compile`: their compilation, and the object of both
+- :mod:`.certain_errors`: errors of one part that the whole source has too
 - :mod:`.light_headers`: headers with what a source needs of PyTorch's
 - :mod:`.object_cache`: objects by content
 - :mod:`.wheels`: where nvcc is

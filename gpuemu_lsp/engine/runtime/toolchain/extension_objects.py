@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +19,7 @@ from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler
 from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
 from gpuemu_lsp.engine.runtime.toolchain.local_headers import expanded_source
 from gpuemu_lsp.engine.runtime.toolchain.object_cache import HostObjects
-from gpuemu_lsp.engine.runtime.toolchain.split_compile import can_be_split, compile_split
+from gpuemu_lsp.engine.runtime.toolchain.split_compile import SourceError, can_be_split, compile_split
 
 _COMPUTED_INCLUDE = re.compile(r"^\s*#\s*include\s+[A-Za-z_]", re.MULTILINE)
 
@@ -46,9 +47,13 @@ def compile_device_source(
         return compile_as_is()
 
     def compile_once() -> int:
-        split = can_be_split(extension.text) and compile_split(
-            extension.command, extension.text, extension.torch, nvcc, folder
-        )
+        try:
+            split = can_be_split(extension.text) and compile_split(
+                extension.command, extension.text, extension.torch, nvcc, folder
+            )
+        except SourceError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
         return 0 if split else compile_as_is()
 
     return _kept(extension, words, nvcc([]), compile_once)

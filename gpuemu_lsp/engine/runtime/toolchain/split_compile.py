@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised
+from gpuemu_lsp.engine.runtime.toolchain.certain_errors import certain_errors
 from gpuemu_lsp.engine.runtime.toolchain.compile_command import CompileCommand
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler
 from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
@@ -67,21 +68,44 @@ def compile_split(
 
     ``torch`` is PyTorch's folder of headers, and ``nvcc`` makes a command of its arguments. ``folder`` is for temporary
     files.
+
+    Raises
+    ------
+    SourceError
+        If the source has errors that nvcc would report too.
     """
     # nvcc has such namespaces too: they are not shown.
     unique = f"_INTERNAL_{hashlib.blake2b(str(command.source.resolve()).encode(), digest_size=6).hexdigest()}"
     try:
         parts = split_source(text, unique)
-        host = _host_object(command, parts, torch, Path(folder))
+        host = _of_whole_source(command, parts.device, lambda: _host_object(command, parts, torch, Path(folder)))
         undefined = _symbols(host, "--undefined-only")
         instances = {symbol: name for symbol, name in undefined.items() if _is_instance(name, parts)}
-        device = _device_object(command, parts, list(instances.values()), nvcc, Path(folder))
+        names = list(instances.values())
+        device = _of_whole_source(
+            command, parts.host, lambda: _device_object(command, parts, names, nvcc, Path(folder))
+        )
         if not instances.keys() <= _symbols(device, "--defined-only").keys():
             raise SplitError("an instance of a kernel is not made")
         _join(host, device, parts, undefined, command.target, folder)
     except SplitError:
         return False
     return True
+
+
+class SourceError(Exception):
+    """A source that does not compile; the message has the compiler's errors."""
+
+
+def _of_whole_source(command: CompileCommand, other_part: str, compiled: Callable[[], Path]) -> Path:
+    """Return the object of one part, or raise SourceError if its errors are those of the whole source."""
+    try:
+        return compiled()
+    except SplitError as error:
+        errors = certain_errors(str(error), other_part, command.folders)
+        if errors:
+            raise SourceError("\n".join(errors)) from error
+        raise
 
 
 def _host_object(command: CompileCommand, parts: SplitSource, torch: Path, folder: Path) -> Path:
@@ -153,4 +177,4 @@ def _run(command: Sequence[str], folder: Path) -> None:
     # In this folder, as options have relative paths.
     done = run_supervised(command, capture=True, environment={"TMPDIR": str(folder)})
     if done.returncode:
-        raise SplitError(f"{Path(command[0]).name}: {done.stderr[-2000:]}")
+        raise SplitError(f"{Path(command[0]).name}: {done.stderr}")
