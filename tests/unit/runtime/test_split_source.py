@@ -66,10 +66,49 @@ def test_a_launch_is_the_call_of_the_stub_after_its_configuration():
     assert with_launches('s << "a" << 1;') == 's << "a" << 1;'
 
 
+def test_what_looks_like_a_launch_in_a_comment_or_text_stays():
+    text = '/* k<<<1, 2>>>(x; */ // k<<<1\nauto s = "<<<"; k<<<1, 2>>>(x);'
+    assert with_launches(text) == text.replace("k<<<1, 2>>>(x)", "(__cudaPushCallConfiguration(1, 2) ? (void)0 : k(x))")
+
+
+def test_the_host_has_declarations_of_the_device_s_variables():
+    parts = split_source(VARIABLES, "unique")
+    declared = [line.strip() for line in parts.host.splitlines()]
+    assert declared[:6] == [
+        "extern float table[4];",
+        "",
+        "extern int counter;",
+        "namespace a { extern const double3 d; }",
+        "extern Pair<int, 2> pairs[2][3];",
+        "void f() { cudaMemcpyToSymbol(table, p, 16); }",
+    ]
+    assert parts.device.splitlines()[:2] == VARIABLES.splitlines()[:2]
+
+
+VARIABLES = """__constant__ float table[4] = {1, 2,
+    3, 4};
+static __device__ int counter = 3;
+namespace a { __constant__ const double3 d; }
+__device__ Pair<int, 2> pairs[2][3];
+void f() { cudaMemcpyToSymbol(table, p, 16); }
+"""
+
+
+def test_a_constructor_of_the_device_is_declared_without_its_initializers():
+    parts = split_source("struct View {\n    int* p;\n    __device__ View(int* q)\n        : p(q) {}\n};\n", "unique")
+    assert parts.host.split() == ["struct", "View", "{", "int*", "p;", "__device__", "View(int*", "q);", "};"]
+    assert len(parts.host.splitlines()) == 5
+
+
+def test_cooperative_groups_are_the_device_s_and_the_host_is_asked_for_the_compiler_by_another_name():
+    parts = split_source("#include <cooperative_groups.h>\n#ifndef __CUDACC__\nint x;\n#endif\n", "unique")
+    assert parts.host.splitlines()[:2] == ["", "#ifndef GPUEMU__CUDACC__"]
+    assert parts.device.splitlines()[:2] == ["#include <cooperative_groups.h>", "#ifndef __CUDACC__"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "__constant__ float table[4];\nvoid f() { cudaMemcpyToSymbol(table, p, 16); }",
         "void f() { (*pointer)<<<1, 2>>>(x); }",
         "void f() { k<<<1, 2>>>(x; }",
     ],

@@ -47,7 +47,9 @@ def runtime_library() -> Path:
     include = nvcc_folder() / "include"
     parts = {path.name: path.read_text() for path in sorted(SOURCES.iterdir()) if path.suffix in (".h", ".cpp")}
     parts |= {"messages.h": messages_header(), **_generated("".join(parts.values()), include)}
-    content = repr((sorted(parts.items()), sys.executable, str(include)))
+    # The headers of a package that is installed later are in another folder.
+    headers = sorted(entry.name for entry in include.iterdir())
+    content = repr((sorted(parts.items()), sys.executable, str(include), headers))
     folder = cache_root() / "runtime" / hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
     library = folder / "lib64" / f"lib{LIBRARY}.so"
     if library.exists():

@@ -20,23 +20,46 @@ from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_header
 from gpuemu_lsp.engine.runtime.toolchain.split_source import SplitError, SplitSource, split_source
 
 _TORCH = re.compile(r"#\s*include\s*<(?:torch|ATen|c10)/")
-_NOT_SPLIT = re.compile(r"#\s*include\s*<(?:thrust|cub|cutlass|cute|cooperative_groups)[/.]")
+_NOT_SPLIT = re.compile(r"#\s*include\s*<(?:thrust|cub|cutlass|cute)[/.]")
 """Headers with kernels that host code instantiates, or that both parts need."""
 
-_HOST_PRELUDE = """#include <cuda_runtime.h>
-extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, void* stream = nullptr);
-#define GPUEMU_EXTREMES(T) \\
-    inline T max(T a, T b) { return a < b ? b : a; } \\
-    inline T min(T a, T b) { return b < a ? b : a; }
-GPUEMU_EXTREMES(int)
-GPUEMU_EXTREMES(unsigned)
-GPUEMU_EXTREMES(long)
-GPUEMU_EXTREMES(unsigned long)
-GPUEMU_EXTREMES(long long)
-GPUEMU_EXTREMES(unsigned long long)
-GPUEMU_EXTREMES(float)
-GPUEMU_EXTREMES(double)
+_HOST_PRELUDE = """#include <cstdlib>
+#include <cstring>
+#define GPUEMU_EXTREMES(R, A, B) \\
+    constexpr R max(A a, B b) { const R x = a, y = b; return x < y ? y : x; } \\
+    constexpr R min(A a, B b) { const R x = a, y = b; return y < x ? y : x; }
+#define GPUEMU_INTEGER_EXTREMES(T) \\
+    GPUEMU_EXTREMES(T, T, T) \\
+    GPUEMU_EXTREMES(unsigned T, unsigned T, unsigned T) \\
+    GPUEMU_EXTREMES(unsigned T, T, unsigned T) \\
+    GPUEMU_EXTREMES(unsigned T, unsigned T, T)
+GPUEMU_INTEGER_EXTREMES(int)
+GPUEMU_INTEGER_EXTREMES(long)
+GPUEMU_INTEGER_EXTREMES(long long)
+GPUEMU_EXTREMES(float, float, float)
+GPUEMU_EXTREMES(double, double, double)
+GPUEMU_EXTREMES(double, float, double)
+GPUEMU_EXTREMES(double, double, float)
+#define __COMMON_FUNCTIONS_H__
+#define __CUDACC__
+#include <cuda_runtime.h>
+#undef __CUDACC__
+inline float rsqrtf(float x) { return 1 / __builtin_sqrtf(x); }
+inline double rsqrt(double x) { return 1 / __builtin_sqrt(x); }
+#define GPUEMU__CUDACC__
+#define GPUEMU__NVCC__
 """
+"""What nvcc includes for the host, with the declarations of the device's functions, as macros and templates name some;
+but those of the C library's functions, which g++ has otherwise."""
+
+_HOST_HEADERS = {
+    # What it includes is not read as the device's compiler reads it.
+    r"\bRestrictPtrTraits\b": "#include <c10/util/ArrayRef.h>\n#include <c10/util/Exception.h>\n#define __CUDACC__\n"
+    "#include <ATen/core/TensorAccessor.h>\n#undef __CUDACC__\n",
+    r"\bcooperative_groups\b": "namespace cooperative_groups {}\n",
+}
+"""What the host's part needs, by a name in it."""
+
 _DEVICE_HEADERS = {
     r"\b(?:__)?half": "cuda_fp16.h",
     r"bfloat16": "cuda_bf16.h",
@@ -110,7 +133,8 @@ def _of_whole_source(command: CompileCommand, other_part: str, compiled: Callabl
 
 def _host_object(command: CompileCommand, parts: SplitSource, torch: Path, folder: Path) -> Path:
     source, target = folder / "host.cpp", folder / "host.o"
-    source.write_text(_HOST_PRELUDE + parts.host, encoding="latin-1")
+    prelude = _HOST_PRELUDE + "".join(text for name, text in _HOST_HEADERS.items() if re.search(name, parts.host))
+    source.write_text(prelude + parts.host, encoding="latin-1")
     # The host's part has no loop that is worth optimising. -g1 has the lines of launches.
     options = ["-O0", "-g1", "-w", "-fPIC", "-fno-optimize-sibling-calls", "-c", str(source), "-o", str(target)]
     light = folder / "light"
@@ -130,13 +154,22 @@ def _device_object(
     folder: Path,
 ) -> Path:
     source, target = folder / "device.cu", folder / "device.o"
-    text = parts.device + "\n" + "".join(f"template __global__ {name};\n" for name in instances)
+    text = f"{parts.device}\n{_uses(instances)}"
     headers = "".join(f"#include <{name}>\n" for use, name in _DEVICE_HEADERS.items() if re.search(use, text))
     source.write_text(f"{_DEVICE_PRELUDE}{headers}{text}", encoding="latin-1")
     # Else the stubs of instances of templates have internal linkage.
     own = ["-static-global-template-stub=false", "-Xcompiler", "-fPIC,-w", "-c", str(source), "-o", str(target)]
     _run(nvcc([*command.shared, *command.device, *own]), folder)
     return target
+
+
+def _uses(instances: Sequence[str]) -> str:
+    """Return a use of each instance, for which nvcc makes it as for a launch: its pass for the host reads no body."""
+    kinds = [re.fullmatch(r"void (.*>)\((.*)\)", name, re.DOTALL) for name in instances]
+    if None in kinds:
+        raise SplitError("the name of an instance is not understood")
+    addresses = ",\n".join(f"(void*)static_cast<void (*)({kind[2]})>(&{kind[1]})" for kind in kinds if kind is not None)
+    return f"__attribute__((used)) static void* const gpuemu_instances[] = {{\n{addresses}}};\n" if kinds else ""
 
 
 def _is_instance(name: str, parts: SplitSource) -> bool:
@@ -150,6 +183,12 @@ def _join(host: Path, device: Path, parts: SplitSource, undefined: dict[str, str
     flat = device.with_name("flat.o")
     # Groups of sections would be dropped where another object has an instance of the same name.
     _run(["ld", "-r", "--force-group-allocation", "-o", str(flat), str(device)], Path(folder))
+    variables = _shared_variables(flat, undefined)
+    if variables:
+        names = [f"--redefine-sym={internal}={name}" for internal, name in variables.items()]
+        _run(
+            ["objcopy", *(f"--globalize-symbol={name}" for name in variables.values()), *names, str(flat)], Path(folder)
+        )
     joined = device.with_name("joined.o")
     _run(["ld", "-r", "-o", str(joined), str(host), str(flat)], Path(folder))
     defined = _symbols(flat, "--defined-only")
@@ -158,7 +197,15 @@ def _join(host: Path, device: Path, parts: SplitSource, undefined: dict[str, str
         for symbol, name in defined.items()
         if symbol in undefined and ("<" in name or any(re.search(rf"\b{one}\(", name) for one in parts.internal))
     ]
+    internal += variables.values()
     _run(["objcopy", *(f"--localize-symbol={symbol}" for symbol in internal), str(joined), str(target)], Path(folder))
+
+
+def _shared_variables(device: Path, undefined: dict[str, str]) -> dict[str, str]:
+    """Return the symbols of the device's variables that the host's part names, each with the name it has there."""
+    wanted = {name: symbol for symbol, name in undefined.items() if "(" not in name}
+    defined = _symbols(device, "--defined-only").items()
+    return {symbol: wanted[name] for symbol, name in defined if name in wanted and symbol != wanted[name]}
 
 
 def _symbols(file: Path, option: str) -> dict[str, str]:

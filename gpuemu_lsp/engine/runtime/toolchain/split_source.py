@@ -21,8 +21,18 @@ _ONLY_HOST_INCLUDES = re.compile(
     r'#\s*include\s*[<"](?:torch/|pybind11|Python\.h|c10/core|c10/cuda/(?!CUDAMathCompat)'
     r"|ATen/(?!cuda/(?:Atomic|detail/|NumericLimits|DeviceUtils|AsmUtils)|AccumulateType|OpMathType|ceil_div))"
 )
+_ONLY_DEVICE_INCLUDES = re.compile(r'#\s*include\s*[<"]cooperative_groups')
 _HOST_NAMES = re.compile(r"\b(?:at|torch|py|pybind11|c10::cuda)::(?!Half|BFloat16|PackedTensorAccessor)|\bTensor\b")
+_COMPILER = re.compile(r"\b__(?:CUDACC|NVCC)__\b")
+"""Macros that a source asks for. PyTorch's headers are not to see them: the host's prelude has others."""
+
 _LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+_VARIABLE = re.compile(
+    r"(?P<type>(?:(?:static|const|volatile|alignas\s*\([^()]*\)|__(?:device|constant|managed)__)\s+)*[\w:]+"
+    r"(?:\s*<[^;={}]*>)?)(?P<name>\s+\w+\s*(?:\[[^\]]*\]\s*)*)(?P<value>(?:=\s*)?\{.*\}|=.*)?\s*;",
+    re.DOTALL,
+)
+_OF_DEVICE = re.compile(r"\b(?:static|__device__|__constant__|__managed__)\s")
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
 
 
@@ -52,10 +62,8 @@ def split_source(text: str, unique: str) -> SplitSource:
     splitter = _Splitter(encoded.decode("latin-1"), unique)
     splitter.add(tree_of(splitter.text))
     host, device = "".join(splitter.host), "".join(splitter.device)
-    for name in splitter.variables:
-        if re.search(rf"\b{name}\b", host):
-            raise SplitError(f"the host uses the device's variable {name}")
-    return SplitSource(with_launches(host), device, frozenset(splitter.kernels), frozenset(splitter.internal))
+    host = _COMPILER.sub(r"GPUEMU\g<0>", with_launches(host))
+    return SplitSource(host, device, frozenset(splitter.kernels), frozenset(splitter.internal))
 
 
 @dataclass(slots=True)
@@ -69,7 +77,6 @@ class _Splitter:
     device: list[str] = field(default_factory=list)
     kernels: set[str] = field(default_factory=set)
     internal: set[str] = field(default_factory=set)
-    variables: set[str] = field(default_factory=set)
 
     def add(self, root: Node) -> None:
         for node in _declarations(root):
@@ -92,7 +99,9 @@ class _Splitter:
         if node.type == "ERROR":
             raise SplitError("a declaration is not understood")
         if node.type == "preproc_include":
-            self._put(text, "\n" if _ONLY_HOST_INCLUDES.match(text) else text)
+            self._put(
+                "\n" if _ONLY_DEVICE_INCLUDES.match(text) else text, "\n" if _ONLY_HOST_INCLUDES.match(text) else text
+            )
             return
         if node.type in _FOR_BOTH:
             self._both(text)
@@ -103,9 +112,7 @@ class _Splitter:
         if "__global__" in head:
             self._kernel(node, head, text)
         elif re.search(r"__device__|__constant__|__managed__", head) and "__host__" not in head and _is_plain(node):
-            if function is None and not _NAME.search(head):
-                self.variables |= set(re.findall(r"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:=[^;]*)?;", text)[:1])
-            self._put(_blank(text), text)
+            self._put(_blank(text) if function is not None else _declared_variable(text), text)
         elif function is not None and "__host__" not in head and not re.search(r"\bconstexpr\b", head):
             self._put(text, _blank(text))
         elif _is_plain(node) and function is None and "__host__" not in head and re.search(r"\)\s*;\s*$", text):
@@ -135,11 +142,25 @@ class _Splitter:
             body = function.child_by_field_name("body")
             if body is None:
                 continue
+            initializers = next((child for child in function.children if child.type == "field_initializer_list"), body)
             head = self.text[function.start_byte : body.start_byte]
             if "__device__" in head and "__host__" not in head:
-                parts += [self.text[at : body.start_byte].rstrip(), ";", _blank(_slice(self.text, body))]
+                declared = self.text[at : initializers.start_byte].rstrip()
+                parts += [declared, ";", _blank(self.text[at + len(declared) : body.end_byte])]
                 at = body.end_byte
         return "".join((*parts, self.text[at : node.end_byte]))
+
+
+def _declared_variable(text: str) -> str:
+    """Return the declaration, for the host, of a variable of the device: functions of the runtime take its name.
+
+    A constant has a value for the host as well: it is not declared, nor is what is not a variable.
+    """
+    variable = _VARIABLE.fullmatch(text)
+    if variable is None or (variable["value"] and re.search(r"\bconst\b", variable["type"])):
+        return _blank(text)
+    declared = f"extern {_OF_DEVICE.sub('', variable['type'])}{variable['name'].rstrip()};"
+    return declared + "\n" * (variable[0].count("\n") - declared.count("\n"))
 
 
 def with_launches(text: str) -> str:
@@ -151,7 +172,10 @@ def with_launches(text: str) -> str:
         If what is launched is not a name.
     """
     parts, at = list[str](), 0
-    while (opened := text.find("<<<", at)) >= 0:
+    for launch in _LAUNCH.finditer(text):
+        opened = launch.start()
+        if launch[0] != "<<<" or opened < at:
+            continue
         closed = _end_of(text, opened + 3, ">>>")
         arguments = re.compile(r"(?:\s|\\\n)*\(").match(text, closed + 3)
         begin = _begin_of_name(text, opened)
@@ -182,6 +206,7 @@ def _begin_of_name(text: str, end: int) -> int:
 
 
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)\'|>>>|[()\[\]{}]', re.DOTALL)
+_LAUNCH = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|<<<', re.DOTALL)
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -240,10 +265,6 @@ def _members(node: Node) -> Iterator[Node]:
             yield child
         elif child.type not in ("compound_statement", "parameter_list"):
             yield from _members(child)
-
-
-def _slice(text: str, node: Node) -> str:
-    return text[node.start_byte : node.end_byte]
 
 
 def _blank(text: str) -> str:
