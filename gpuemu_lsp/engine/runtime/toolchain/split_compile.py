@@ -157,9 +157,9 @@ def _device_object(
     text = f"{parts.device}\n{_uses(instances)}"
     headers = "".join(f"#include <{name}>\n" for use, name in _DEVICE_HEADERS.items() if re.search(use, text))
     source.write_text(f"{_DEVICE_PRELUDE}{headers}{text}", encoding="latin-1")
-    # Else the stubs of instances of templates have internal linkage.
-    own = ["-static-global-template-stub=false", "-Xcompiler", "-fPIC,-w", "-c", str(source), "-o", str(target)]
-    _run(nvcc([*command.shared, *command.device, *own]), folder)
+    # Else the stubs of instances of templates have internal linkage, and two objects cannot have one inline variable.
+    own = ["-static-global-template-stub=false", "-Xcompiler", "-fPIC,-w,-fno-gnu-unique"]
+    _run(nvcc([*command.shared, *command.device, *own, "-c", str(source), "-o", str(target)]), folder)
     return target
 
 
