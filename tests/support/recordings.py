@@ -47,13 +47,23 @@ class MadeLaunch:
     shared: int = 0
 
 
-def record(source: Path, expression: str, launches: Sequence[MadeLaunch], root: Path | None = None) -> Path:
-    """Write a recording of one kernel of ``source``; ``expression`` is its name expression. Returns the file."""
+def record(
+    source: Path,
+    expression: str,
+    launches: Sequence[MadeLaunch],
+    root: Path | None = None,
+    module: Path | None = None,
+) -> Path:
+    """Write a recording of one kernel of ``source``; ``expression`` is its name expression. Returns the file.
+
+    ``module`` is the file of Python that has the source in a string.
+    """
     compiled = compile_source(CompileRequest(str(source), source.read_text(), expressions=(expression,)))
     assert compiled.artifact is not None, compiled.findings
     symbol = compiled.artifact.entries[expression]
     kernel = loaded_kernel(parse(compiled.artifact.ptx), symbol)
     assert kernel is not None
+    source = module or source
     path = recording_path(root or source.parent, source.stem)
     with RecordingWriter(path) as writer:
         parameters = tuple(RecordedParameter(one.name, one.offset, one.size) for one in kernel.parameters)

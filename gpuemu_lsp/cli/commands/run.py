@@ -137,6 +137,9 @@ def _run_program(
         _counted(len(recording.kernels), "kernel"),
     )
     note = f"recorded {launches} of {kernels} in {recording_file}"
+    if not recording.kernels:
+        kept = "; that of an earlier run stays" if recording_file.exists() else ""
+        note = f"nothing was recorded in {recording_file}{kept}"
     return replace(result, notes=(*result.notes, note, *recording.notes))
 
 

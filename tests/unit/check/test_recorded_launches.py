@@ -12,6 +12,7 @@ from support.recordings import MadeLaunch, record
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.subjects.request import CheckOptions
 
@@ -32,7 +33,9 @@ def gather_launch(n: int, block: int = 64) -> MadeLaunch:
 
 def checked(path: Path, **options) -> tuple[list[Finding], KernelReport]:
     (request,) = collect([str(path)], CheckOptions(**options), path.parent).requests
-    *findings, report = (one for one in check_kernel(request) if isinstance(one, Finding | KernelReport))
+    compiled, located = compiled_request(request)
+    results = map(located, check_kernel(compiled))
+    *findings, report = (one for one in results if isinstance(one, Finding | KernelReport))
     return [one for one in findings if one.severity is not Severity.HINT], report
 
 
@@ -161,3 +164,61 @@ def test_a_registered_kernel_does_not_use_recordings(gather: Path) -> None:
     (request,) = collect([str(gather)], CheckOptions(), gather.parent).requests
     findings = [one for one in check_kernel(replace(request, registered=True)) if isinstance(one, Finding)]
     assert not any("recorded" in one.message for one in findings)
+
+
+REDUCE = """enum Kind { SUM, LARGEST };
+
+template <typename T, Kind KIND>
+__global__ void reduce(const T* x, float* y, int n) {
+    float value = static_cast<float>(x[0]);
+    for (int i = 1; i < n; i++) {
+        float other = static_cast<float>(x[i]);
+        value = KIND == SUM ? value + other : fmaxf(value, other);
+    }
+    y[0] = value;
+}
+"""
+
+
+def reduce_launch(n: int) -> MadeLaunch:
+    x, y = np.linspace(-1, 1, n, dtype=np.float16), np.zeros(1, np.float32)
+    return MadeLaunch((x, y, n), 1, 1, frozenset({1}), {1: np.ones(1, np.float32)})
+
+
+def in_python(*sources: str) -> str:
+    calls = [f'm{number} = load_inline("m{number}", "", r"""{text}""")' for number, text in enumerate(sources)]
+    return "\n".join(["from torch.utils.cpp_extension import load_inline", *calls, ""])
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    """A module with the kernel in a string, and a recording of an instance that no text names."""
+    source, path = tmp_path / "cuda.cu", tmp_path / "model.py"
+    source.write_text(REDUCE)
+    path.write_text(in_python(REDUCE))
+    record(source, "reduce<c10::Half, (Kind)1>", [reduce_launch(50)], module=path)
+    source.unlink()
+    return path
+
+
+def test_a_kernel_in_a_string_is_checked_with_the_instance_that_was_recorded(module: Path) -> None:
+    findings, report = checked(module)
+    assert findings == []
+    assert (report.status, report.compiled) == ("unreferenced", True)
+    assert report.cases.run == report.cases.passed >= 3
+    module.write_text(in_python(REDUCE.replace("i < n", "i <= n")))
+    findings, _ = checked(module)
+    line = module.read_text().split("static_cast<float>(x[i])")[0].count("\n")
+    assert {(one.rule, one.severity, one.place.range.start.line) for one in findings} == {
+        ("memory/out-of-bounds", Severity.ERROR, line)
+    }
+
+
+def test_kernels_of_one_name_in_two_strings_are_not_confused(module: Path) -> None:
+    module.write_text(in_python(REDUCE, REDUCE.replace("value + other", "value * other")))
+    requests = collect([str(module)], CheckOptions(), module.parent).requests
+    assert len(requests) == 2
+    for request in requests:
+        findings = [one for one in check_kernel(compiled_request(request)[0]) if isinstance(one, Finding)]
+        (unused,) = [one for one in findings if one.rule == "config/recording-unused"]
+        assert "several strings of the file have a kernel of this name" in unused.message

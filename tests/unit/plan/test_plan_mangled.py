@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.engine.plan.mangled import parameter_types
+from gpuemu_lsp.engine.plan.mangled import parameter_types, template_arguments_of
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,17 @@ from gpuemu_lsp.engine.plan.mangled import parameter_types
 def test_parameter_types(name: str, types: tuple[str, ...] | None) -> None:
     """The Itanium ABI's section 5.1, as far as kernels use it; anything else is None."""
     assert parameter_types(name) == types
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("_Z1kIfLi256ELb1EEvPT_", ("float", "256", "1")),
+        ("_Z1kIN3c104HalfELin3EEvPKT_", ("c10::Half", "-3")),
+        ("_Z1kIfL9Reduction1EEvPT_", ("float", "(Reduction)1")),
+        ("_Z1kILN2at4KindE2EEvPf", ("(at::Kind)2",)),
+        ("_Z3addPf", ()),
+    ],
+)
+def test_template_arguments(name: str, arguments: tuple[str, ...]) -> None:
+    assert template_arguments_of(name) == arguments

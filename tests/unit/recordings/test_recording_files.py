@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from support.recordings import MadeLaunch, record
 
+from gpuemu_lsp.cli.commands.run import run
 from gpuemu_lsp.engine.recordings.model import RecordingError
 from gpuemu_lsp.engine.recordings.project_files import read_recordings
 from gpuemu_lsp.engine.recordings.reader import DESCRIPTION, read_contents, read_recording
+from gpuemu_lsp.engine.runtime.program import RunLimits
 
 SOURCE = """__global__ void scale(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -123,3 +125,11 @@ def test_a_member_that_is_too_large_is_not_read(written: Path) -> None:
         archive.writestr(DESCRIPTION, b" " * ((64 << 20) + 1))
     with pytest.raises(RecordingError, match="too large"):
         read_recording(written)
+
+
+def test_a_run_without_a_launch_leaves_an_earlier_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.gpurec"
+    path.write_bytes(b"earlier")
+    run(["true"], RunLimits(60), "text", None, record=str(path))
+    assert f"nothing was recorded in {path}; that of an earlier run stays" in capsys.readouterr().err
+    assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"earlier"]

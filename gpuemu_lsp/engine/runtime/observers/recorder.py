@@ -115,7 +115,7 @@ class LaunchRecorder(LaunchObserver):
         return result
 
     def finish(self) -> Recording:
-        """Write the recording; return it.
+        """Write the recording, unless no launch was made: then an earlier file stays. Return it.
 
         Raises
         ------
@@ -133,7 +133,8 @@ class LaunchRecorder(LaunchObserver):
             launches=tuple(self._launches),
             notes=notes,
         )
-        self.writer.finish(recording)
+        if recording.kernels:
+            self.writer.finish(recording)
         return recording
 
     def _number(self, launch: ProgramLaunch) -> int:

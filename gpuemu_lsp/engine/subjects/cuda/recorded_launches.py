@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.context import KernelContext
@@ -14,13 +15,18 @@ from gpuemu_lsp.engine.plan.model import Plan, PlanResult
 from gpuemu_lsp.engine.plan.recordings.arguments import MisfitError
 from gpuemu_lsp.engine.plan.recordings.kernels import KernelLaunches, instance_of, launches_of
 from gpuemu_lsp.engine.plan.recordings.plans import recorded_plan
+from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+from gpuemu_lsp.engine.source.python import read_python
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _REPLACED = frozenset({"engine/not-executed", "config/ambiguous-signature", "config/launch-inferred"})
 """Findings about a launch that was not found or was guessed."""
+
+_SEVERAL = 2
 
 
 def with_recorded_instances(request: CheckRequest, source: SourceFile, result: PlanResult) -> PlanResult:
@@ -49,6 +55,7 @@ def with_recorded_plans(
     declaration = _declaration(request, source)
     if declaration is None:
         return result
+    ambiguous = _in_several_strings(request.spec, declaration)
     plans: list[Plan] = []
     findings: list[Finding] = list(_unreadable(request, declaration))
     for found in launches_of(request.root, request.spec, declaration):
@@ -66,6 +73,8 @@ def with_recorded_plans(
             {param.type: text.rstrip("*&") for param, text in named},
         )
         try:
+            if ambiguous:
+                raise MisfitError("several strings of the file have a kernel of this name")
             plan = recorded_plan(context, expression, entries[expression], found)
         except MisfitError as error:
             findings.append(_misfit(request, context, found, str(error)))
@@ -84,6 +93,21 @@ def _declaration(request: CheckRequest, source: SourceFile) -> KernelDecl | None
     if request.registered:
         return None
     return choose_kernel(request.spec, source)[0]
+
+
+def _in_several_strings(spec: KernelSpec, declaration: KernelDecl) -> bool:
+    """Return whether a .py has kernels of one name in several strings, which a recording does not distinguish."""
+    if spec.string is None:
+        return False
+    try:
+        module = read_python(spec.source, Path(spec.source).read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        return False
+    texts = {cuda.text.text for cuda in module.cuda}
+    if len(texts) < _SEVERAL:
+        return False
+    kernels = [read(spec.source, text, spec.include_dirs).kernels for text in texts]
+    return sum(any(kernel.name == declaration.name for kernel in each) for each in kernels) >= _SEVERAL
 
 
 def _is_closed(plan: Plan) -> bool:
