@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,12 +57,19 @@ def test_the_bugs_of_an_extension_are_on_the_lines_of_its_string(run_json):
             assert "torch.rand(5, 300" in related["6000 bytes"]
 
 
-def test_launches_of_triton_and_cuda_share_a_device(run_json):
-    done, result = run_json(str(EXAMPLES / "mixed" / "rows.py"))
-    assert (done.returncode, done.stdout) == (0, "all rows are right\n"), done.stderr
-    assert result["findings"] == []
-    # Each configuration of the autotuner runs once, and then the first.
-    assert result["launches"] == result["checked"] == 6
+def test_launches_of_triton_and_cuda_share_a_device_in_two_runs_at_once(gpuemu_run, tmp_path):
+    def run(number):
+        path = tmp_path / f"{number}.json"
+        source = str(EXAMPLES / "mixed" / "rows.py")
+        return gpuemu_run("--format", "json", "--output", str(path), source), json.loads(path.read_text())
+
+    # Both build the same extension in the same folder.
+    with ThreadPoolExecutor(2) as pool:
+        for done, result in pool.map(run, range(2)):
+            assert (done.returncode, done.stdout) == (0, "all rows are right\n"), done.stderr
+            assert result["findings"] == []
+            # Each configuration of the autotuner runs once, and then the first.
+            assert result["launches"] == result["checked"] == 6
 
 
 def test_the_bugs_of_triton_and_cuda_are_on_their_lines(run_json):

@@ -23,11 +23,15 @@ def test_what_is_refused_is_named_and_in_the_report(gpuemu_run, tmp_path):
     assert done.returncode == 2, done.stderr
     assert done.stdout.splitlines() == [
         "NotImplementedError torch.cuda.CUDAGraph is not emulated (gpuemu)",
+        "NotImplementedError torch.cuda.CUDAGraph is not emulated (gpuemu)",
+        "NotImplementedError torch.multiprocessing with tensors of the device is not emulated (gpuemu)",
         "NotImplementedError aten::_cudnn_init_dropout_state is not emulated (gpuemu)",
     ]
     found = json.loads(result.read_text())["findings"]
     assert [(one["rule"], one["message"].split(" is not implemented")[0]) for one in found] == [
         ("api/unsupported", "torch.cuda.CUDAGraph"),
+        ("api/unsupported", "torch.cuda.CUDAGraph"),
+        ("api/unsupported", "torch.multiprocessing with tensors of the device"),
         ("api/unsupported", "aten::_cudnn_init_dropout_state"),
     ]
-    assert [one["range"]["start"]["line"] for one in found] == [6, 7]
+    assert [one["range"]["start"]["line"] for one in found] == [8, 9, 10, 11]

@@ -24,7 +24,7 @@ torch::Tensor scaled_rows(torch::Tensor x, torch::Tensor factors) {
 """
 
 extension = load_inline(
-    name="mixed_rows_buggy",
+    name="mixed_rows",
     cpp_sources="torch::Tensor scaled_rows(torch::Tensor x, torch::Tensor factors);",
     cuda_sources=CUDA,
     functions=["scaled_rows"],

@@ -129,6 +129,8 @@ def torch_environment() -> dict[str, str]:
         variables["CXX"] = str(Path(toolkit, "bin", HOST_COMPILER))
     if "MAX_JOBS" not in os.environ:
         variables["MAX_JOBS"] = str(os.cpu_count() or 1)
+    # Inductor's own launcher takes machine code; Triton's takes PTX here.
+    variables["TORCHINDUCTOR_USE_STATIC_CUDA_LAUNCHER"] = "0"
     # Threads of the CPU's operators that wait by running would take the processors from the device's process.
     if "OMP_WAIT_POLICY" not in os.environ:
         variables["OMP_WAIT_POLICY"] = "passive"

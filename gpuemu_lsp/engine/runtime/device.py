@@ -79,6 +79,7 @@ class EmulatedDevice:
         self.stop = stop or StopRequest()
         self.order = StreamOrder()
         self.memory = DeviceMemory(self.order, tracking=checks.contained)
+        self.memory.words.set_total(limits.memory_bytes)
         self.modules = LoadedModules(self.memory)
         self.findings = RunFindings(program, self.memory)
         self.shared = SharedMemory(self.memory, self.order, self.findings)

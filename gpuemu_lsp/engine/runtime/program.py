@@ -116,7 +116,7 @@ def run_program(
             try:
                 with theirs:
                     shared = (theirs.fileno(), device.memory.descriptor)
-                    settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}"
+                    settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}:{os.getpid()}"
                     # A program that was not linked by us has no path to the library.
                     paths = [*filter(None, [os.environ.get("LD_LIBRARY_PATH")]), *libraries]
                     runtime = {"GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}

@@ -85,17 +85,23 @@ def test_a_forked_process_cannot_use_the_device():
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        try:
-            torch.ones(3, device="cuda")
-            said = "nothing"
-        except RuntimeError as error:
-            said = str(error)
-        os.write(writer, said.encode())
+        for call in (lambda: x + 1, lambda: x.cpu(), lambda: torch.ones(3, device="cuda")):
+            try:
+                call()
+            except RuntimeError as error:
+                os.write(writer, f"{error}\n".encode())
         os._exit(0)
     os.close(writer)
     os.waitpid(child, 0)
-    assert "Cannot re-initialize CUDA in forked subprocess" in os.read(reader, 1000).decode()
+    operator, copy, factory = os.read(reader, 1000).decode().splitlines()
+    assert operator == copy == "CUDA error: initialization error"
+    assert "Cannot re-initialize CUDA in forked subprocess" in factory
     assert x.sum().item() == 3
+
+
+def test_inductor_compiles_for_the_device():
+    x = torch.rand(4, 300, device="cuda")
+    torch.testing.assert_close(torch.compile(lambda x: (x.sin() + 1).sum(1))(x), (x.sin() + 1).sum(1))
 
 
 def test_an_autograd_function_runs_on_the_device():

@@ -46,6 +46,10 @@ class LibraryWords:
         ranges = (line.partition(" ")[0].partition("-") for line in lines)
         return any(int(low, 16) <= address < int(high, 16) for low, _, high in ranges)
 
+    def set_total(self, size: int) -> None:
+        """Write the size of device memory in bytes."""
+        self._words[_PLACES["total"]] = size
+
     def set_contents(self, generation: int | None) -> None:
         """Write for which contents of memory a launch is proved to do nothing; None if none is."""
         self._words[_PLACES["contents"]] = 0 if generation is None else contents_number(generation)

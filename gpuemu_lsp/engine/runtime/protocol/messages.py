@@ -43,17 +43,20 @@ class Message(WireRecord):
 class SharedWords(WireRecord):
     """The words at the beginning of device memory, which both sides read and write.
 
-    ``owner`` is the process that has the connection, and ``refused`` is 1 if another one made a CUDA call. ``contents``
-    is the number of the contents of memory for which launches are proved to do nothing, 0 if none is. ``repeats``
-    counts the launches that the library has not made for that reason, and ``library_calls`` the calls of libraries'
-    functions that make no launch, but products of matrices.
+    ``owner`` is the process that has the connection, ``unread`` counts the answers that it has not read, and
+    ``refused`` is 1 if another process made a CUDA call. ``contents`` is the number of the contents of memory for which
+    launches are proved to do nothing, 0 if none is. ``repeats`` counts the launches that the library has not made for
+    that reason, and ``library_calls`` the calls of libraries' functions that make no launch, but products of matrices.
+    ``total`` is the size of device memory in bytes, which processes without the connection read too.
     """
 
     owner: int
+    unread: int
     refused: int
     contents: int
     repeats: int
     library_calls: int
+    total: int
 
 
 # ---- Modules

@@ -5,11 +5,13 @@
 #include "core.h"
 
 #include <execinfo.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -26,7 +28,7 @@ namespace {
 
 constexpr int UNAVAILABLE = 98;  // exit status: gpuemu is gone, or did not start this program
 
-int connection = -1;
+int connection = -1, socket_of_run = -1;
 pid_t owner = 0;
 int* in_owner = nullptr;  // 1 in the process that has made the connection; the system clears it in a forked one
 char* device_memory = nullptr;
@@ -83,6 +85,29 @@ void transmit(const char* at, size_t size) {
 
 // In device memory, where nothing is allocated.
 SharedWords& shared_words() { return *reinterpret_cast<SharedWords*>(device_memory); }
+
+// Map device memory at its address, and set `opened` to the socket; -1 if it is not open in this process, as in one that
+// a program has started without its open files.
+void map_memory(int* opened) {
+    const char* settings = getenv("GPUEMU_RUNTIME");
+    if (!settings) give_up("this program was built by `gpuemu nvcc`: start it with `gpuemu run`");
+    int file, gpuemu;
+    unsigned long long base, size;
+    if (sscanf(settings, "%d:%d:%llx:%llx:%d", opened, &file, &base, &size, &gpuemu) != 5)
+        give_up("GPUEMU_RUNTIME is wrong");
+    std::string path = "/proc/" + std::to_string(gpuemu) + "/fd/" + std::to_string(file);
+    struct stat of_run, own;
+    if (stat(path.c_str(), &of_run) == 0 &&
+        (fstat(file, &own) != 0 || own.st_dev != of_run.st_dev || own.st_ino != of_run.st_ino)) {
+        *opened = -1;
+        file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    }
+    void* wanted = reinterpret_cast<void*>(base);
+    void* mapped = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
+    if (mapped != wanted) give_up("device memory cannot be mapped");
+    device_memory = static_cast<char*>(mapped);
+    device_bytes = size;
+}
 
 [[noreturn]] void refuse() {
     shared_words().refused = 1;
@@ -142,16 +167,9 @@ void connect_once() {
         if (getpid() != owner) refuse();
         return;
     }
-    const char* settings = getenv("GPUEMU_RUNTIME");
-    if (!settings) give_up("this program was built by `gpuemu nvcc`: start it with `gpuemu run`");
-    int file;
-    unsigned long long base, size;
-    if (sscanf(settings, "%d:%d:%llx:%llx", &connection, &file, &base, &size) != 4) give_up("GPUEMU_RUNTIME is wrong");
-    void* wanted = reinterpret_cast<void*>(base);
-    void* mapped = mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
-    if (mapped != wanted) give_up("device memory cannot be mapped");
-    device_memory = static_cast<char*>(mapped);
-    device_bytes = size;
+    if (!device_memory) map_memory(&socket_of_run);
+    if (socket_of_run < 0) refuse();
+    connection = socket_of_run;
     owner = getpid();
     void* page = mmap(nullptr, sizeof *in_owner, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     // An older kernel than Linux 4.14 lacks it: then launches that repeat are messages.
@@ -203,7 +221,6 @@ CallStack::Use::~Use() { replayed = before; }
 namespace {
 
 constexpr int MOST_UNREAD = 64;
-int unread = 0;  // answers to posted requests; `mutex` guards it
 
 std::vector<char> next_answer() {
     uint32_t size;
@@ -221,8 +238,9 @@ void send_request(std::vector<char>& request) {
     transmit(request.data(), request.size());
 }
 
+// The answers to posted requests, also to those of a process that has had the connection before. `mutex` guards them.
 void read_posted() {
-    for (; unread; unread--) next_answer();
+    for (auto& unread = shared_words().unread; unread; unread--) next_answer();
 }
 
 }  // namespace
@@ -238,7 +256,7 @@ void post(std::vector<char>& request) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     send_request(request);
     // Neither side may wait for the other to read.
-    if (++unread == MOST_UNREAD) read_posted();
+    if (++shared_words().unread == MOST_UNREAD) read_posted();
 }
 
 bool has_connection() { return connection >= 0 && getpid() == owner; }
@@ -252,6 +270,12 @@ void count_repeat() { shared_words().repeats++; }
 void count_library_call() {
     connect_once();
     shared_words().library_calls++;
+}
+
+size_t total_memory() {
+    std::lock_guard<std::recursive_mutex> guard(mutex);
+    if (!device_memory) map_memory(&socket_of_run);
+    return shared_words().total;
 }
 
 bool on_device(const void* address) {

@@ -9,6 +9,8 @@ namespace gpuemu {
 
 void connect_once();
 bool on_device(const void* address);
+// The size of device memory in bytes, also in a process that has no connection.
+size_t total_memory();
 // Make an error the last one of this thread; pass it on.
 cudaError_t result(cudaError_t error);
 cudaError_t result(uint64_t error);

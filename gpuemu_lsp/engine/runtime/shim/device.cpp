@@ -261,8 +261,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     if (device) return result(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "gpuemu (emulated sm_%d)", architecture());
-    size_t free_bytes;
-    cudaMemGetInfo(&free_bytes, &p->totalGlobalMem);
+    p->totalGlobalMem = total_memory();
     p->sharedMemPerBlock = 48 << 10;
     p->sharedMemPerMultiprocessor = shared_per_multiprocessor();
     p->sharedMemPerBlockOptin = p->sharedMemPerMultiprocessor - (1 << 10);
@@ -381,6 +380,7 @@ API const char* cudaGetErrorString(cudaError_t error) {
         case cudaSuccess: return "no error";
         case cudaErrorInvalidValue: return "invalid argument";
         case cudaErrorMemoryAllocation: return "out of memory";
+        case cudaErrorInitializationError: return "initialization error";
         case cudaErrorInvalidConfiguration: return "invalid configuration argument";
         case cudaErrorInvalidSymbol: return "invalid device symbol";
         case cudaErrorInvalidDevicePointer: return "invalid device pointer";

@@ -76,8 +76,8 @@ API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
     return driver(error);
 }
 API CUresult cuDeviceTotalMem(size_t* bytes, CUdevice) {
-    size_t free;
-    return driver(cudaMemGetInfo(&free, bytes));
+    *bytes = total_memory();
+    return CUDA_SUCCESS;
 }
 // Attributes have the numbers of the runtime's.
 API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {

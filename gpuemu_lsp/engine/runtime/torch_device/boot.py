@@ -64,8 +64,8 @@ class _Imports(importlib.abc.MetaPathFinder):
         from gpuemu_lsp.engine.runtime.torch_device import core_names, native_calls
 
         core_names.complete(sys.modules["torch"])
-        native_calls.ignore_lines(torch_folder)
-        native_calls.ignore_lines(Path(__file__).parent)
+        for folder in (torch_folder, Path(__file__).parent, Path(os.__file__).parent):
+            native_calls.ignore_lines(folder)
 
 
 def _use_device(triton: ModuleType) -> None:

@@ -60,7 +60,7 @@ class DeviceProperties:
 
     def __init__(self) -> None:
         self.name = "NVIDIA A100-SXM4-80GB (emulated by gpuemu)"
-        self.total_memory = native_calls.memory()[1]
+        self.total_memory = native_calls.total_memory()
         self.is_multi_gpu_board = self.is_integrated = 0
         self.pci_bus_id = self.pci_device_id = self.pci_domain_id = 0
         self.gcnArchName = self.uuid = ""
@@ -187,6 +187,9 @@ def _device_functions(torch: Any, forked: _ForkWatch) -> dict[str, Any]:
         torch.cuda._get_device_properties = lambda _device=0: properties
         torch.cuda.default_generators = (native_calls.default_generator(),)
         _add_storages(torch)
+        torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
+            size, stride, dtype=dtype, device="cuda"
+        )
 
     def set_device(device: int) -> None:
         if device > 0:
@@ -284,6 +287,8 @@ def _add_storages(torch: Any) -> None:
         return torch.empty(size, dtype=torch.uint8, device=device).untyped_storage()
 
     torch.UntypedStorage.__new__ = new
+    for name in ("_share_cuda_", "_new_shared_cuda"):
+        setattr(torch.UntypedStorage, name, _refused("torch.multiprocessing with tensors of the device"))
     for name, dtype in _LEGACY_TYPES.items():
         setattr(torch.cuda, f"{name}Tensor", _legacy_type(torch, getattr(torch, dtype)))
 

@@ -83,6 +83,13 @@ def attribute(number: int) -> int:
     return value.value
 
 
+def total_memory() -> int:
+    """Return the bytes of device memory, also in a process that may not use it."""
+    total = ctypes.c_size_t()
+    library().cuDeviceTotalMem_v2(ctypes.byref(total), 0)
+    return total.value
+
+
 def memory() -> tuple[int, int]:
     """Return the bytes of device memory that are free, and all."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()

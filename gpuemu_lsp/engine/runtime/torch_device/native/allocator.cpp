@@ -100,7 +100,7 @@ void* allocate(size_t bytes) { return allocate_on(bytes, c10::cuda::getCurrentCU
 void adopt(void* pointer, size_t bytes) { note(pointer, bytes, c10::cuda::getCurrentCUDAStream()); }
 
 void release(void* pointer) {
-    if (!pointer) return;
+    if (!pointer || is_forked) return;
     Blocks& all = blocks();
     Block block;
     {

@@ -21,6 +21,11 @@ void release(void* pointer);
 void adopt(void* pointer, size_t bytes);
 void record_stream(const void* pointer, cudaStream_t stream);
 
+// ---- Processes (guard.cpp)
+
+// This process was forked from one that uses the device, in which CUDA does not work.
+extern bool is_forked;
+
 // ---- Random numbers (generator.cpp)
 
 // The CPU generator whose numbers PyTorch's operators draw for a generator of the device.

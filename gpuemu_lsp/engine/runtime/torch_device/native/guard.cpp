@@ -8,6 +8,12 @@
 
 #include "device.h"
 
+namespace gpuemu_torch {
+
+bool is_forked = false;
+
+}
+
 namespace c10::cuda {
 
 // ---- Errors
@@ -94,7 +100,11 @@ CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex) {
     return with_id(reinterpret_cast<StreamId>(stream));
 }
 CUDAStream getDefaultCUDAStream(DeviceIndex) { return with_id(0); }
-CUDAStream getCurrentCUDAStream(DeviceIndex) { return with_id(current); }
+CUDAStream getCurrentCUDAStream(DeviceIndex) {
+    // All that is done on the device is done on a stream.
+    if (gpuemu_torch::is_forked) C10_CUDA_CHECK(cudaErrorInitializationError);
+    return with_id(current);
+}
 void setCurrentCUDAStream(CUDAStream stream) { current = stream.id(); }
 std::ostream& operator<<(std::ostream& out, const CUDAStream& stream) { return out << stream.unwrap(); }
 

@@ -39,7 +39,7 @@ void Py_DecRef(PyObject*);
 namespace gpuemu_torch {
 namespace {
 
-// PyTorch's, Triton's, and that of the device's own Python part. Never destroyed: others are added while threads run.
+// Python's own, PyTorch's, Triton's, and that of the device's own Python part. Never destroyed: others are added while threads run.
 std::vector<std::string>& ignored_folders() {
     static auto& all = *new std::vector<std::string>;
     return all;
@@ -48,7 +48,9 @@ std::vector<std::string>& ignored_folders() {
 bool is_program(const char* path) {
     if (*path != '/') return false;  // of importlib and of generated code
     for (const std::string& folder : ignored_folders())
-        if (strncmp(path, folder.c_str(), folder.size()) == 0) return false;
+        // In Python's own folder there may be that of packages.
+        if (strncmp(path, folder.c_str(), folder.size()) == 0 && strncmp(path + folder.size(), "site-packages/", 14) != 0)
+            return false;
     return true;
 }
 
@@ -116,6 +118,7 @@ API PyObject* gpuemu_torch_default_generator() {
 
 // In a forked process: PyTorch initialises the device again when it is used, which its Python part refuses.
 API void gpuemu_torch_forked() {
+    gpuemu_torch::is_forked = true;
     void* library = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD);
     void* require = library ? dlsym(library, "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb") : nullptr;
     if (require) reinterpret_cast<void (*)(c10::DeviceType, bool)>(require)(c10::DeviceType::CUDA, true);
