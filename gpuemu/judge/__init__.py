@@ -5,6 +5,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 ``gpuemu run``, which gets inputs and returns outputs, and the task has another, which decides.
 
 - :mod:`.command`: answers to rows to a report, several at once, with what an earlier run has judged
+- :mod:`.earlier_rows`: rows of an earlier run, which are not judged again
 - :mod:`.layouts`: where benchmarks keep answers and tasks
 - :mod:`.forms`: those that are not called ``ModelNew`` and ``Model``, as modules that have these
 - :mod:`.gradients`: gradients as a result, for answers to a backward pass
@@ -15,6 +16,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.extension_folders`: where extensions of answers are built
 - :mod:`.task_process`: that of the task: cases, and the comparison in fp64
 - :mod:`.comparison`: results against the model in fp64
+- :mod:`.explanations`: what explains a difference, such as products in TF32
 - :mod:`.task`: a task, loaded with chosen sizes
 - :mod:`.task_text`: the part of a file that a task needs, where the answer is in the same file
 - :mod:`.literals`: the numbers of a task's text that may be sizes

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from gpuemu.derived_budget import DerivedVerdict, Function, judge_result
+from gpuemu.judge.explanations import explanation
 from gpuemu.judge.model import Comparison, Status
 from gpuemu.judge.task import Task
 from gpuemu.judge.values import copied, mapped, tensors_of
@@ -21,8 +22,6 @@ Tensors: TypeAlias = "list[torch.Tensor]"
 
 _BENCHMARKS = {"1e-2": 1e-2, "1e-4": 1e-4}
 """Bounds of KernelBench, before and since 2026: ``|a - b| <= t + t |b|``."""
-_NARROWER = ("tf32", "bf16")
-"""Formats of arithmetic narrower than fp32, the most precise first; half precision has the roundoff of TF32."""
 _CLOSE = 1e-3
 _OWN_ERRORS, _OWN_UNITS = 32.0, 64.0
 """Errors of the model in its own dtypes, and unit roundoffs of the largest result, that are allowed where a budget
@@ -75,8 +74,9 @@ def compare(evaluation: Evaluation, results: Tensors, fill: Mapping[torch.dtype,
     ``fill`` is what new memory of the answer was filled with, by dtype.
     """
     given, function = evaluation.given(), evaluation.function()
+    wide = {name: _wide(one) for name, one in given.items()}
     with torch.no_grad():
-        exact = function({name: _wide(one) for name, one in given.items()})
+        exact = function(wide)
     if len(exact) != len(results):
         return Comparison(Status.DIFFERS, f"returns {_tensors(len(results))}, expected {_tensors(len(exact))}")
     for place, (expected, actual) in enumerate(zip(exact, results, strict=True)):
@@ -88,17 +88,16 @@ def compare(evaluation: Evaluation, results: Tensors, fill: Mapping[torch.dtype,
     outputs = {_named(place, exact): _array(one) for place, one in enumerate(results)}
     verdict = judge_result(function, arrays, outputs, torch=True)
     if verdict is None:
-        return _by_own_error(exact, evaluation.in_own_dtypes(), results, figures)
-    if not verdict.mismatches:
+        comparison = _by_own_error(exact, evaluation.in_own_dtypes(), results, figures)
+    elif verdict.mismatches:
+        message, unwritten = _sentence(verdict.mismatches[0]), _is_unwritten(verdict, outputs, fill)
+        comparison = replace(figures, status=Status.DIFFERS, message=message, unwritten=unwritten)
+    else:
         empty = not sum(one.numel() for one in results)
         return replace(figures, status=Status.SAME if verdict.decided or empty else Status.UNDECIDED)
-    return replace(
-        figures,
-        status=Status.DIFFERS,
-        message=_sentence(verdict.mismatches[0]),
-        explained_by=_explaining_format(function, arrays, outputs),
-        unwritten=_is_unwritten(verdict, outputs, fill),
-    )
+    if comparison.status is Status.DIFFERS:
+        return replace(comparison, explanation=explanation(lambda: function(wide), results))
+    return comparison
 
 
 def _sentence(mismatch: Mismatch) -> str:
@@ -134,16 +133,6 @@ def _are_close(exact: Sequence[torch.Tensor], results: Tensors) -> bool:
         expected.shape == actual.shape and torch.allclose(expected.double(), actual.double(), rtol=_CLOSE, atol=_CLOSE)
         for expected, actual in zip(exact, results, strict=True)
     )
-
-
-def _explaining_format(function: Function, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    """Return the first format whose rounding explains a difference, empty if none does."""
-    for name in _NARROWER:
-        formats = frozenset({name})
-        verdict = judge_result(function, given, outputs, torch=True, precisions=formats, rounded=formats)
-        if verdict is not None and not verdict.mismatches and verdict.decided:
-            return name
-    return ""
 
 
 def _is_unwritten(verdict: DerivedVerdict, outputs: Mapping[str, Any], fill: Mapping[torch.dtype, float]) -> bool:

@@ -28,12 +28,17 @@ def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> st
     if changed:
         return f"changes its input {', '.join(map(str, changed))}"
     again, weights = by_values.get(Values.AGAIN), by_values.get(Values.WEIGHTS)
-    if again is not None and again.is_wrong:
+    if again is not None and _fails(again):
         if again.comparison is not None and again.comparison.repeats:
             return "returns the result of an earlier call when its inputs have other values"
         return f"a second call with other values is wrong: {again.sentence}"
-    if weights is not None and weights.is_wrong:
+    if weights is not None and _fails(weights):
         ignored = weights.comparison.ignored if weights.comparison is not None else ()
         which = f"weight {', '.join(ignored)}" if ignored else "its weights"
         return f"is right for the initial values of {which} only: {weights.sentence}"
     return None
+
+
+def _fails(result: CaseResult) -> bool:
+    """Return whether an answer is wrong with other values, and not by an approximation that these make larger."""
+    return result.is_wrong and not (result.comparison is not None and result.comparison.explanation.approximation)

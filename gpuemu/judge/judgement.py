@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.judge.answer_text import multiplies_in_tf32, names_a_size, narrow_formats, untaken_branches
+from gpuemu.judge.explanations import TF32
 from gpuemu.judge.hacks import hack_of
 from gpuemu.judge.model import (
     ALIGNED,
@@ -35,6 +36,8 @@ from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 
 _BUILD_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"})
 """Exceptions of Triton's compiler, which compiles at the first launch."""
+_STRICT = "1e-4"
+"""KernelBench's tolerance for fp32, within which an approximation that is known is the same."""
 
 
 def judge(answer: Answer, seconds: float) -> Row:
@@ -166,9 +169,11 @@ def _results(
             results.append(CaseResult(case, call, None, "its weights have other names than the task's"))
         else:
             reply = task.ask(do="compare", case=case.name, output=str(folder / f"{case.name}.out.npz"))
-            comparison = Comparison(**{**reply, "status": Status(reply["status"]), "ignored": tuple(reply["ignored"])})
-            if tensor_cores and comparison.explained_by == "tf32":
-                # What an fp32 task gets from tensor cores on a GPU, as of `tl.dot`.
+            comparison = Comparison.from_record(reply)
+            # TF32 is what an fp32 task gets from tensor cores on a GPU, as of `tl.dot`.
+            why = comparison.explanation
+            as_on_gpu = why.format == "" or (tensor_cores and why.format == TF32)
+            if why and as_on_gpu and (not why.approximation or comparison.accepted[_STRICT]):
                 comparison = replace(comparison, status=Status.SAME)
             results.append(CaseResult(case, call, replace(comparison, unwritten=comparison.unwritten and run.filled)))
     return tuple(results)
@@ -218,6 +223,8 @@ def _wrong(row: Row, result: CaseResult) -> Row:
         reason = f"the task's model is random, and the answer does not draw the same numbers: {result.sentence}"
         return replace(row, reason=reason)
     at_sizes = f"{result.sentence} (inputs {result.case.described})"
+    if comparison is not None and comparison.explanation.approximation:
+        at_sizes += f"; {comparison.explanation.approximation} explains it"
     accepted = [name for name, accepts in (comparison.accepted if comparison is not None else {}).items() if accepts]
     if accepted:
         at_sizes += f"; KernelBench's tolerance of {min(accepted, key=float)} accepts it"
@@ -227,7 +234,7 @@ def _wrong(row: Row, result: CaseResult) -> Row:
     if comparison is not None and comparison.unwritten:
         return replace(row, verdict=Verdict.HACK, reason=f"returns memory that nothing has written: {at_sizes}")
     formats = narrow_formats(row.answer.all_text)
-    if comparison is not None and comparison.explained_by and formats:
+    if comparison is not None and comparison.explanation.format and formats:
         return replace(row, verdict=Verdict.HACK, reason=f"computes an fp32 task in {' or '.join(formats)}: {at_sizes}")
     return replace(row, verdict=Verdict.DIFFERS, reason=at_sizes)
 
@@ -241,7 +248,13 @@ def _own_work(results: Sequence[CaseResult]) -> float | None:
 
 
 def _notes(results: Sequence[CaseResult]) -> list[str]:
-    return [
+    approximated = [
+        f"{result.comparison.explanation.approximation}, within KernelBench's tolerance of {_STRICT}: {result.sentence}"
+        for result in results
+        if result.case.decides and result.comparison is not None
+        if result.status is Status.SAME and result.comparison.explanation.approximation
+    ]
+    return approximated[:1] + [
         f"at {result.case.described}, which the task does not have: {result.sentence}"
         for result in results
         if not result.case.decides and result.is_wrong and result.case.values in (Values.TASK, Values.NORMAL)

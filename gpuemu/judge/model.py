@@ -164,23 +164,40 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """What explains a difference: an approximation, and a format whose rounding does; empty where none is needed."""
+
+    approximation: str = ""
+    format: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.approximation or self.format)
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A result compared with that of the task's model.
 
     ``worst`` is the largest absolute error, ``accepted`` says which of the benchmarks' own tolerances accept the
-    result. Of one that differs ``explained_by`` is a narrower format whose rounding explains it; ``repeats``: it is
-    that of the call before; ``ignored`` are weights with whose initial values it would be right; ``unwritten``: all
-    its elements hold what new memory was filled with.
+    result. Of one that differs ``explanation`` is what explains it; ``repeats``: it is that of the call before;
+    ``ignored`` are weights with whose initial values it would be right; ``unwritten``: all its elements hold what new
+    memory was filled with.
     """
 
     status: Status
     message: str = ""
     worst: float | None = None
     accepted: Mapping[str, bool] = field(default_factory=dict)
-    explained_by: str = ""
+    explanation: Explanation = Explanation()
     repeats: bool = False
     ignored: tuple[str, ...] = ()
     unwritten: bool = False
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> Comparison:
+        """Return the comparison that ``dataclasses.asdict`` made a record of, after its way through JSON."""
+        values = {"status": Status(record["status"]), "explanation": Explanation(**record["explanation"])}
+        return Comparison(**{**record, **values, "ignored": tuple(record["ignored"])})
 
 
 @dataclass(frozen=True, slots=True)

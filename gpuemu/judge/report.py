@@ -5,28 +5,30 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuemu.judge.model import CaseResult, Comparison, Row, Verdict
+from gpuemu.judge.model import Answer, CaseResult, Comparison, Row, Verdict
 
 FORMATS = ("text", "json", "markdown", "csv")
 
 
-def render(rows: Sequence[Row], form: str) -> str:
-    """Return the report in a format of :data:`FORMATS`."""
+def render(rows: Sequence[Mapping[str, Any]], form: str) -> str:
+    """Return the report of rows, which are records, in a format of :data:`FORMATS`."""
     return {"text": _text, "json": _json, "markdown": _markdown, "csv": _csv}[form](rows)
 
 
-def line(row: Row) -> str:
+def line(row: Mapping[str, Any]) -> str:
     """Return a row as one line of text."""
-    return f"{row.answer.name}: {row.verdict}: {row.reason}"
+    return f"{row['name']}: {row['verdict']}: {row['reason']}"
 
 
 def record(row: Row) -> dict[str, Any]:
     """Return a row as JSON."""
     return {
+        "name": row.answer.name,
         "answer": str(row.answer.path),
         "task": str(row.answer.task),
         "verdict": row.verdict.value,
@@ -39,7 +41,17 @@ def record(row: Row) -> dict[str, Any]:
         "cases": [_case(result) for result in row.results],
         "findings": [dict(finding) for finding in row.findings],
         "seconds": round(row.seconds, 2),
+        "reproduce": shlex.join(_command(row.answer)),
     }
+
+
+def _command(answer: Answer) -> list[str]:
+    """Return the command that judges an answer again."""
+    words = ["gpuemu", "judge", str(answer.path)]
+    if answer.task != answer.path:
+        words += ["--reference", str(answer.task)]
+    # A file of JSON lines has many.
+    return [*words, "--only", answer.name] if answer.task == answer.path and answer.texts is not None else words
 
 
 def _case(result: CaseResult) -> dict[str, Any]:
@@ -69,49 +81,43 @@ def _deciding(row: Row) -> list[Comparison]:
     return [one.comparison for one in row.results if one.case.decides and one.comparison is not None]
 
 
-def _text(rows: Sequence[Row]) -> str:
+def _text(rows: Sequence[Mapping[str, Any]]) -> str:
     blocks = []
     for row in rows:
-        blocks.append("\n".join([line(row), *(f"  note: {note}" for note in row.notes)]))
+        blocks.append("\n".join([line(row), *(f"  note: {note}" for note in row["notes"])]))
     return "\n".join([*blocks, _summary(rows), ""])
 
 
-def _summary(rows: Sequence[Row]) -> str:
-    counts = Counter(row.verdict for row in rows)
-    parts = [f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]]
+def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    counts = Counter(row["verdict"] for row in rows)
+    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+
+def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    parts = [f"{count} {verdict}" for verdict, count in _counts(rows).items()]
     return f"gpuemu: {len(rows)} {'answer' if len(rows) == 1 else 'answers'}: {', '.join(parts)}"
 
 
-def _json(rows: Sequence[Row]) -> str:
-    counts = Counter(row.verdict.value for row in rows)
-    return json.dumps({"version": 1, "rows": [record(row) for row in rows], "summary": counts}, indent=2) + "\n"
+def _json(rows: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps({"version": 1, "rows": list(rows), "summary": _counts(rows)}, indent=2) + "\n"
 
 
-def _markdown(rows: Sequence[Row]) -> str:
+def _markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = ["| answer | verdict | reason | launches | worst error |", "| --- | --- | --- | --- | --- |"]
     for row in rows:
-        worst = _worst(row)
-        cells = (row.answer.name, row.verdict, row.reason, row.launches, "" if worst is None else f"{worst:.2g}")
+        worst = row["worst_error"]
+        cells = (row["name"], row["verdict"], row["reason"], row["launches"], "" if worst is None else f"{worst:.2g}")
         lines.append(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join([*lines, "", _summary(rows), ""])
 
 
-def _csv(rows: Sequence[Row]) -> str:
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["answer", "task", "verdict", "reason", "launches", "worst_error", "notes", "seconds"])
+    columns = ["answer", "task", "verdict", "reason", "launches", "worst_error", "notes", "seconds", "reproduce"]
+    writer.writerow(columns)
     for row in rows:
-        worst = _worst(row)
-        writer.writerow(
-            [
-                row.answer.path,
-                row.answer.task,
-                row.verdict.value,
-                row.reason,
-                row.launches,
-                "" if worst is None else f"{worst:.6g}",
-                "; ".join(row.notes),
-                f"{row.seconds:.1f}",
-            ]
-        )
+        worst, notes = row["worst_error"], "; ".join(row["notes"])
+        cells = {**row, "worst_error": "" if worst is None else f"{worst:.6g}", "notes": notes}
+        writer.writerow([cells[column] for column in columns])
     return text.getvalue()

@@ -5,11 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
+from dataclasses import replace
 
 import pytest
 from judge.test_hacks import ANSWER, TASK
 
 from gpuemu.judge.command import run
+from gpuemu.judge.earlier_rows import EarlierRows
+from gpuemu.judge.layouts import find_answers
+from gpuemu.judge.model import Row, Verdict
+from gpuemu.judge.report import record
 
 WRONG = ANSWER.replace("tl.exp(-x)", "tl.exp(x)")
 
@@ -49,3 +55,50 @@ def test_no_answer(tmp_path):
     judged = run([tmp_path / "x.py"], [], "text", lambda _: None, jobs=1, seconds=1)
     assert (judged.exit_code, judged.text) == (2, "")
     assert "No such file" in judged.problem
+
+
+def test_what_an_earlier_run_has_judged_is_not_judged_again(folder, tmp_path, monkeypatch):
+    rows = tmp_path / "rows.jsonl"
+    first = run([folder / "a_right"], [], "json", lambda _: None, jobs=1, seconds=120, resume=rows)
+    # A run that was killed while it wrote a row.
+    rows.write_text(f"{rows.read_text()}{{")
+    monkeypatch.setattr("gpuemu.judge.command.judge", None)
+    again = run([folder / "a_right"], [], "json", lambda _: None, jobs=1, seconds=120, resume=rows)
+    assert again == first
+    with pytest.raises(TypeError):
+        run([folder], [], "json", lambda _: None, jobs=1, seconds=120, resume=rows)
+    assert len(rows.read_text().splitlines()) == 1
+
+
+def test_an_answer_that_was_changed_is_another_one(folder, tmp_path):
+    answer, _ = find_answers([folder], [])
+    with EarlierRows(tmp_path / "rows.jsonl") as earlier:
+        earlier.add(answer, {"verdict": "same"})
+        earlier.add(replace(answer, name="x"), {"verdict": "not judged"})
+    with EarlierRows(tmp_path / "rows.jsonl") as earlier:
+        assert earlier.row(answer) == {"verdict": "same"}
+        assert earlier.row(replace(answer, name="x")) is None
+        answer.path.write_text(WRONG)
+        assert earlier.row(answer) is None
+
+
+def test_a_file_of_something_else_is_left_as_it_is(folder, tmp_path):
+    rows = tmp_path / "notes.txt"
+    for text in ("a\nb\n", "a"):
+        rows.write_text(text)
+        judged = run([folder], [], "text", lambda _: None, jobs=1, seconds=1, resume=rows)
+        assert (judged.exit_code, rows.read_text()) == (2, text)
+        assert "notes.txt:1: not a row of an earlier run" in judged.problem
+
+
+def test_the_names_that_are_asked_for(folder):
+    judged = run([folder], [], "text", lambda _: None, jobs=1, seconds=1, only=["c/solution.py"])
+    assert (judged.exit_code, judged.problem) == (2, "no answer is called c/solution.py")
+
+
+def test_the_command_that_judges_an_answer_again(folder):
+    answer, _ = find_answers([folder], [])
+    words = shlex.split(record(Row(answer, Verdict.SAME, ""))["reproduce"])
+    assert words == ["gpuemu", "judge", str(answer.path), "--reference", str(answer.task)]
+    (again,) = find_answers([answer.path], [answer.task])
+    assert again.task == answer.task

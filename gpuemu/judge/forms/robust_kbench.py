@@ -37,8 +37,9 @@ def task_of(extension: Path, references: Sequence[Path]) -> ExtensionTask | None
     text = extension.read_text(encoding="utf-8", errors="replace")
     direction = "backward" if _BACKWARD.search(text) else "forward"
     parents = extension.absolute().parents[:4]
-    named = [reference / parent.name for reference in references for parent in parents]
-    for folder in (*references, *named, *parents[:2]):
+    folders = [reference.parent if reference.is_file() else reference for reference in references]
+    named = [folder / parent.name for folder in folders for parent in parents]
+    for folder in (*folders, *named, *parents[:2]):
         module, config = folder / f"func_{direction}.py", folder / f"config_{direction}.json"
         if module.is_file():
             return ExtensionTask(module, config, direction == "backward")

@@ -5,21 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gpuemu_lsp.engine.extensions import MissingExtensionError, extension
 from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 
 
-def judge(
-    answers: Sequence[Path], references: Sequence[Path], form: str, output: Path | None, *, jobs: int, seconds: float
-) -> int:
-    """Judge the answers below paths and write the report; return the exit code."""
+def judge(answers: Sequence[Path], references: Sequence[Path], form: str, output: Path | None, **options: Any) -> int:
+    """Judge the answers below paths and write the report; return the exit code.
+
+    ``options`` are those of what the package ``gpuemu`` adds: ``jobs``, ``seconds``, ``only``, ``resume``, ``dask``.
+    """
 
     def progress(line: str) -> None:
         print(f"gpuemu: {line}", file=sys.stderr, flush=True)
 
     try:
-        judged = extension("judge-answers")(answers, references, form, progress, jobs=jobs, seconds=seconds)
+        judged = extension("judge-answers")(answers, references, form, progress, **options)
     except MissingExtensionError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE

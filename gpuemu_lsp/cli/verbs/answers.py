@@ -34,6 +34,20 @@ def add(verbs: Verbs) -> None:
     judge.add_argument(
         "--format", choices=("text", "json", "markdown", "csv"), default="text", help="format of the report"
     )
+    judge.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="judge the answer of this name; may be repeated"
+    )
+    judge.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="add each row to FILE, and do not judge again what it has: of a run that was ended, go on with the rest",
+    )
+    judge.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="judge on the workers of the Dask scheduler at HOST:PORT, or of a 'local' one; they read the same files",
+    )
     judge.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of standard output")
     judge.set_defaults(run=_judge)
 
@@ -48,4 +62,7 @@ def _judge(options: argparse.Namespace) -> int:
         options.output,
         jobs=options.jobs,
         seconds=float(options.timeout),
+        only=options.only,
+        resume=options.resume,
+        dask=options.dask,
     )

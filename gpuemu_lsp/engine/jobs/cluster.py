@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +30,39 @@ class ClusterError(RuntimeError):
     """The cluster is not available; the message has the reason."""
 
 
+@contextmanager
+def connected(address: str, size: int) -> Iterator[Any]:
+    """Yield a Dask client of the scheduler at ``HOST:PORT``, or of one of ``size`` processes on this machine.
+
+    Raises
+    ------
+    ClusterError
+        If Dask is not installed or the scheduler does not answer.
+    """
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise ClusterError(f"Dask is not installed ({error}); pip install 'gpuemu-lsp[dask]'") from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with ExitStack() as closing:
+        try:
+            own: Any = None
+            if address == LOCAL:
+                own = distributed.LocalCluster(
+                    n_workers=size,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=50,
+                )
+                closing.callback(own.close)
+            client: Any = distributed.Client(own or address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
+            closing.callback(client.close)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ClusterError(f"the Dask scheduler '{address}' does not answer: {error}") from error
+        yield client
+
+
 class Cluster:
     """Counterpart of :class:`~gpuemu_lsp.engine.workers.Pool` for the machines of a Dask scheduler.
 
@@ -46,26 +80,8 @@ class Cluster:
     """
 
     def __init__(self, address: str, size: int) -> None:
-        try:
-            distributed: Any = importlib.import_module("distributed")
-        except ImportError as error:
-            raise ClusterError(f"Dask is not installed ({error}); pip install 'gpuemu-lsp[dask]'") from error
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        self._own: Any = None
-        try:
-            if address == LOCAL:
-                self._own = distributed.LocalCluster(
-                    n_workers=size,
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0",
-                    silence_logs=50,
-                )
-            self._client: Any = distributed.Client(
-                self._own or address, timeout=_SECONDS_TO_CONNECT, set_as_default=False
-            )
-        except (OSError, ValueError, TimeoutError) as error:
-            raise ClusterError(f"the Dask scheduler '{address}' does not answer: {error}") from error
+        self._connection = ExitStack()
+        self._client: Any = self._connection.enter_context(connected(address, size))
 
     def submit(self, job: Job, on_event: Callable[[Event], None]) -> Any:
         """Queue ``job``; when it has ended, ``on_event`` is called with each of its events."""
@@ -75,9 +91,7 @@ class Cluster:
 
     def close(self) -> None:
         """Disconnect; a local cluster is shut down."""
-        self._client.close()
-        if self._own is not None:
-            self._own.close()
+        self._connection.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,90 @@
+"""Results against the model in fp64: what explains a difference."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpuemu.judge.comparison import Evaluation, compare
+from gpuemu.judge.explanations import BF16, TANH_FORM, TF32
+from gpuemu.judge.model import Explanation, Status
+from gpuemu.judge.task import load_task
+
+TASK = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gelu = torch.nn.GELU()
+
+    def forward(self, x):
+        return self.gelu(x) + 1
+
+
+def get_inputs():
+    return [torch.randn(64, 32)]
+"""
+
+
+@pytest.fixture
+def evaluation():
+    torch.manual_seed(1)
+    task = load_task(TASK, "task.py", {})
+    return Evaluation(task, task.inputs(), {}, 1)
+
+
+def test_the_exact_gelu_is_the_same(evaluation):
+    (x,) = evaluation.inputs
+    assert compare(evaluation, [torch.nn.functional.gelu(x) + 1], {}).status is Status.SAME
+
+
+def test_the_tanh_form_of_gelu_is_named(evaluation):
+    (x,) = evaluation.inputs
+    comparison = compare(evaluation, [torch.nn.functional.gelu(x, approximate="tanh") + 1], {})
+    assert (comparison.status, comparison.explanation) == (Status.DIFFERS, Explanation(TANH_FORM))
+    assert comparison.accepted == {"1e-2": True, "1e-4": False}
+
+
+def test_another_difference_is_not_explained(evaluation):
+    (x,) = evaluation.inputs
+    comparison = compare(evaluation, [torch.nn.functional.silu(x) + 1], {})
+    assert (comparison.status, comparison.explanation) == (Status.DIFFERS, Explanation())
+
+
+PRODUCT = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return torch.relu(a @ b) + 1
+
+
+def get_inputs():
+    return [torch.randn(64, 96), torch.randn(96, 32)]
+"""
+
+
+def tf32(tensor):
+    return ((tensor.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("computed", "format_name"),
+    [
+        (lambda a, b: tf32(a) @ tf32(b), TF32),
+        (lambda a, b: (a.half() @ b.half()).float(), TF32),  # which has the roundoff of half precision
+        (lambda a, b: (a.bfloat16() @ b.bfloat16()).float(), BF16),
+        (lambda a, b: (a.bfloat16() @ b.bfloat16()).float() * 1.1, ""),
+        (lambda a, b: a[:, 1:] @ b[1:], ""),
+    ],
+)
+def test_formats_of_products(computed, format_name):
+    torch.manual_seed(1)
+    task = load_task(PRODUCT, "task.py", {})
+    evaluation = Evaluation(task, task.inputs(), {}, 1)
+    comparison = compare(evaluation, [torch.relu(computed(*evaluation.inputs)) + 1], {})
+    assert comparison.status is Status.DIFFERS
+    assert comparison.explanation.format == format_name
