@@ -138,6 +138,8 @@ class Calls:
         torch.manual_seed(case["seed"])
         model = self._model_class(*positional, **named)
         weights = _with_weights(model, case["state"])
+        if not case["training"]:
+            model.eval()
         return model.to(DEVICE), list(_moved(case["inputs"])), weights
 
 

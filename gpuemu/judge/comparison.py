@@ -32,13 +32,19 @@ cannot be derived: the elements are too many for evaluating the model a dozen ti
 class Evaluation:
     """The model of a task on the inputs of a case: ``inputs`` by position, ``state`` has weights and buffers by name.
 
-    ``seed`` is that of random numbers that the model draws.
+    ``seed`` is that of random numbers that the model draws. Without ``training`` the model is in ``eval()`` mode, else
+    in that of the task.
     """
 
     task: Task
     inputs: Sequence[Any]
     state: Mapping[str, torch.Tensor]
     seed: int
+    training: bool = True
+
+    def _model(self) -> Any:
+        model = self.task.constructed(self.seed)
+        return model if self.training else model.eval()
 
     def given(self) -> dict[str, torch.Tensor]:
         """Return all tensors by the names that :meth:`function` takes."""
@@ -47,7 +53,7 @@ class Evaluation:
 
     def function(self) -> Function:
         """Return the results of the model in fp64 as a function of its tensors."""
-        model = self.task.constructed(self.seed).double()
+        model = self._model().double()
 
         def results(given: Mapping[str, Any]) -> tuple[Any, ...]:
             places = itertools.count()
@@ -61,7 +67,7 @@ class Evaluation:
 
     def in_own_dtypes(self) -> Tensors:
         """Return the results of the model as the task computes them, on the CPU."""
-        model = self.task.constructed(self.seed)
+        model = self._model()
         model.load_state_dict(self.state)
         torch.manual_seed(self.seed)
         with torch.no_grad():

@@ -118,7 +118,10 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
 def _confirmed(row: Row, aligned: Row) -> Row:
     """Return the row of sizes that the usual tiles divide, if it says more than that of the small ones."""
     if aligned.verdict is not Verdict.SAME:
-        return row if aligned.verdict is Verdict.NOT_JUDGED else replace(aligned, results=row.results + aligned.results)
+        if aligned.verdict is Verdict.NOT_JUDGED:
+            return row
+        notes = tuple(dict.fromkeys((*row.notes, *aligned.notes)))
+        return replace(aligned, results=row.results + aligned.results, notes=notes)
     note = f"at sizes that the tiles of kernels do not divide: {row.reason}"
     return replace(aligned, results=row.results + aligned.results, notes=(note,))
 
@@ -254,11 +257,25 @@ def _notes(results: Sequence[CaseResult]) -> list[str]:
         if result.case.decides and result.comparison is not None
         if result.status is Status.SAME and result.comparison.explanation.approximation
     ]
-    return approximated[:1] + [
-        f"at {result.case.described}, which the task does not have: {result.sentence}"
-        for result in results
-        if not result.case.decides and result.is_wrong and result.case.values in (Values.TASK, Values.NORMAL)
-    ]
+    task, evaluated = (_first(results, values) for values in (Values.TASK, Values.EVAL))
+    modes = []
+    if task is not None and evaluated is not None and task.is_wrong and evaluated.status is Status.SAME:
+        modes.append(f"in {Values.EVAL}, which the task does not use, it is the same")
+    if task is not None and evaluated is not None and task.status is Status.SAME and evaluated.is_wrong:
+        modes.append(f"in {Values.EVAL}, which the task does not use: {evaluated.sentence}")
+    return (
+        modes
+        + approximated[:1]
+        + [
+            f"at {result.case.described}, which the task does not have: {result.sentence}"
+            for result in results
+            if not result.case.decides and result.is_wrong and result.case.values in (Values.TASK, Values.NORMAL)
+        ]
+    )
+
+
+def _first(results: Sequence[CaseResult], values: Values) -> CaseResult | None:
+    return next((result for result in results if result.case.values is values), None)
 
 
 def sentence(finding: Mapping[str, Any]) -> str:

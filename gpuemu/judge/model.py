@@ -34,6 +34,7 @@ class Values(StrEnum):
     NORMAL = "normal values"
     AGAIN = "second call"
     WEIGHTS = "other weights"
+    EVAL = "eval() mode"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,16 +64,20 @@ class TaskProcess:
         cases = []
         for size_set in sizes.size_sets():
             for draw in _draws_of(size_set):
-                case = _case(draw)
-                self._draws[case.name] = draw
-                cases.append(self._written(case, draw))
+                case = self._written(_case(draw), draw)
+                if case is not None:
+                    self._draws[case.name] = draw
+                    cases.append(case)
         return cases
 
     def _task(self, draw: _Draw) -> Task:
         return load_task(self._text, self._path, draw.sizes.values, self._model)
 
-    def _written(self, case: Case, draw: _Draw) -> Case:
-        """Write the inputs of a case; return it with what the results of its model are like."""
+    def _written(self, case: Case, draw: _Draw) -> Case | None:
+        """Write the inputs of a case; return it with what the results of its model are like.
+
+        None if it is one of ``eval()`` mode, and the results are those of the other mode.
+        """
         task = self._task(draw)
         # The second call of a model has the weights of the first.
         model = task.constructed(self._draws[draw.after].seed if draw.after else draw.seed)
@@ -85,29 +89,36 @@ class TaskProcess:
         if draw.values is Values.WEIGHTS:
             _randomise(model)
         state = {name: one.clone() for name, one in model.state_dict().items()}
-        values = {"init": task.init_inputs(), "inputs": inputs, "state": state, "seed": draw.seed}
+        training = draw.values is not Values.EVAL
+        values = {"init": task.init_inputs(), "inputs": inputs, "state": state, "seed": draw.seed, "training": training}
         save(self._folder / f"{case.name}.npz", values)
-        results, changed = [], []
-        for seed in (1, 2):
+
+        def results(seed: int, given: list[Any]) -> list[torch.Tensor]:
             torch.manual_seed(seed)
             model.load_state_dict(state)
-            given = copied(inputs)
             try:
                 with torch.no_grad():
-                    results.append(tensors_of(model(*given)))
+                    return tensors_of(model(*given))
             except Exception as error:
                 raise TaskError(f"its model raises {type(error).__name__}: {error}") from error
-            pairs = zip(tensors_of(given), tensors_of(inputs), strict=True)
-            changed = [place for place, (now, before) in enumerate(pairs) if not equal(now, before)]
-        same = all(torch.equal(a, b) or bool(a.isnan().any()) for a, b in zip(*results, strict=True))
-        return replace(case, random=not same, weak=_weakness(results[0]), changed_inputs=tuple(changed))
+
+        given = copied(inputs)
+        first = results(1, given)
+        if not training:
+            model.eval()
+            if _are_equal(first, results(1, copied(inputs))):
+                return None
+        pairs = zip(tensors_of(given), tensors_of(inputs), strict=True)
+        changed = tuple(place for place, (now, before) in enumerate(pairs) if not equal(now, before))
+        random = not _are_equal(results(1, copied(inputs)), results(2, copied(inputs)))
+        return replace(case, random=random, weak=_weakness(first), changed_inputs=changed)
 
     def _compare(self, name: str, output: Path) -> dict[str, Any]:
         draw = self._draws[name]
         written = load(self._folder / f"{name}.npz")
         results = tensors_of(load(output))
         task = self._task(draw)
-        evaluation = Evaluation(task, written["inputs"], written["state"], draw.seed)
+        evaluation = Evaluation(task, written["inputs"], written["state"], draw.seed, written["training"])
         comparison = compare(evaluation, results, FILL)
         if comparison.status is Status.DIFFERS and draw.after:
             earlier = tensors_of(load(output.with_name(f"{draw.after}.out.npz")))
@@ -147,6 +158,7 @@ def _draws_of(sizes: SizeSet) -> list[_Draw]:
         _Draw(sizes, Values.AGAIN, 44, after=_name(first)),
         _Draw(sizes, Values.NORMAL, 43),
         _Draw(sizes, Values.WEIGHTS, 45),
+        _Draw(sizes, Values.EVAL, 46),
     ]
 
 
@@ -171,6 +183,10 @@ def _case(draw: _Draw) -> Case:
         work=sizes.work,
         changed_inputs=(),
     )
+
+
+def _are_equal(results: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) or bool(a.isnan().any()) for a, b in zip(results, others, strict=True))
 
 
 def _normal(tensor: torch.Tensor) -> torch.Tensor:
