@@ -112,7 +112,7 @@ $(TRITON_STAMP): pyproject.toml | $(STAMP)
 $(TORCH_STAMP): pyproject.toml | $(STAMP)
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/python -m pip install --quiet torch==2.13.0 setuptools
-	$(UV) pip install --quiet --python $(TORCH_VENV)/bin/python --editable '.[run,torch-device,triton]' pytest pytest-timeout
+	$(UV) pip install --quiet --python $(TORCH_VENV)/bin/python --editable '.[run,torch-device,triton]' pytest pytest-timeout expecttest
 	touch $(TORCH_STAMP)
 
 $(NUMBA_STAMP): pyproject.toml | $(STAMP)
