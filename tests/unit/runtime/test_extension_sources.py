@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from gpuemu_lsp.engine.runtime.inline_sources import inline_origin
+from gpuemu_lsp.engine.runtime.toolchain import torch_library
 from gpuemu_lsp.engine.runtime.toolchain.compile_command import compile_command
 from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
 from gpuemu_lsp.engine.runtime.toolchain.local_headers import expanded_source
 from gpuemu_lsp.engine.runtime.toolchain.object_cache import HostObjects
-from gpuemu_lsp.engine.runtime.toolchain.torch_library import installed_torch
+from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild, installed_torch, torch_toolkit
 
 
 def test_options_are_for_the_host_for_the_device_or_for_both():
@@ -127,3 +130,25 @@ def test_the_build_of_pytorch_is_read_from_its_version_file(text, version, cuda,
     torch = installed_torch()
     assert torch is not None
     assert (torch.folder, torch.version, torch.cuda) == (tmp_path / "torch", version, cuda)
+
+
+def test_two_runs_at_once_build_the_device_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
+    toolkit = tmp_path / "toolkit"
+    for part in ("bin", "include", "lib64"):
+        (toolkit / part).mkdir(parents=True)
+    builds, said = list[Path](), list[str]()
+
+    def build(torch: TorchBuild, folder: Path, target: Path) -> None:
+        builds.append(target)
+        time.sleep(0.2)
+        target.write_bytes(b"library")
+
+    monkeypatch.setattr(torch_library, "toolkit_folder", lambda: toolkit)
+    monkeypatch.setattr(torch_library, "_build", build)
+    torch = TorchBuild(tmp_path, "2.13.0", None)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = (pool.submit(torch_toolkit, torch, said.append) for _ in range(2))
+        assert first.result(30) == second.result(30)
+    assert len(builds) == len(said) == 1
+    assert (first.result() / "lib64" / "libtorch_cuda.so").read_bytes() == b"library"

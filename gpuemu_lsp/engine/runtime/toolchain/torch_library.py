@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,14 +72,25 @@ def torch_toolkit(torch: TorchBuild, say: Callable[[str], None] = lambda text: N
     library = folder / "lib64" / LIBRARY
     if library.exists():
         return folder
-    say(f"building {_WHAT} {torch.version} (once, about a minute) ...")
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _add_toolkit(folder, toolkit)
-    with temporary_folder("building-", folder) as temporary:
-        built = Path(temporary) / LIBRARY
-        _build(torch, toolkit, built)
-        built.replace(library)
+    with _alone(folder):
+        if library.exists():
+            return folder
+        say(f"building {_WHAT} {torch.version} (once, about a minute) ...")
+        _add_toolkit(folder, toolkit)
+        with temporary_folder("building-", folder) as temporary:
+            built = Path(temporary) / LIBRARY
+            _build(torch, toolkit, built)
+            built.replace(library)
     return folder
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other run builds in a folder. The lock ends with its process, however that ends."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _build(torch: TorchBuild, toolkit: Path, target: Path) -> None:
@@ -116,6 +128,6 @@ def _add_toolkit(folder: Path, toolkit: Path) -> None:
 
 def _link(link: Path, target: Path) -> None:
     link.parent.mkdir(parents=True, exist_ok=True)
-    # Another run may build the same at this time.
+    # It is there where an earlier build was stopped.
     with contextlib.suppress(FileExistsError):
         link.symlink_to(target)
