@@ -67,9 +67,9 @@ def _key(answer: Answer) -> str:
     """Return what changes with the texts of an answer and of its task, its name, and this version."""
     texts = answer.texts
     parts = [str(answer.path), answer.name, answer.model, answer.task_model, __version__]
-    parts += [answer.all_text, _text(answer.task)] if texts is None else [texts.answer, *texts.tasks]
-    parts += [] if texts is None else [text for item in sorted(texts.files.items()) for text in item]
-    parts += [_text(source) for source in answer.sources]
+    parts += [_text(answer.path), _text(answer.task), *map(_text, answer.sources)]
+    if texts is not None:
+        parts += [texts.answer or "", *texts.tasks, *(text for item in sorted(texts.files.items()) for text in item)]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from gpuemu.judge.forms import flashinfer_bench, kernelbot, robust_kbench
+from gpuemu.judge.forms import flashinfer_bench, kernelbot, listed_shapes, robust_kbench
 from gpuemu.judge.model import Answer, Texts
 
 _KERNELBENCH = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py$")
@@ -117,7 +117,9 @@ def _answers(file: Path, references: Sequence[Path]) -> list[Answer]:
     for layout in _LAYOUTS:
         task = layout(file, references)
         if task is not None and (new or task.absolute() != file.absolute()):
-            return [Answer(_name(file), file.absolute(), task.absolute(), model="ModelNew" if new else "Model")]
+            texts = None if task.absolute() == file.absolute() else listed_shapes.texts(task)
+            model = "ModelNew" if new else "Model"
+            return [Answer(_name(file), file.absolute(), task.absolute(), model=model, texts=texts)]
     return []
 
 

@@ -41,11 +41,11 @@ class Values(StrEnum):
 class Texts:
     """An answer and its task as texts of modules, where no files have them in this form.
 
-    ``tasks`` are the task with each of its settings. ``files`` have the names and texts of what the answer needs in its
-    folder.
+    ``answer`` is None where its own file is its module. ``tasks`` are the task with each of its settings. ``files``
+    have the names and texts of what the answer needs in its folder.
     """
 
-    answer: str
+    answer: str | None
     tasks: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -72,13 +72,15 @@ class Answer:
         answers = []
         for place, task in enumerate(self.texts.tasks):
             inner = folder / f"setting-{place}"
-            files = {**self.texts.files, "answer.py": self.texts.answer, "task.py": task}
+            files, answer = {**self.texts.files, "task.py": task}, self.path
+            if self.texts.answer is not None:
+                files["answer.py"], answer = self.texts.answer, inner / "answer.py"
             for name, text in files.items():
                 path = inner / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             sources = (*self.sources, *(inner / name for name in self.texts.files))
-            answers.append(replace(self, path=inner / "answer.py", task=inner / "task.py", texts=None, sources=sources))
+            answers.append(replace(self, path=answer, task=inner / "task.py", texts=None, sources=sources))
         return tuple(answers)
 
     @property

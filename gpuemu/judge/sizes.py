@@ -50,6 +50,7 @@ class _Probe:
     """What the meta device shows of a combination of sizes."""
 
     init: str
+    weights: str
     shapes: tuple[tuple[int, ...], ...]
     work: int
 
@@ -112,7 +113,7 @@ class TaskSizes:
         for literal in self._own:
             for other in (literal.value // 2, literal.value + 1):
                 init, shapes = self._loaded({literal: max(other, 1)})
-                if init is None or init != own.init:
+                if (init is None or init != own.init) and self._changes_weights(literal, max(other, 1)):
                     weights.append(literal)
                     break
                 if shapes is not None and shapes != own.shapes:
@@ -121,6 +122,11 @@ class TaskSizes:
                         self._batch.add(literal)
                     break
         return inputs, weights
+
+    def _changes_weights(self, literal: Literal, value: int) -> bool:
+        """Return whether a value of an argument of the model makes other weights, and not other inputs only."""
+        probe = self._probe({literal: value})
+        return probe is None or probe.weights != self._reference.weights or probe.shapes == self._reference.shapes
 
     def _aligned(self) -> SizeSet | None:
         """Return sizes that are multiples of the largest tile of a kernel that the task's own are multiples of."""
@@ -205,8 +211,9 @@ class TaskSizes:
         except Exception as error:
             self._problem = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
             return None
-        parameters = sum(one.numel() for one in model.state_dict().values())
-        return _Probe(described(init), _shapes(inputs), work.count + parameters)
+        state = model.state_dict()
+        parameters = sum(tensor.numel() for tensor in state.values())
+        return _Probe(described(init), described(dict(state)), _shapes(inputs), work.count + parameters)
 
 
 def described(value: Any) -> str:

@@ -197,3 +197,16 @@ def test_a_task_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "task.yml").write_text("name: x\n")
     with pytest.raises(NoAnswerError, match=r"task.yml has no list of `tests`"):
         find_answers([tmp_path], [])
+
+
+def test_the_shapes_that_a_file_lists(tmp_path):
+    reference = (
+        "class Model:\n    pass\n\n\nBATCH = 8\nhidden = 64\n\n\ndef get_inputs():\n    return [BATCH, hidden]\n"
+    )
+    shapes = "SHAPES = [\n    {'batch': 32, 'hidden': 128, 'extreme': False},\n    {'batch': 7, 'hidden': 128},\n]\n"
+    files = {"x/reference.py": reference, "x/shapes.py": shapes, "x/solution.py": "class Model:\n    pass\n"}
+    (answer,) = find_answers([write(tmp_path, files)], [])
+    assert [text.partition("BATCH = ")[2].split()[0] for text in answer.texts.tasks] == ["32", "7"]
+    assert all("hidden = 128" in text for text in answer.texts.tasks)
+    first, _ = answer.in_files(tmp_path / "work")
+    assert (first.path, first.task.read_text()) == (answer.path, answer.texts.tasks[0])

@@ -80,3 +80,32 @@ def test_a_small_task_is_tried_at_its_own_sizes():
 def test_a_model_that_fails_at_its_own_sizes():
     with pytest.raises(TaskError, match="own sizes"):
         TaskSizes(LINEAR.replace("1024, 32", "1024, 33"), "task.py", "Model")
+
+
+SIZES_AS_ARGUMENTS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, rows, columns):
+        super().__init__()
+
+    def forward(self, x):
+        return torch.softmax(x, -1)
+
+
+ROWS, COLUMNS = 4096, 8192
+
+
+def get_inputs():
+    return [torch.rand(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return [ROWS, COLUMNS]
+"""
+
+
+def test_arguments_of_a_model_without_weights_are_sizes_of_inputs():
+    for sizes in TaskSizes(SIZES_AS_ARGUMENTS, "task.py", "Model").size_sets():
+        assert not sizes.layers
