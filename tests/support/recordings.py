@@ -28,7 +28,7 @@ from gpuemu_lsp.engine.recordings.reader import contents_digest
 from gpuemu_lsp.engine.recordings.writer import RecordingWriter
 from gpuemu_lsp.engine.runtime.launches.kernels import loaded_kernel
 
-Value = np.ndarray | int | float | None
+Value = np.ndarray | int | float | bytes | None
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ def _launch(
                     addresses=False,
                 )
             )
+        elif isinstance(value, bytes):
+            block[parameter.offset : parameter.offset + parameter.size] = value
         elif value is not None:
             code = (
                 {4: "<f", 8: "<d"}[parameter.size] if isinstance(value, float) else {4: "<i", 8: "<q"}[parameter.size]

@@ -166,6 +166,28 @@ def test_a_registered_kernel_does_not_use_recordings(gather: Path) -> None:
     assert not any("recorded" in one.message for one in findings)
 
 
+def test_sizes_in_a_struct_are_not_changed_with_others(tmp_path: Path) -> None:
+    path = tmp_path / "scale.cu"
+    path.write_text(
+        """struct Info { int sizes[2]; };
+
+__global__ void scale(const float* x, float* y, Info info, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < info.sizes[0]) y[i] = 2 * x[i];
+}
+"""
+    )
+    launches = []
+    for n in (100, 201):
+        x = np.linspace(-1, 1, n, dtype=np.float32)
+        sizes = np.array([n, 1], np.int32).tobytes()
+        launches.append(MadeLaunch((x, 0 * x, sizes, n), -(-n // 64), 64, frozenset({1}), {1: 2 * x}))
+    record(path, "scale", launches)
+    findings, report = checked(path)
+    assert findings == []
+    assert report.cases.run == report.cases.passed >= 4
+
+
 REDUCE = """enum Kind { SUM, LARGEST };
 
 template <typename T, Kind KIND>

@@ -56,7 +56,8 @@ def recorded_plan(context: KernelContext, expression: str, entry: str, found: Ke
     dims = signature.dims(solved, args)
     names_of_dims = tuple(dim.name for dim in dims)
     cases = tuple(signature.case(number, names_of_dims, args) for number in range(len(launches)))
-    several = len({tuple(case.dims.values()) for case in cases}) > 1 and solved.solved
+    related = solved.solved and not signature.has_other_sizes()
+    several = len({tuple(case.dims.values()) for case in cases}) > 1 and related
     sizes = {name: tuple(dict.fromkeys(case.dims[name] for case in cases)) for name in names_of_dims}
     recorded = RecordedLaunches(
         path=found.recording.path,
@@ -110,6 +111,11 @@ class _Signature:
         """Return the values of the integer arguments."""
         found = ((one.name, integer_values(one, self.launches)) for one in self.places)
         return {name: values for name, values in found if values is not None}
+
+    def has_other_sizes(self) -> bool:
+        """Return whether integers in structs differ between the launches: they may be sizes, and are never solved."""
+        integers = self.integers()
+        return any(len(set(integers.get(one.name, ()))) > 1 for one in self.places if one.member is not None)
 
     def relations(self) -> Relations:
         """Solve the sizes."""
