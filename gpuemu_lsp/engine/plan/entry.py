@@ -19,6 +19,9 @@ from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 _TYPE_KINDS = frozenset({"typename", "class"})
 _OF_C10 = re.compile(r"\b(?:at|torch|c10)::(Half|BFloat16)\b")
 _CUDA = {"Half": "__half", "BFloat16": "__nv_bfloat16"}
+_NUMBER = re.compile(r"-?\d+")
+_ENUMERATION = re.compile(r"\benum\s+(?:(?:class|struct)\s+)?(\w+)")
+_OF_ENUMERATION = re.compile(r"\([\w:]+\)-?\d+")
 _TORCH_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.M)
 _SEVERAL, _FEW = 4, 2
 """Instances of a template that are checked."""
@@ -73,20 +76,23 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
     if spec.entry and "<" in spec.entry:
         return _from_entry(spec, declaration)
     kinds = [param.kind for param in declaration.template]
+    view = "\n".join((source.device_view, *source.headers.values()))
+    enumerations = frozenset(_ENUMERATION.findall(view))
     launched = [
-        tuple(_normal(text, kind) for text, kind in zip(arguments, kinds, strict=False))
+        tuple(_normal(text, kind, enumerations) for text, kind in zip(arguments, kinds, strict=False))
         for arguments in host_templates(context)
     ]
-    view = "\n".join((source.device_view, *source.headers.values()))
     launched, guessed = _with_pytorch_types(launched, view)
     names = frozenset((*_CLASS.findall(view), *_DEVICE_FUNCTION.findall(view)))
     return _from_template(context, launched, names, guessed)
 
 
-def _normal(argument: str, kind: str) -> str:
+def _normal(argument: str, kind: str, enumerations: frozenset[str]) -> str:
     """Return a template argument as C++ writes one of its kind; a type may be an alias of the host's libraries."""
     if kind.endswith("bool") and argument in ("0", "1"):
         return "true" if argument == "1" else "false"
+    if _NUMBER.fullmatch(argument) and kind in enumerations:
+        return f"({kind}){argument}"
     known = element_type(argument)
     # PyTorch's types of 16 bits are not CUDA's: they have other conversions.
     return argument if known is None or known.lanes > 1 or _OF_C10.search(argument) else C_TYPE_OF[known.dtype]
@@ -223,6 +229,8 @@ def _fill(decl: KernelDecl, given: tuple[str, ...], types: Mapping[str, str]) ->
 
 def _is_concrete(text: str) -> bool:
     """Whether a template argument has the same meaning outside the host function it is written in."""
+    if _OF_ENUMERATION.fullmatch(text):
+        return True
     return element_type(text) is not None or text.lstrip("-").isdigit() or text in ("true", "false")
 
 

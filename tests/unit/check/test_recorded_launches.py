@@ -166,6 +166,19 @@ def test_a_registered_kernel_does_not_use_recordings(gather: Path) -> None:
     assert not any("recorded" in one.message for one in findings)
 
 
+def test_indices_stay_below_a_length_that_no_argument_is(gather: Path) -> None:
+    launches = []
+    for n in (120, 353):
+        x = np.linspace(-1, 1, n - 20, dtype=np.float32)
+        index = (np.arange(n) * 7 % (n - 20)).astype(np.int32)
+        y = np.zeros(n, np.float32)
+        launches.append(MadeLaunch((x, index, y, n), -(-n // 64), 64, frozenset({2}), {2: x[index]}))
+    record(gather, "gather", launches)
+    findings, report = checked(gather)
+    assert findings == []
+    assert report.cases.run == report.cases.passed >= 5
+
+
 def test_sizes_in_a_struct_are_not_changed_with_others(tmp_path: Path) -> None:
     path = tmp_path / "scale.cu"
     path.write_text(

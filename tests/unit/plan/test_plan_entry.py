@@ -65,6 +65,13 @@ def test_a_misspelt_entry_is_corrected(reader: Callable[[str], SourceFile]) -> N
             None,
             ["k<float>"],
         ),
+        (
+            "enum Kind { SUM, MOST }; template <typename T, Kind K>",
+            "void f(float* x) { k<float, MOST><<<1, 32>>>(x); }",
+            None,
+            None,
+            ["k<float, (Kind)1>"],
+        ),
         ("template <int B>", "", None, None, []),
     ],
 )

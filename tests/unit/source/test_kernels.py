@@ -224,3 +224,12 @@ def test_headers_of_python_are_host_code(tmp_path, target):
     found = read(str(tmp_path / "k.cu"), text, (str(tmp_path / "include"),))
     assert target not in found.device_view and not found.headers
     assert [include.resolved for include in found.includes] == [None]
+
+
+def test_a_class_template_may_end_in_a_digit(tmp_path):
+    text = (
+        "template <typename T>\n__global__ void k(torch::Accessor32<T, 2, torch::Traits> x, T* y, int a = 2 < 3) {}\n"
+    )
+    (kernel,) = read(str(tmp_path / "k.cu"), text).kernels
+    expected = [("torch::Accessor32<T, 2, torch::Traits>", "x"), ("T", "y"), ("int", "a")]
+    assert [(param.type, param.name) for param in kernel.params] == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -31,6 +32,8 @@ from gpuemu_lsp.engine.recordings.reader import contents_digest
 _LARGER = 2
 """Largest size that is tried, as a multiple of the largest recorded one."""
 _AXES = range(3)
+_ARGUMENTS = re.compile(r"<[^<>]*>")
+_SCOPE = re.compile(r"\w+::")
 
 
 def recorded_plan(context: KernelContext, expression: str, entry: str, found: KernelLaunches) -> Plan:
@@ -44,7 +47,7 @@ def recorded_plan(context: KernelContext, expression: str, entry: str, found: Ke
         If the launches do not fit the kernel as it is now, or their contents are not in the recording.
     """
     now, then = parameter_types(entry), parameter_types(found.kernel.symbol)
-    if now is not None and then is not None and now != then:
+    if now is not None and then is not None and tuple(map(_kind, now)) != tuple(map(_kind, then)):
         raise MisfitError(f"its parameters are ({', '.join(now)}), and were ({', '.join(then)})")
     launches = tuple(one for one in found.launches if one.left_out is None)
     if not launches:
@@ -184,8 +187,12 @@ class _Signature:
         self, place: ArgumentPlace, memories: Sequence[RecordedAllocation], solved: Relations
     ) -> tuple[Expression | float, Expression | float] | None:
         integers = self.integers()
-        dims = {name: integers[name] for name in _used(solved)}
-        return value_range(self.found.recording.path, place.element.dtype, memories, dims)
+        bounds = {name: integers[name] for name in _used(solved)}
+        for other in self.places:
+            extents = solved.expressions.get(other.name, ()) if other.pointer else ()
+            if len(extents) == 1 and names(extents[0]):
+                bounds.setdefault(str(extents[0]), [self.elements(other, launch) for launch in self.launches])
+        return value_range(self.found.recording.path, place.element.dtype, memories, bounds)
 
     def dims(self, solved: Relations, args: Sequence[PlanArg]) -> tuple[DimSpec, ...]:
         """Return the sizes, in the order of the signature."""
@@ -221,6 +228,18 @@ class _Signature:
             text=f"{recording.program}{_at(launch.site)}",
             unchanged=_is_unchanged(self.found),
         )
+
+
+def _kind(parameter: str) -> str:
+    """Return a parameter's type without what another compiler's headers may spell differently.
+
+    These are the namespaces and arguments of a library's class, and which of two integer types of 64 bits ``int64_t``
+    is. Sizes are compared when the arguments are read.
+    """
+    text = parameter.replace("long long", "long")
+    while (inner := _ARGUMENTS.sub("", text)) != text:
+        text = inner
+    return _SCOPE.sub("", text)
 
 
 def _used(solved: Relations) -> frozenset[str]:

@@ -11,11 +11,12 @@ from gpuemu_lsp.engine.recordings.reader import read_contents
 
 
 def value_range(
-    path: str, dtype: str, memories: Sequence[RecordedAllocation], dims: Mapping[str, Sequence[int]]
+    path: str, dtype: str, memories: Sequence[RecordedAllocation], bounds: Mapping[str, Sequence[int]]
 ) -> tuple[Expression | float, Expression | float] | None:
     """Return the half-open range of an integer tensor's values over all launches; None for other dtypes.
 
-    The bound is a size if values come close to it in each launch and never reach it.
+    The bound is one of ``bounds``, expressions with their value in each launch, if values come close to it in each and
+    never reach it.
     """
     import numpy as np
 
@@ -36,9 +37,10 @@ def value_range(
     if not limits:
         return None
     low, high = min(one for one, _ in limits), max(one for _, one in limits)
-    for name, sizes in dims.items():
+    # The least bound first: what is below it is below the others.
+    for text, sizes in sorted(bounds.items(), key=lambda item: sum(item[1])):
         if low < 0 or len(limits) != len(sizes):
             continue
         if all(size // 2 <= most < size for (_, most), size in zip(limits, sizes, strict=True)):
-            return parse(0), parse(name)
+            return parse(0), parse(text)
     return low, high + 1

@@ -334,10 +334,10 @@ def strip(code: str, start: int, end: int) -> tuple[int, int]:
 
 def _is_template(code: str, angle: int) -> bool:
     """Return whether ``<`` may open template arguments: it follows a name and is not ``<<`` or ``<=``."""
-    before = code[:angle].rstrip()[-1:]
-    return (
-        (before.isalnum() or before == "_") and code[angle + 1 : angle + 2] not in ("<", "=") and not before.isdigit()
-    )
+    start = end = len(code[:angle].rstrip())
+    while start > 0 and (code[start - 1].isalnum() or code[start - 1] == "_"):
+        start -= 1
+    return start < end and not code[start].isdigit() and code[angle + 1 : angle + 2] not in ("<", "=")
 
 
 def _trim(code: str, start: int, end: int) -> tuple[int, int]:
