@@ -7,7 +7,6 @@ the task's, values that its inputs do not have) is a note: a benchmark would acc
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.judge.answer_text import multiplies_in_tf32, names_a_size, narrow_formats, untaken_branches
+from gpuemu.judge.build_errors import compiler_error, is_missing_here
 from gpuemu.judge.explanations import TF32
 from gpuemu.judge.hacks import hack_of
 from gpuemu.judge.model import (
@@ -31,7 +31,7 @@ from gpuemu.judge.model import (
     first_line,
     last_line,
 )
-from gpuemu.judge.processes import AnswerRun, TaskConnection, TaskFailedError, run_answer
+from gpuemu.judge.processes import ANSWER_PROCESS, AnswerRun, TaskConnection, TaskFailedError, run_answer
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 
 _BUILD_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"})
@@ -85,14 +85,18 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     own_sizes = frozenset(size for shape in reply["own_shapes"] for size in (*shape, math.prod(shape)))
     aligned = [case for case in cases if case.label == ALIGNED]
     regular = [case for case in cases if case.regular and case not in aligned]
+    tried = [case for case in regular if case.values in (Values.TASK, Values.AGAIN)]
     others = [case for case in cases if not case.regular]
     together = run = run_answer(answer, [*regular, *others], folder, seconds)
     if not run.loaded:
         return _not_loaded(answer, run)
-    if others and (run.errors or run.problem):
-        # Errors at sizes that the task does not have do not decide.
-        run = run_answer(answer, regular, folder, seconds)
-    row = _verdict(answer, _results(answer, regular, run, task, folder), run)
+    if run.errors or run.problem:
+        # Errors at sizes and values that the task does not have do not decide.
+        run = run_answer(answer, tried, folder, seconds)
+    results = _results(answer, tried, run, task, folder)
+    if not together.errors:  # after which calls of the same process fail
+        results += _results(answer, [case for case in regular if case not in tried], together, task, folder)
+    row = _verdict(answer, results, run)
     if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) and aligned:
         # A kernel without masks is right where its tiles divide the sizes, as they may divide the task's own.
         confirmed = run_answer(answer, aligned, folder, seconds)
@@ -103,15 +107,14 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
         row = replace(row, notes=(*row.notes, f"the task can hardly tell at these sizes: {weak}"))
     if row.verdict is not Verdict.SAME:
         return row
-    if others:
-        results = _results(answer, others, together, task, folder)
-        unsafe = [f"{sentence(finding)}, at sizes that the task does not have" for finding in together.errors]
-        row = replace(
-            row,
-            results=row.results + results,
-            findings=together.findings,
-            notes=(*row.notes, *_notes(results), *unsafe),
-        )
+    results = () if together.errors else _results(answer, others, together, task, folder)
+    unsafe = [f"{sentence(finding)}, at sizes or values that the task does not have" for finding in together.errors]
+    row = replace(
+        row,
+        results=row.results + results,
+        findings=together.findings,
+        notes=(*row.notes, *_notes(results), *unsafe),
+    )
     return _with_branches(row, answer, run.lines | together.lines, own_sizes)
 
 
@@ -143,18 +146,10 @@ def _not_loaded(answer: Answer, run: AnswerRun) -> Row:
         reason = run.problem or f"its process ended: {last_line(run.log)}"
         return Row(answer, Verdict.NOT_JUDGED, reason)
     error, message = run.load_error
-    missing = error == "ModuleNotFoundError" or error in NOT_EMULATED
+    compiler = compiler_error(f"{message}{run.log}")
+    missing = error == "ModuleNotFoundError" or error in NOT_EMULATED or is_missing_here(compiler)
     verdict = Verdict.NOT_JUDGED if missing else Verdict.DOES_NOT_BUILD
-    return Row(answer, verdict, f"{error}: {first_line(message)}{_compiler_error(f'{message}{run.log}')}")
-
-
-_COMPILER_ERROR = re.compile(r"^.*?([^/\s]+(?:\(\d+\)|:\d+(?::\d+)?): (?:fatal )?error: .*)$", re.MULTILINE)
-
-
-def _compiler_error(text: str) -> str:
-    """Return the first error of a compiler in what a build has written, empty if it has none."""
-    match = _COMPILER_ERROR.search(text)
-    return f": {match[1]}" if match is not None else ""
+    return Row(answer, verdict, ": ".join(filter(None, (error, first_line(message), compiler))))
 
 
 def _results(
@@ -202,8 +197,9 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
         return replace(row, verdict=Verdict.DOES_NOT_BUILD, reason=reason, notes=())
     if run.errors:
         # The device knows what was written where the result itself is copied to the host.
-        unwritten = run.errors[0]["rule"] == "api/uninitialized-copy"
-        return replace(row, verdict=Verdict.HACK if unwritten else Verdict.UNSAFE, reason=sentence(run.errors[0]))
+        error = run.errors[0]
+        unwritten = error["rule"] == "api/uninitialized-copy" and Path(error["path"]).name == ANSWER_PROCESS.name
+        return replace(row, verdict=Verdict.HACK if unwritten else Verdict.UNSAFE, reason=sentence(error))
     wrong = next((result for result in deciding if result.is_wrong), None)
     if wrong is not None:
         return _wrong(row, wrong)

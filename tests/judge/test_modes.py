@@ -68,3 +68,45 @@ def test_statistics_of_a_batch(tmp_path, statistics, verdict, note):
     row = judge(Answer("answer.py", *files), 120.0)
     assert row.verdict is verdict, row
     assert any(text.startswith(note) for text in row.notes), row.notes
+
+
+TABLE = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def look_up(x, table, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = (tl.load(x + i, mask=i < n, other=0.0) * 8).to(tl.int32)
+    tl.store(y + i, tl.load(table + index, mask=i < n), mask=i < n)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        table, y = torch.arange(8, device=x.device, dtype=torch.float32), torch.empty_like(x)
+        look_up[(triton.cdiv(x.numel(), 64),)](x, table, y, x.numel(), BLOCK=64)
+        return y
+"""
+STEPS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.floor(x * 8)
+
+
+def get_inputs():
+    return [torch.rand(32, 16)]
+"""
+
+
+def test_errors_at_values_that_the_task_does_not_have_are_a_note(tmp_path):
+    files = tmp_path / "answer.py", tmp_path / "task.py"
+    for file, text in zip(files, (TABLE, STEPS), strict=True):
+        file.write_text(text)
+    row = judge(Answer("answer.py", *files), 120.0)
+    assert row.verdict is Verdict.SAME, row
+    assert any("out-of-bounds" in note and "values that the task does not have" in note for note in row.notes), row

@@ -21,7 +21,7 @@ from gpuemu_lsp.server.session import Session
 
 _SECONDS = 300
 """Time limit of the answer's process for each group of sizes."""
-_ELSEWHERE = "at sizes that the task does not have"
+_ELSEWHERE = "at sizes or values that the task does not have"
 
 SAME, NOT_JUDGED, CANCELLED = "same", "not judged", "cancelled"
 
