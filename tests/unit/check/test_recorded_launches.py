@@ -166,6 +166,24 @@ def test_a_registered_kernel_does_not_use_recordings(gather: Path) -> None:
     assert not any("recorded" in one.message for one in findings)
 
 
+def test_launches_that_pass_null_are_left_out_for_those_with_a_pointer(tmp_path: Path) -> None:
+    path = tmp_path / "shift.cu"
+    path.write_text(
+        """__global__ void shift(const float* x, const float* offset, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] + (offset ? offset[0] : 0);
+}
+"""
+    )
+    x, offset = np.linspace(-1, 1, 100, dtype=np.float32), np.ones(1, np.float32)
+    rest = (2, 64, frozenset({2}))
+    launches = [MadeLaunch((x[:n], offset, x[:n], n), *rest) for n in (70, 100)]
+    record(path, "shift", [MadeLaunch((x, None, x, 100), *rest), *launches])
+    findings, report = checked(path)
+    assert findings == []
+    assert report.cases.run == report.cases.passed >= 4
+
+
 def test_indices_stay_below_a_length_that_no_argument_is(gather: Path) -> None:
     launches = []
     for n in (120, 353):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gpuemu_lsp.engine.element_types import INTEGERS, ElementType, dtype_size, element_type
 from gpuemu_lsp.engine.plan.context import KernelContext
@@ -46,25 +46,25 @@ class ArgumentPlace:
 
 @dataclass(slots=True)
 class ArgumentReader:
-    """Finds the arguments of a kernel's launches.
+    """Finds the arguments of a kernel's launches, which all pass pointers at the same places.
 
     Raises
     ------
     MisfitError
-        If the signature has changed since the launches were recorded, or differs between them.
+        If the signature has changed since the launches were recorded.
     """
 
     context: KernelContext
     kernel: RecordedKernel
     launches: tuple[RecordedLaunch, ...]
-    _pointers: list[set[int]] = field(default_factory=list)
+    _pointers: frozenset[int] = frozenset()
 
     def places(self) -> list[ArgumentPlace]:
         """Return the arguments in the order of the signature."""
         params = self.context.declaration.params
         if len(params) != len(self.kernel.parameters):
             raise MisfitError(f"it has {len(params)} parameters, and had {len(self.kernel.parameters)}")
-        self._pointers = [{one.offset for one in launch.pointers} for launch in self.launches]
+        self._pointers = frozenset(one.offset for one in self.launches[0].pointers)
         found: list[ArgumentPlace] = []
         for number, (param, recorded) in enumerate(zip(params, self.kernel.parameters, strict=True)):
             found += self._parameter(param, recorded, param.name or f"parameter {number + 1}")
@@ -103,7 +103,7 @@ class ArgumentReader:
             if leaf.pointer_depth > 0:
                 deep = leaf.pointer_depth > 1
                 place = self._pointer(full, offset, None if deep else leaf.element, leaf.const, deep)
-            elif layout is None and any(offset in one for one in self._pointers):
+            elif layout is None and offset in self._pointers:
                 place = self._pointer(full, offset, None, False, False)
             elif leaf.element is None or leaf.element.lanes != 1:
                 raise MisfitError(f"the type of '{full}' is not known")
@@ -116,10 +116,7 @@ class ArgumentReader:
 
     def _pointer(self, name: str, offset: int, element: ElementType | None, const: bool, deep: bool) -> ArgumentPlace:
         """Return the argument of a pointer; ``deep`` is one to pointers."""
-        pointed = [offset in one for one in self._pointers]
-        if any(pointed) and not all(pointed):
-            raise MisfitError(f"'{name}' is a null pointer in some of the launches")
-        if not any(pointed):
+        if offset not in self._pointers:
             # Null, or an address that is not of device memory: an access through it is wrong in any case.
             return ArgumentPlace(name, offset, _ADDRESS, False)
         unknown = _ADDRESS if deep else _RAW

@@ -32,6 +32,8 @@ from gpuemu_lsp.engine.recordings.reader import contents_digest
 _LARGER = 2
 """Largest size that is tried, as a multiple of the largest recorded one."""
 _AXES = range(3)
+_LITERALS = ("$str", "__unnamed_")
+"""Begins of the names that compilers give to strings, as of ``assert``, which the code has itself."""
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 _SCOPE = re.compile(r"\w+::")
 
@@ -49,7 +51,7 @@ def recorded_plan(context: KernelContext, expression: str, entry: str, found: Ke
     now, then = parameter_types(entry), parameter_types(found.kernel.symbol)
     if now is not None and then is not None and tuple(map(_kind, now)) != tuple(map(_kind, then)):
         raise MisfitError(f"its parameters are ({', '.join(now)}), and were ({', '.join(then)})")
-    launches = tuple(one for one in found.launches if one.left_out is None)
+    launches = _with_the_same_pointers([one for one in found.launches if one.left_out is None])
     if not launches:
         raise MisfitError(found.launches[0].left_out or "their contents are not in the recording")
     places = ArgumentReader(context, found.kernel, launches).places()
@@ -221,13 +223,29 @@ class _Signature:
             tensors={name: _memory(launch.allocations[of]) for name, (of, _) in pointers.items()},
             shapes=shapes,
             offsets={name: byte for name, (_, byte) in pointers.items()},
-            reachable=tuple(_memory(one) for at, one in enumerate(launch.allocations) if at not in taken),
+            reachable=tuple(
+                _memory(one)
+                for at, one in enumerate(launch.allocations)
+                if at not in taken and not (one.variable or "").startswith(_LITERALS)
+            ),
             grid=launch.grid,
             block=launch.block,
             shared_bytes=launch.shared_bytes,
             text=f"{recording.program}{_at(launch.site)}",
             unchanged=_is_unchanged(self.found),
         )
+
+
+def _with_the_same_pointers(launches: Sequence[RecordedLaunch]) -> tuple[RecordedLaunch, ...]:
+    """Return the launches with most in common: those that pass pointers at the same places.
+
+    Others pass null for one of them, or have in the unused part of a struct what was an address by chance.
+    """
+    places = [frozenset(pointer.offset for pointer in one.pointers) for one in launches]
+    if not places:
+        return ()
+    usual = max(dict.fromkeys(places), key=places.count)
+    return tuple(one for one, offsets in zip(launches, places, strict=True) if offsets == usual)
 
 
 def _kind(parameter: str) -> str:
