@@ -134,7 +134,17 @@ namespace {
     gpuemu_torch::not_emulated("sharing memory of the device with another process (torch.multiprocessing)");
 }
 
-// Some are without `override`: what is virtual differs between versions of PyTorch.
+// What getExpandableSegmentSizes() returns, in versions that have it.
+template <typename Allocator, typename = void>
+struct SegmentSizes {
+    using type = int;
+};
+template <typename Allocator>
+struct SegmentSizes<Allocator, std::void_t<decltype(&Allocator::getExpandableSegmentSizes)>> {
+    using type = decltype(std::declval<Allocator&>().getExpandableSegmentSizes(0));
+};
+
+// Some are without `override`, and some there with the parameters of several versions of PyTorch: what is virtual differs.
 struct DeviceMemory final : CUDAAllocator {
     DataPtr allocate(size_t bytes) override {
         void* data = gpuemu_torch::allocate(bytes);
@@ -159,22 +169,26 @@ struct DeviceMemory final : CUDAAllocator {
     bool initialized() override { return true; }
     double getMemoryFraction(DeviceIndex) { return 1; }
     void setMemoryFraction(double, DeviceIndex) override {}
-    std::vector<StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) { return {}; }
-    void emptyCache(MempoolId_t = {0, 0}) override {}
+    SegmentSizes<CUDAAllocator>::type getExpandableSegmentSizes(DeviceIndex) { return {}; }
+    void emptyCache() {}
+    void emptyCache(MempoolId_t) {}
     void enable(bool) {}
     bool isEnabled() const { return true; }
     void cacheInfo(DeviceIndex, size_t* largest) override { *largest = 0; }
     void* getBaseAllocation(void* pointer, size_t*) override { return pointer; }
-    SnapshotInfo snapshot(MempoolId_t = {0, 0}, bool = true) { return {}; }
+    SnapshotInfo snapshot() { return {}; }
+    SnapshotInfo snapshot(MempoolId_t) { return {}; }
+    SnapshotInfo snapshot(MempoolId_t, bool) { return {}; }
     void beginAllocateToPool(DeviceIndex, MempoolId_t, std::function<bool(cudaStream_t)>) override {}
     void endAllocateToPool(DeviceIndex, MempoolId_t) override {}
     void releasePool(DeviceIndex, MempoolId_t) override {}
     ShareableHandle shareIpcHandle(void*) override { no_shared_memory(); }
     std::shared_ptr<void> getIpcDevPtr(std::string) override { no_shared_memory(); }
-    void recordHistory(bool, CreateContextFn, size_t, RecordContext, bool = false,
-                       const std::vector<std::string>& = {}) {}
+    void recordHistory(bool, CreateContextFn, size_t, RecordContext) {}
+    void recordHistory(bool, CreateContextFn, size_t, RecordContext, bool) {}
+    void recordHistory(bool, CreateContextFn, size_t, RecordContext, bool, const std::vector<std::string>&) {}
     void attachOutOfMemoryObserver(OutOfMemoryObserver) override {}
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
     void attachOomRejectionObserver(OomRejectionObserver) override {}
 #endif
     void attachAllocatorTraceTracker(AllocatorTraceTracker) override {}

@@ -42,7 +42,14 @@ std::mutex* getFreeMutex() {
 DeviceIndex device_count() noexcept { return 1; }
 DeviceIndex device_count_ensure_non_zero() { return 1; }
 DeviceIndex current_device() { return 0; }
-void set_device(DeviceIndex device, const bool) { C10_CUDA_CHECK(SetDevice(device, false)); }
+namespace {
+cudaError_t choose(DeviceIndex device) { return device > 0 ? cudaErrorInvalidDevice : cudaSuccess; }
+}  // namespace
+// One of the two is PyTorch's, by its version.
+cudaError_t SetDevice(DeviceIndex device) { return choose(device); }
+cudaError_t SetDevice(DeviceIndex device, const bool) { return choose(device); }
+void set_device(DeviceIndex device) { C10_CUDA_CHECK(choose(device)); }
+void set_device(DeviceIndex device, const bool) { C10_CUDA_CHECK(choose(device)); }
 void device_synchronize() { C10_CUDA_CHECK(cudaDeviceSynchronize()); }
 void warn_or_error_on_sync() {}
 cudaError_t GetDeviceCount(int* count) {
@@ -53,10 +60,9 @@ cudaError_t GetDevice(DeviceIndex* device) {
     *device = 0;
     return cudaSuccess;
 }
-cudaError_t SetDevice(DeviceIndex device, const bool) { return device > 0 ? cudaErrorInvalidDevice : cudaSuccess; }
-cudaError_t MaybeSetDevice(DeviceIndex device) { return SetDevice(device, false); }
+cudaError_t MaybeSetDevice(DeviceIndex device) { return choose(device); }
 DeviceIndex ExchangeDevice(DeviceIndex device) {
-    C10_CUDA_CHECK(SetDevice(device, false));
+    C10_CUDA_CHECK(choose(device));
     return 0;
 }
 DeviceIndex MaybeExchangeDevice(DeviceIndex device) { return ExchangeDevice(device); }
@@ -78,6 +84,7 @@ CUDAStream with_id(StreamId id) {
 }  // namespace
 
 cudaStream_t CUDAStream::stream() const { return reinterpret_cast<cudaStream_t>(stream_.id()); }
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11
 bool CUDAStream::query() const {
     cudaError_t error = cudaStreamQuery(stream());
     if (error != cudaErrorNotReady) {
@@ -88,6 +95,7 @@ bool CUDAStream::query() const {
     return false;
 }
 void CUDAStream::synchronize() const { C10_CUDA_CHECK(cudaStreamSynchronize(stream())); }
+#endif
 
 // PyTorch hands out the 32 streams of a pool in turn. Here each is a new one, so that two of a program never are the same.
 CUDAStream getStreamFromPool(const int, DeviceIndex) {
