@@ -9,6 +9,10 @@ from pathlib import Path
 from gpuemu_lsp.cli.arguments import Verbs, positive
 from gpuemu_lsp.engine.recordings.project_files import SUFFIX
 
+_RUN_SECONDS, _BUILD_SECONDS = 600, 3600
+_BUILDERS = frozenset({"setup.py", "pip", "pip3", "uv", "make", "ninja", "cmake"})
+"""Programs that build others: a file of an extension that goes to nvcc as it is takes minutes."""
+
 RUN_EXIT_CODES = (
     "Exit codes: the program's own if every launch was checked and nothing was found; 1 error findings; 2 it could "
     "not be built or run, or a launch was not checked; 3 internal error."
@@ -37,7 +41,10 @@ def add(verbs: Verbs) -> None:
         "of PyTorch without numba-cuda, where the device can be built)",
     )
     run.add_argument(
-        "--timeout", type=positive, default=600, metavar="SECONDS", help="wall time of the run (default: 600)"
+        "--timeout",
+        type=positive,
+        metavar="SECONDS",
+        help=f"wall time of the run (default: {_RUN_SECONDS}, of setup.py, pip and make {_BUILD_SECONDS})",
     )
     run.add_argument(
         "--memory",
@@ -106,7 +113,9 @@ def _run(options: argparse.Namespace) -> int:
         words, record = [record, *words], ""
     if not words:
         options.parser.error("PROGRAM is missing")
-    limits = RunLimits(options.timeout, memory_bytes=None if options.memory is None else options.memory << 20)
+    default = _BUILD_SECONDS if Path(words[0]).name in _BUILDERS else _RUN_SECONDS
+    memory = None if options.memory is None else options.memory << 20
+    limits = RunLimits(options.timeout or default, memory_bytes=memory)
     if options.module or words[0].endswith(".py"):
         program = PythonProgram(tuple(words), options.module, options.torch_device)
         return run_python_program(program, limits, options.format, options.output, leaks=options.leaks, record=record)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu_lsp.cli.commands import python_programs
+from gpuemu_lsp.cli.commands import python_programs, run
 from gpuemu_lsp.cli.commands.python_programs import PythonProgram, UnusableTorchError, uses_torch_device
 from gpuemu_lsp.cli.commands.run import run_python_program
+from gpuemu_lsp.cli.gpuemu import main
 from gpuemu_lsp.engine.runtime.program import RunLimits
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild
 
@@ -84,3 +85,14 @@ def test_a_program_without_the_device_is_not_recorded(folder, capsys):
     assert run_python_program(PythonProgram(("loops.py",), False), RunLimits(1), "text", None, record="") == 2
     assert "gpuemu: --record needs PyTorch's CUDA device" in capsys.readouterr().err
     assert not (folder / ".gpuemu").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [(["setup.py", "--", "build"], 3600), (["plain.py"], 600), (["--timeout", "7", "setup.py"], 7)],
+)
+def test_builds_may_take_longer(monkeypatch, words, seconds):
+    limits = []
+    monkeypatch.setattr(run, "run_python_program", lambda program, given, *_, **__: limits.append(given) or 0)
+    assert main(["run", *words]) == 0
+    assert limits[0].seconds == seconds
