@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+
+from gpuemu.judge.task_text import needed_text
 
 _NUMBER = re.compile(r"(?<![\w.])\d{2,9}(?![\w.])")
 _PRODUCTS = re.compile(
@@ -22,8 +25,13 @@ _COMMON_SIZE = 256
 """Blocks and tiles have such sizes: a number up to it says nothing about the task."""
 
 
-def names_a_size(text: str, sizes: Sequence[int]) -> bool:
-    """Return whether a text has a number that is one of the task's larger sizes."""
+def names_a_size(text: str, model: str, sizes: Sequence[int]) -> bool:
+    """Return whether what the class ``model`` of a text uses has a number that is one of the task's larger sizes.
+
+    Answers repeat the task's own sizes and inputs, which their model does not use.
+    """
+    with contextlib.suppress(SyntaxError):
+        text = needed_text(text, (model,)).strip() or text
     numbers = set(map(int, _NUMBER.findall(text)))
     return bool(numbers.intersection(size for size in sizes if size > _COMMON_SIZE))
 

@@ -227,7 +227,7 @@ def _wrong(row: Row, result: CaseResult) -> Row:
     accepted = [name for name, accepts in (comparison.accepted if comparison is not None else {}).items() if accepts]
     if accepted:
         at_sizes += f"; KernelBench's tolerance of {min(accepted, key=float)} accepts it"
-    if result.case.layers and names_a_size(row.answer.all_text, result.case.replaced):
+    if result.case.layers and _names_a_size(row.answer, result.case.replaced):
         reason = f"{at_sizes}; its text names sizes of the task's layers, which do not fit the emulator"
         return replace(row, reason=reason)
     if comparison is not None and comparison.unwritten:
@@ -236,6 +236,11 @@ def _wrong(row: Row, result: CaseResult) -> Row:
     if comparison is not None and comparison.explanation.format and formats:
         return replace(row, verdict=Verdict.HACK, reason=f"computes an fp32 task in {' or '.join(formats)}: {at_sizes}")
     return replace(row, verdict=Verdict.DIFFERS, reason=at_sizes)
+
+
+def _names_a_size(answer: Answer, sizes: Sequence[int]) -> bool:
+    texts = [answer.text, *(source.read_text(encoding="utf-8", errors="replace") for source in answer.sources)]
+    return any(names_a_size(text, answer.model, sizes) for text in texts)
 
 
 def _own_work(results: Sequence[CaseResult]) -> float | None:

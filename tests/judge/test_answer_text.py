@@ -11,7 +11,14 @@ from gpuemu.judge.answer_text import fallbacks, multiplies_in_tf32, names_a_size
     ("text", "names"), [("#define N 8192", True), ("BLOCK = 128", False), ("x81920", False), ("1e8192.5", False)]
 )
 def test_numbers_of_the_task(text, names):
-    assert names_a_size(text, (8192, 128)) is names
+    assert names_a_size(text, "ModelNew", (8192, 128)) is names
+
+
+def test_numbers_that_the_model_does_not_use():
+    model = "class ModelNew:\n    def forward(self, x):\n        return f(x, {})\n"
+    repeated = "SIZE = 8192\n\n\ndef get_inputs():\n    return [SIZE]\n"
+    assert not names_a_size(model.format("1") + repeated, "ModelNew", (8192,))
+    assert names_a_size(model.format("SIZE") + repeated, "ModelNew", (8192,))
 
 
 @pytest.mark.parametrize(("text", "narrow"), [("acc += tl.dot(a, b)", True), ("wmma::mma_sync", True), ("dot", False)])
