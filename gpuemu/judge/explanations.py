@@ -15,12 +15,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from gpuemu.judge.model import Explanation
+from gpuemu.judge.model import BF16, F16, TF32, Explanation
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
 Rounding: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-TF32, F16, BF16 = "tf32", "f16", "bf16"
 TANH_FORM = "the tanh form of GELU"
 """Answers use it for the exact one, from which it is up to 5e-4 away."""
 _FACTOR = 3.0

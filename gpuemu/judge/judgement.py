@@ -15,11 +15,11 @@ from typing import Any
 
 from gpuemu.judge.answer_text import multiplies_in_tf32, names_a_size, narrow_formats, untaken_branches
 from gpuemu.judge.build_errors import compiler_error, is_missing_here
-from gpuemu.judge.explanations import TF32
 from gpuemu.judge.hacks import hack_of
 from gpuemu.judge.model import (
     ALIGNED,
     NOT_EMULATED,
+    TF32,
     Answer,
     Case,
     CaseResult,

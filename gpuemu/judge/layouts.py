@@ -84,7 +84,16 @@ def find_answers(paths: Sequence[Path], references: Sequence[Path]) -> tuple[Ans
 
 def _is_answer(file: Path) -> bool:
     text = _text(file)
-    return _NEW_MODEL.search(text) is not None or kernelbot.is_submission(text)
+    if file.suffix == _EXTENSION:
+        return robust_kbench.is_extension(text)
+    return _NEW_MODEL.search(text) is not None or kernelbot.is_submission(text) or _is_solution(text)
+
+
+def _is_solution(text: str) -> bool:
+    try:
+        return flashinfer_bench.is_solution(json.loads(text))
+    except ValueError:
+        return False
 
 
 def _files(path: Path) -> Iterator[Path]:

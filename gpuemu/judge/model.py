@@ -16,6 +16,10 @@ ALIGNED = "aligned"
 """The label of sizes that the usual tiles of kernels divide wherever they divide the task's own."""
 
 
+TF32, F16, BF16 = "tf32", "f16", "bf16"
+"""Formats whose rounding may explain a difference: of the operands of products, and of all results."""
+
+
 class Verdict(StrEnum):
     """What an answer is worth. There is no ``clean``: what did not run is ``not judged``."""
 

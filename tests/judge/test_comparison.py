@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from gpuemu.judge.comparison import Evaluation, compare
-from gpuemu.judge.explanations import BF16, TANH_FORM, TF32
-from gpuemu.judge.model import Explanation, Status
+from gpuemu.judge.explanations import TANH_FORM
+from gpuemu.judge.model import BF16, TF32, Explanation, Status
 from gpuemu.judge.task import load_task
 
 TASK = """

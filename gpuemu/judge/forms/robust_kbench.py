@@ -18,7 +18,7 @@ from typing import Any
 from gpuemu.judge.forms.settings import MOST_SETTINGS
 from gpuemu.judge.model import Texts
 
-_BACKWARD = re.compile(r'\bdef\(\s*"backward"')
+_FUNCTION = re.compile(r'\bdef\(\s*"(forward|backward)"')
 _FLAGS = ["-O3", "--use_fast_math"]
 """With which the benchmark compiles."""
 
@@ -32,10 +32,16 @@ class ExtensionTask:
     backward: bool
 
 
+def is_extension(text: str) -> bool:
+    """Return whether a source is an extension with one of the functions that a task replaces."""
+    return _FUNCTION.search(text) is not None
+
+
 def task_of(extension: Path, references: Sequence[Path]) -> ExtensionTask | None:
     """Return the task of a ``.cu`` file: next to it, in a folder above, or below a reference in one of their names."""
     text = extension.read_text(encoding="utf-8", errors="replace")
-    direction = "backward" if _BACKWARD.search(text) else "forward"
+    match = _FUNCTION.search(text)
+    direction = match[1] if match is not None else "forward"
     parents = extension.absolute().parents[:4]
     folders = [reference.parent if reference.is_file() else reference for reference in references]
     named = [folder / parent.name for folder in folders for parent in parents]
