@@ -64,9 +64,10 @@ class EarlierRows:
 
 
 def _key(answer: Answer) -> str:
-    """Return what changes with the texts of an answer and of its task, its name, and this version."""
+    """Return what changes with the path and the texts of an answer and of its task, and this version."""
     texts = answer.texts
-    parts = [str(answer.path), answer.name, answer.model, answer.task_model, __version__]
+    # The name depends on the other answers; in a file of lines the texts are those of one.
+    parts = [str(answer.path), answer.model, answer.task_model, __version__]
     parts += [_text(answer.path), _text(answer.task), *map(_text, answer.sources)]
     if texts is not None:
         parts += [texts.answer or "", *texts.tasks, *(text for item in sorted(texts.files.items()) for text in item)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,21 @@ def find_answers(paths: Sequence[Path], references: Sequence[Path]) -> tuple[Ans
                 f"{path}: no file with `class ModelNew`, nor an answer of another benchmark with its task"
             )
         answers += own
-    return tuple(answers)
+    return tuple(_with_names(answers))
+
+
+def _with_names(answers: Sequence[Answer]) -> Iterator[Answer]:
+    """Yield answers with names of their own: those that share one get the folders in which they differ."""
+    paths: dict[str, set[Path]] = {}
+    for answer in answers:
+        paths.setdefault(answer.name, set()).add(answer.path)
+    for answer in answers:
+        alike, folders = paths[answer.name], answer.path.parts[:-1]
+        count = answer.name.count("/")
+        while len({path.parts[-count - 1 :] for path in alike}) < len(alike):
+            count += 1
+        last = answer.name.rpartition("/")[2]
+        yield replace(answer, name="/".join((*folders[len(folders) - count :], last)))
 
 
 def _is_answer(file: Path) -> bool:

@@ -46,12 +46,13 @@ class Texts:
     """An answer and its task as texts of modules, where no files have them in this form.
 
     ``answer`` is None where its own file is its module. ``tasks`` are the task with each of its settings. ``files``
-    have the names and texts of what the answer needs in its folder.
+    have the names and texts of what the answer needs in its folder. ``task_model`` is the class of the task.
     """
 
     answer: str | None
     tasks: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
+    task_model: str = "Model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ class Answer:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             sources = (*self.sources, *(inner / name for name in self.texts.files))
-            answers.append(replace(self, path=answer, task=inner / "task.py", texts=None, sources=sources))
+            task_file, model = inner / "task.py", self.texts.task_model
+            answers.append(replace(self, path=answer, task=task_file, task_model=model, texts=None, sources=sources))
         return tuple(answers)
 
     @property

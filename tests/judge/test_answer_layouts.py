@@ -64,6 +64,13 @@ def test_answers_called_model_in_a_folder_next_to_the_tasks(tree):
     assert (found.model, found.task) == ("Model", root / "tasks/level_1/task_3.py")
 
 
+def test_names_have_the_folders_in_which_answers_differ(tree):
+    pair = TASK + ANSWER
+    root = tree(**{"a/x/solution.py": pair, "b/x/solution.py": pair, "b/y/solution.py": pair, "b/z.py": pair})
+    names = [answer.name for answer in find_answers([root], [])]
+    assert names == ["a/x/solution.py", "b/x/solution.py", "y/solution.py", "z.py"]
+
+
 def test_a_reference_that_is_named(tree):
     root = tree(**{"mine.py": ANSWER, "their.py": TASK})
     assert pairs(find_answers([root / "mine.py"], [root / "their.py"]), root) == [("mine.py", "their.py")]

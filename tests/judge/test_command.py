@@ -74,10 +74,10 @@ def test_an_answer_that_was_changed_is_another_one(folder, tmp_path):
     answer, _ = find_answers([folder], [])
     with EarlierRows(tmp_path / "rows.jsonl") as earlier:
         earlier.add(answer, {"verdict": "same"})
-        earlier.add(replace(answer, name="x"), {"verdict": "not judged"})
+        earlier.add(replace(answer, model="Model"), {"verdict": "not judged"})
     with EarlierRows(tmp_path / "rows.jsonl") as earlier:
         assert earlier.row(answer) == {"verdict": "same"}
-        assert earlier.row(replace(answer, name="x")) is None
+        assert earlier.row(replace(answer, model="Model")) is None
         answer.path.write_text(WRONG)
         assert earlier.row(answer) is None
 

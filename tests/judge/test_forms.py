@@ -156,7 +156,7 @@ def forward_fn(x, weight):
 
 class Model(nn.Module):
     def __init__(self, features: int = 512, init_method: str = "normal"):
-        super().__init__()
+        super(Model, self).__init__()
         self.weight = nn.Parameter(torch.ones(features, features))
 
     def forward(self, x, fn=forward_fn):
@@ -181,7 +181,7 @@ def test_the_task_of_an_extension_has_its_settings(tmp_path, name, results):
     (answer,) = find_answers([tmp_path / "answers"], [tmp_path / "tasks"])
     assert answer.task == tmp_path / "tasks" / "linear" / f"func_{name}.py"
     assert extension in answer.in_files(tmp_path / "work")[0].all_text
-    task = load_task(answer.texts.tasks[0], "task.py", {})
+    task = load_task(answer.texts.tasks[0], "task.py", {}, answer.texts.task_model)
     assert [one.value for one in size_literals(answer.texts.tasks[0]) if one.name.startswith("task_")] == [4, 8]
     output = task.constructed(1)(*task.inputs())
     assert [tuple(one.shape) for one in (output if name == "backward" else [output])] == results

@@ -63,7 +63,8 @@ def texts(extension: Path, task: ExtensionTask) -> Texts:
     text = task.module.read_text(encoding="utf-8")
     end, answer = _BACKWARD_FORMS if task.backward else _FORWARD_FORMS
     tasks = tuple(f"{text}{setting.text()}{end}" for setting in _settings(task.config, text))
-    return Texts(answer.format(path=str(extension.absolute()), flags=_FLAGS), tasks)
+    model = "GradientModel" if task.backward else "Model"
+    return Texts(answer.format(path=str(extension.absolute()), flags=_FLAGS), tasks, task_model=model)
 
 
 _FORWARD_FORMS = (
@@ -83,15 +84,13 @@ _BACKWARD_FORMS = (
     """
 from gpuemu.judge.gradients import gradients as _gradients
 
-_Model = Model
 
-
-class Model(_Model):
+class GradientModel(Model):
     def forward(self, *inputs):
         return _gradients(self, super().forward, inputs)
 """,
     """from gpuemu.judge.gradients import gradients as _gradients
-from task import AutogradFunction as _Function, _Model
+from task import AutogradFunction as _Function, Model as _Model
 from torch.utils.cpp_extension import load as _load
 
 _extension = _load(name="answer", sources=[{path!r}], extra_cuda_cflags={flags!r}, with_cuda=True)
