@@ -31,7 +31,7 @@ from gpuemu.judge.model import (
     first_line,
     last_line,
 )
-from gpuemu.judge.processes import ANSWER_PROCESS, AnswerRun, TaskConnection, TaskFailedError, run_answer
+from gpuemu.judge.processes import AnswerRun, TaskConnection, TaskFailedError, run_answer
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 
 _BUILD_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"})
@@ -198,7 +198,8 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
     if run.errors:
         # The device knows what was written where the result itself is copied to the host.
         error = run.errors[0]
-        unwritten = error["rule"] == "api/uninitialized-copy" and Path(error["path"]).name == ANSWER_PROCESS.name
+        own = Path(error["path"]).resolve().parent == Path(__file__).resolve().parent
+        unwritten = own and error["rule"] == "api/uninitialized-copy"
         return replace(row, verdict=Verdict.HACK if unwritten else Verdict.UNSAFE, reason=sentence(error))
     wrong = next((result for result in deciding if result.is_wrong), None)
     if wrong is not None:

@@ -24,8 +24,7 @@ from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised
 
 _END_SECONDS = 15.0
 """What `gpuemu run` may take to end a program and to report, after its own limit."""
-ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
-"""The module that runs in the child; results are copied to the host there."""
+_ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
 
 
 class TaskFailedError(Exception):
@@ -125,7 +124,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
     problem = None
     # The words of a shell, so that what the answer prints goes to a file.
-    words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(ANSWER_PROCESS), str(folder)]
+    words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
     try:
         with extension_folder(answer.all_text, folder) as extensions:
             environment = {"TORCH_EXTENSIONS_DIR": str(extensions)}
