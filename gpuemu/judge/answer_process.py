@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+import traceback
 import types
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,20 @@ def main(folder: Path) -> int:
             try:
                 note("call", call=calls.call(case["name"], case["after"]))
             except BaseException as error:
-                note("call", call={"case": case["name"], "error": type(error).__name__, "message": str(error)})
+                failed = {"error": type(error).__name__, "message": str(error), "building": _builds(error)}
+                note("call", call={"case": case["name"], **failed})
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     return 1
     note("lines", lines=sorted(lines.executed))
     if request["skip"]:
         note("without launches", same=calls.same_without_launches(request["skip"]))
     return 0
+
+
+def _builds(error: BaseException) -> bool:
+    """Return whether an exception is from PyTorch's build of an extension."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__") == "torch.utils.cpp_extension" for frame in frames)
 
 
 def _has_torch_device() -> bool:

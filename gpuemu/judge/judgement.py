@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.judge.answer_text import multiplies_in_tf32, names_a_size, narrow_formats, untaken_branches
-from gpuemu.judge.build_errors import compiler_error, is_missing_here
+from gpuemu.judge.build_errors import compiler_error, is_build_error, is_missing_here
 from gpuemu.judge.hacks import hack_of
 from gpuemu.judge.model import (
     ALIGNED,
@@ -34,8 +34,6 @@ from gpuemu.judge.model import (
 from gpuemu.judge.processes import AnswerRun, TaskConnection, TaskFailedError, run_answer
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 
-_BUILD_ERRORS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"})
-"""Exceptions of Triton's compiler, which compiles at the first launch."""
 _STRICT = "1e-4"
 """KernelBench's tolerance for fp32, within which an approximation that is known is the same."""
 
@@ -52,7 +50,7 @@ def judge(answer: Answer, seconds: float) -> Row:
 
 
 def _of_settings(answers: Sequence[Answer], folder: Path, seconds: float) -> Row:
-    """Return the row of an answer with each setting of its task: the first that is not ``same``, or all together."""
+    """Return the row of an answer with each setting of its task: that of one that fails, or all together."""
     rows: list[Row] = []
     for answer in answers:
         with TaskConnection(folder) as task:
@@ -61,9 +59,10 @@ def _of_settings(answers: Sequence[Answer], folder: Path, seconds: float) -> Row
             except TaskFailedError as error:
                 row = Row(answer, Verdict.NOT_JUDGED, f"the task failed: {error}")
         rows.append(row)
-        if row.verdict is not Verdict.SAME:
+        if row.verdict not in (Verdict.SAME, Verdict.NOT_JUDGED):
             break
-    last = rows[-1]
+    # A setting that was not judged does not hide another that fails.
+    last = next((row for row in reversed(rows) if row.verdict is not Verdict.SAME), rows[-1])
     return replace(
         last,
         reason="; ".join(row.reason for row in rows) if last.verdict is Verdict.SAME else last.reason,
@@ -191,10 +190,12 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
     )
     deciding = [result for result in results if result.case.decides]
     same = [result for result in deciding if result.status is Status.SAME]
-    errors = [result.call for result in deciding if result.call is not None and result.call.error in _BUILD_ERRORS]
+    errors = [result.call for result in deciding if result.call is not None and is_build_error(result.call)]
     if errors and not same:
-        reason = f"{errors[0].error}: {last_line(errors[0].message)}"
-        return replace(row, verdict=Verdict.DOES_NOT_BUILD, reason=reason, notes=())
+        compiler = compiler_error(errors[0].message)
+        reason = f"{errors[0].error}: {compiler or last_line(errors[0].message)}"
+        verdict = Verdict.NOT_JUDGED if is_missing_here(compiler) else Verdict.DOES_NOT_BUILD
+        return replace(row, verdict=verdict, reason=reason, notes=())
     if run.errors:
         # The device knows what was written where the result itself is copied to the host.
         error = run.errors[0]

@@ -148,7 +148,8 @@ class Case:
 class Call:
     """One call of an answer, as its process saw it.
 
-    ``error`` is the type of an exception and ``message`` its text, both empty if it returned. ``weights`` says how the
+    ``error`` is the type of an exception and ``message`` its text, both empty if it returned; ``building``: it is from
+    the build of an extension. ``weights`` says how the
     model got those of the task: by their ``names``, from the ``seed``, or as the ``same model``. ``changed_inputs`` are
     positions among the tensors; ``torch_work`` is what PyTorch's ``operators`` did, most first.
     """
@@ -156,6 +157,7 @@ class Call:
     case: str
     error: str = ""
     message: str = ""
+    building: bool = False
     weights: str = ""
     changed_inputs: tuple[int, ...] = ()
     torch_work: int = 0

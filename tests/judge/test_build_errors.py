@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu.judge.build_errors import compiler_error, is_missing_here
+from gpuemu.judge.build_errors import compiler_error, is_build_error, is_missing_here
+from gpuemu.judge.model import Call
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,11 @@ def test_the_first_error_of_a_compiler(line, error, missing):
 def test_a_text_without_an_error():
     assert compiler_error("CUDA_HOME is not set") == ""
     assert not is_missing_here("")
+
+
+@pytest.mark.parametrize(
+    ("error", "building", "builds"),
+    [("RuntimeError", True, True), ("CompilationError", False, True), ("RuntimeError", False, False)],
+)
+def test_extensions_that_a_constructor_builds(error, building, builds):
+    assert is_build_error(Call("small-task", error, "x", building)) is builds
