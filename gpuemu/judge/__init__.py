@@ -16,6 +16,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.processes`: the two child processes, from this side
 - :mod:`.extension_folders`: where extensions of answers are built
 - :mod:`.task_process`: that of the task: cases, and the comparison in fp64
+- :mod:`.task_server`: what forks it, with PyTorch loaded
 - :mod:`.comparison`: results against the model in fp64
 - :mod:`.explanations`: what explains a difference, such as products in TF32
 - :mod:`.task`: a task, loaded with chosen sizes

@@ -21,7 +21,6 @@ import torch
 from gpuemu.judge.executed_lines import ExecutedLines
 from gpuemu.judge.task import constructor_arguments
 from gpuemu.judge.values import copied, equal, load, mapped, save, tensors_of
-from gpuemu.judge.work import WorkCounter
 
 DEVICE = "cuda"
 
@@ -57,7 +56,7 @@ def main(folder: Path) -> int:
                     return 1
     note("lines", lines=sorted(lines.executed))
     if request["skip"]:
-        note("without launches", same=calls.same_without_launches(request["skip"]))
+        note("without launches", **calls.without_launches(request["skip"]))
     return 0
 
 
@@ -113,32 +112,32 @@ class Calls:
             self._called[name] = model, inputs
         before = copied(inputs)
         torch.manual_seed(case["seed"])
-        with torch.no_grad(), WorkCounter() as work:
+        with torch.no_grad():
             result = model(*inputs)
         torch.cuda.synchronize()
         save(self._folder / f"{name}.out.npz", result)
         pairs = zip(tensors_of(inputs), tensors_of(before), strict=True)
         changed = [place for place, (now, old) in enumerate(pairs) if not equal(now.cpu(), old.cpu())]
-        return {
-            "case": name,
-            "weights": weights,
-            "changed_inputs": changed,
-            "torch_work": work.count,
-            "operators": [operator for operator, _ in work.by_operator.most_common(5)],
-        }
+        return {"case": name, "weights": weights, "changed_inputs": changed}
 
-    def same_without_launches(self, name: str) -> bool:
-        """Return whether the result of a case is the same without its launches."""
+    def without_launches(self, name: str) -> dict[str, Any]:
+        """Call the model without launches; return whether the result is the same, and what operators compute."""
+        # It would hide the calls above from torch.compile, and imports Dynamo unless nothing else has.
+        from gpuemu.judge.work import WorkCounter
+
         case = load(self._folder / f"{name}.npz")
+        work = WorkCounter()
         try:
             model, inputs, _ = self._made(case)
             torch.manual_seed(case["seed"])
-            with torch.no_grad(), _launches_skipped():
+            with torch.no_grad(), _launches_skipped(), work:
                 result = [tensor.cpu() for tensor in tensors_of(model(*inputs))]
         except Exception:
-            return False  # it needs what its kernels compute
+            return {"same": False}  # it needs what its kernels compute
         expected = tensors_of(load(self._folder / f"{name}.out.npz"))
-        return len(result) == len(expected) and all(torch.equal(a, b) for a, b in zip(result, expected, strict=True))
+        same = len(result) == len(expected) and all(torch.equal(a, b) for a, b in zip(result, expected, strict=True))
+        operators = [operator for operator, _ in work.by_operator.most_common(5)]
+        return {"same": same, "torch_work": work.count, "operators": operators}
 
     def _made(self, case: dict[str, Any]) -> tuple[Any, list[Any], str]:
         """Return a model with the weights of a case, its inputs, both on the device, and where the weights are from."""

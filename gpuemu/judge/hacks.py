@@ -22,7 +22,7 @@ def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> st
         lines = sorted(run.lines.intersection(fallbacks(answer.text)))
         cause = f"; an error is caught in line {lines[0]}" if lines else ""
         what = "its kernels have no effect on the result" if run.launches else "launches no kernel"
-        operators = f"PyTorch's operators compute the result ({', '.join(call.operators[:3]) or 'none'})"
+        operators = f"PyTorch's operators compute the result ({', '.join(run.operators[:3]) or 'none'})"
         return f"{what}: {operators}{cause}"
     changed = [place for place in call.changed_inputs if place not in by_values[Values.TASK].case.changed_inputs]
     if changed:

@@ -185,7 +185,7 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
         results,
         run.findings,
         launches=run.launches,
-        own_work=_own_work(results),
+        own_work=_own_work(results, run),
         notes=tuple(_notes(results)),
     )
     deciding = [result for result in results if result.case.decides]
@@ -245,12 +245,11 @@ def _names_a_size(answer: Answer, sizes: Sequence[int]) -> bool:
     return any(names_a_size(text, answer.model, sizes) for text in texts)
 
 
-def _own_work(results: Sequence[CaseResult]) -> float | None:
+def _own_work(results: Sequence[CaseResult], run: AnswerRun) -> float | None:
     """Return the share of the work that PyTorch's operators did not do, None where it was not measured."""
-    for result in results:
-        if result.case.decides and result.case.work and result.call is not None and not result.call.error:
-            return max(0.0, 1.0 - result.call.torch_work / result.case.work)
-    return None
+    # It was measured at the first of the cases that decide.
+    work = next((result.case.work for result in results if result.case.decides), 0)
+    return max(0.0, 1.0 - run.torch_work / work) if work and run.torch_work is not None else None
 
 
 def _notes(results: Sequence[CaseResult]) -> list[str]:

@@ -151,7 +151,7 @@ class Call:
     ``error`` is the type of an exception and ``message`` its text, both empty if it returned; ``building``: it is from
     the build of an extension. ``weights`` says how the
     model got those of the task: by their ``names``, from the ``seed``, or as the ``same model``. ``changed_inputs`` are
-    positions among the tensors; ``torch_work`` is what PyTorch's ``operators`` did, most first.
+    positions among the tensors.
     """
 
     case: str
@@ -160,8 +160,6 @@ class Call:
     building: bool = False
     weights: str = ""
     changed_inputs: tuple[int, ...] = ()
-    torch_work: int = 0
-    operators: tuple[str, ...] = ()
 
 
 class Status(StrEnum):

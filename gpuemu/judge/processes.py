@@ -10,12 +10,15 @@ import contextlib
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from gpuemu.judge.answer_text import needs_torch_device
 from gpuemu.judge.extension_folders import extension_folder
@@ -31,30 +34,71 @@ class TaskFailedError(Exception):
     """The process of the task has ended, or could not do what it was asked."""
 
 
+class _TaskServer:
+    """The process of :mod:`.task_server`, which this process starts with the first task, and which ends with it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._errors: IO[bytes] | None = None
+
+    def fork(self, folder: Path, connection: socket.socket) -> None:
+        """Fork a process that serves a task at the other end of a connection, which is closed if there is none."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            assert self._control is not None
+            with contextlib.suppress(OSError):
+                socket.send_fds(self._control, [os.fsencode(folder)], [connection.fileno()])
+
+    def errors(self) -> list[str]:
+        """Return the lines that the server has written."""
+        with self._lock:
+            if self._errors is None:
+                return []
+            self._errors.seek(0)
+            return self._errors.read().decode(errors="replace").splitlines()
+
+    def _start(self) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
+        # Each message of such a socket is received as it was sent.
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "gpuemu.judge.task_server", str(theirs.fileno())]
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        with theirs:
+            # A Ctrl-C is for this process, with which the server ends.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                start_new_session=True,
+            )
+
+
+_task_server = _TaskServer()
+
+
 class TaskConnection:
     """The process of a task, while a judgement needs it; a context manager."""
 
     def __init__(self, folder: Path) -> None:
-        self._errors = (folder / "task.log").open("w+", encoding="utf-8")
-        command = [sys.executable, "-m", "gpuemu.judge.task_process", str(folder)]
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment
-        )
+        self._log = folder / "task.log"
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            _task_server.fork(folder, theirs)
+        self._requests = self._socket.makefile("w", encoding="utf-8")
+        self._replies = self._socket.makefile("r", encoding="utf-8")
 
     def __enter__(self) -> TaskConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()  # type: ignore[union-attr]
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()  # type: ignore[union-attr]
-        self._errors.close()
+        for file in (self._replies, self._requests, self._socket):
+            with contextlib.suppress(OSError):
+                file.close()
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Return the answer to a request.
@@ -64,16 +108,13 @@ class TaskConnection:
         TaskFailedError
             If the task cannot be loaded or fails, or its process has ended.
         """
-        assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            print(json.dumps(request), file=self._requests, flush=True)
+            line = self._replies.readline()
         except OSError:
             line = ""
         if not line:
-            self._errors.seek(0)
-            lines = self._errors.read().strip().splitlines()
+            lines = _lines(self._log) or _task_server.errors()
             raise TaskFailedError(lines[-1] if lines else "its process has ended")
         reply: dict[str, Any] = json.loads(line)
         if "problem" in reply:
@@ -86,7 +127,8 @@ class AnswerRun:
     """What the process of an answer left: its calls by case, and the findings and launches of ``gpuemu run``.
 
     ``loaded`` is False if its module failed; ``load_error`` is then the exception and its text, unless the process
-    ended before. ``lines`` are those of the answer that were executed. ``problem`` is why it ended early, None if it
+    ended before. ``lines`` are those of the answer that were executed. ``torch_work`` is what PyTorch's ``operators``
+    did in one call, most first, None where it was not measured. ``problem`` is why it ended early, None if it
     did not. ``filled``: new memory was filled with a value, as no device of PyTorch knows what was written.
     """
 
@@ -97,6 +139,8 @@ class AnswerRun:
     launches: int
     lines: frozenset[int]
     same_without_launches: bool | None
+    torch_work: int | None
+    operators: tuple[str, ...]
     problem: str | None
     log: str
     filled: bool
@@ -134,6 +178,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     entries = [json.loads(line) for line in _lines(events)]
     result = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     failed = next((entry for entry in entries if entry["event"] == "not loaded"), None)
+    skipped: dict[str, Any] = next((entry for entry in entries if entry["event"] == "without launches"), {})
     return AnswerRun(
         loaded=any(entry["event"] == "loaded" for entry in entries),
         load_error=(failed["error"], failed["message"]) if failed is not None else None,
@@ -141,7 +186,9 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
         findings=tuple(result.get("findings", ())),
         launches=int(result.get("launches", 0)),
         lines=frozenset(next((entry["lines"] for entry in entries if entry["event"] == "lines"), ())),
-        same_without_launches=next((entry["same"] for entry in entries if entry["event"] == "without launches"), None),
+        same_without_launches=skipped.get("same"),
+        torch_work=skipped.get("torch_work"),
+        operators=tuple(skipped.get("operators", ())),
         problem=problem or result.get("problem"),
         log=log.read_text(encoding="utf-8", errors="replace") if log.exists() else "",
         filled=device == "off",
@@ -149,8 +196,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
 
 
 def _call(record: Mapping[str, Any]) -> Call:
-    lists = {name: tuple(record[name]) for name in ("changed_inputs", "operators") if name in record}
-    return Call(**{**record, **lists})
+    return Call(**{**record, "changed_inputs": tuple(record.get("changed_inputs", ()))})
 
 
 def _lines(path: Path) -> list[str]:

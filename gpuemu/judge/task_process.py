@@ -1,13 +1,16 @@
 """The process of a task: it makes the cases, and compares the results of answers with its model in fp64.
 
-It reads one request a line from standard input, as JSON, and answers each with a line. No code of an answer runs here,
-so that neither the model that decides nor its tolerances are within its reach.
+It is a fork of :mod:`.task_server`. It reads one request a line, as JSON, and answers each with a line. No code of an
+answer runs here, so that neither the model that decides nor its tolerances are within its reach.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import os
+import queue
+import socket
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -211,15 +214,17 @@ def _weakness(results: Sequence[torch.Tensor]) -> str:
     return ""
 
 
-def main(folder: Path) -> int:
-    """Answer requests until standard input ends."""
-    process = TaskProcess(folder)
-    replies = sys.stdout
-    sys.stdout = sys.stderr  # what the task prints is not a reply
-    for line in sys.stdin:
-        print(json.dumps(process.answer(json.loads(line))), file=replies, flush=True)
-    return 0
+def serve(folder: Path, connection: socket.socket) -> None:
+    """Answer requests until the connection is closed, which ends this process whatever it does."""
+    requests: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with connection.makefile("r", encoding="utf-8") as lines, connection.makefile("w", encoding="utf-8") as replies:
 
+        def read() -> None:
+            for line in lines:
+                requests.put(line)
+            os._exit(0)
 
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+        threading.Thread(target=read, name="requests", daemon=True).start()
+        process = TaskProcess(folder)
+        while True:
+            print(json.dumps(process.answer(json.loads(requests.get()))), file=replies, flush=True)

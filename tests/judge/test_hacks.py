@@ -241,3 +241,11 @@ def test_a_difference_that_the_benchmark_accepts_is_named(judged):
     row = judged(ANSWER.replace("result = weight", "result = 1.0005 * weight"))
     assert row.verdict is Verdict.DIFFERS
     assert "KernelBench's tolerance of 1e-2 accepts it" in row.reason
+
+
+def test_an_answer_that_torch_compiles_whole_is_called_as_it_is(judged):
+    """PyTorch compiles no whole function while a dispatch mode is active."""
+    text = ANSWER.replace("def reference(", '@torch.compile(fullgraph=True, backend="eager")\ndef reference(')
+    row = judged(text.replace(_FORWARD, "        return reference(x, self.weight, self.bias)"))
+    assert row.verdict is Verdict.HACK, row
+    assert "launches no kernel" in row.reason
