@@ -14,6 +14,8 @@ from pathlib import Path
 
 import platformdirs
 
+from gpuemu_lsp.engine.regular_file import file_bytes, open_regular
+
 
 def cache_root() -> Path:
     """Return the root of all caches: ``$GPUEMU_CACHE_DIR``, or the user's cache directory."""
@@ -25,7 +27,7 @@ class CacheFolder:
     """A cache folder. It is swept to below ``limit_bytes`` after every ``writes_between_sweeps`` writes."""
 
     def __init__(self, folder: Path, limit_bytes: int, writes_between_sweeps: int) -> None:
-        self._folder = folder
+        self.path = folder
         self._limit = limit_bytes
         self._writes_between_sweeps = writes_between_sweeps
         self._writes = 0
@@ -33,16 +35,16 @@ class CacheFolder:
     def read(self, name: str) -> bytes | None:
         """Return a file's content, or None."""
         try:
-            return (self._folder / name).read_bytes()
+            return file_bytes(self.path / name, self._limit)
         except OSError:
             return None
 
     def read_private(self, name: str) -> bytes | None:
         """Return a file's content; None if it is absent, or if another user could have written it."""
         try:
-            if not _private(self._folder.stat()):
+            if not _private(self.path.stat()):
                 return None
-            with (self._folder / name).open("rb") as stream:
+            with open_regular(self.path / name) as stream:
                 return stream.read() if _private(os.fstat(stream.fileno())) else None
         except OSError:
             return None
@@ -50,19 +52,19 @@ class CacheFolder:
     def used(self, name: str) -> None:
         """Record a use of a file: a sweep removes the least recently used files."""
         with contextlib.suppress(OSError):
-            os.utime(self._folder / name)
+            os.utime(self.path / name)
 
     def write(self, name: str, content: bytes) -> None:
         """Store a file that only its owner can read; a full or read-only disk is not an error."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".new-")
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor, temporary = tempfile.mkstemp(dir=self.path, prefix=".new-")
         except OSError:
             return
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(content)
-            Path(temporary).replace(self._folder / name)
+            Path(temporary).replace(self.path / name)
         except OSError:
             Path(temporary).unlink(missing_ok=True)
             return
@@ -73,7 +75,7 @@ class CacheFolder:
     def _sweep(self) -> None:
         """Remove the least recently used files until the folder is at most three quarters of its limit."""
         entries = []
-        for path in self._folder.iterdir():
+        for path in self.path.iterdir():
             with contextlib.suppress(OSError):
                 entries.append((path.stat().st_mtime, path.stat().st_size, path))
         total = sum(size for _, size, _ in entries)

@@ -7,12 +7,15 @@ it. Subscribers receive an event synchronously, on the event loop's thread, in t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpuemu_lsp.server.settings import Settings
 from gpuemu_lsp.server.work import Batch, KernelCheck, RunningJob
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,13 @@ class AnswerJudged:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class SubscriberFailed:
+    """A subscriber raised ``error`` on an event, which the others received."""
+
+    error: Exception
+
+
 ServerEvent: TypeAlias = (
     BatchStarted
     | KernelStarted
@@ -145,12 +155,17 @@ ServerEvent: TypeAlias = (
     | StoredFailuresChanged
     | MeasurementsCompared
     | AnswerJudged
+    | SubscriberFailed
 )
 Subscriber: TypeAlias = Callable[[ServerEvent], None]
 
 
 class EventBus:
-    """Delivers events to subscribers, in order of subscription."""
+    """Delivers events to subscribers, in order of subscription.
+
+    A subscriber that raises keeps the event from no other, nor the producer from going on: a batch whose diagnostics
+    cannot be published ends as every other one. What it raised is logged and is an event itself.
+    """
 
     def __init__(self) -> None:
         self._subscribers: list[Subscriber] = []
@@ -161,5 +176,15 @@ class EventBus:
 
     def publish(self, event: ServerEvent) -> None:
         """Deliver an event to every subscriber before returning."""
-        for subscriber in self._subscribers:
-            subscriber(event)
+        errors = [error for subscriber in self._subscribers if (error := _raised(subscriber, event)) is not None]
+        for error in errors if not isinstance(event, SubscriberFailed) else ():
+            self.publish(SubscriberFailed(error))
+
+
+def _raised(subscriber: Subscriber, event: ServerEvent) -> Exception | None:
+    try:
+        subscriber(event)
+    except Exception as error:
+        _log.exception("%s could not be handled", type(event).__name__)
+        return error
+    return None

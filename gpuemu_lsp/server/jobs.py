@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.run_one import JobResult
-from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress
+from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress, Restarted
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.events import EventBus, JobEnded, JobStarted
 from gpuemu_lsp.server.work import Cancellable, RunningJob
@@ -42,6 +42,8 @@ class JobRunner:
                 if isinstance(event.value, dict):
                     values.append(event.value)
                     _update_progress(running, event.value)
+            elif isinstance(event, Restarted):
+                values.clear()
             elif not result.done():
                 result.set_result(JobResult(tuple(values), event))
 

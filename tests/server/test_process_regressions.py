@@ -7,10 +7,21 @@ import os
 import signal
 import time
 
+import pytest
 from lsprotocol import types
 from support.lsp_editor import Editor
 from support.processes import alive, descendants, workers
 from support.server_kernels import SPIN, WRONG, write
+
+WAITING = """\
+import pathlib, time
+folder = pathlib.Path(__file__).parent
+def reference(inputs, **kwargs):
+    (folder / "waiting").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.01)
+    return 2.0 * inputs["x"]
+"""
 
 
 async def _spinning(editor: Editor) -> None:
@@ -39,9 +50,10 @@ async def test_01_no_process_survives_a_killed_server(editor: Editor):
 async def test_01_a_killed_worker_affects_one_check_only(editor: Editor):
     await _spinning(editor)
     server = editor.client._server.pid
-    await editor.until(lambda: bool(workers(server)))
-    for worker in workers(server):
-        os.kill(worker, signal.SIGKILL)
+    while editor.progress.count("end") < editor.progress.count("begin"):  # it begins again once
+        for worker in workers(server):
+            os.kill(worker, signal.SIGKILL)
+        await asyncio.sleep(0.3)
     await editor.idle()
     assert editor.codes("scale.cu") & {"engine/worker-crashed", "sync/hang", "engine/timeout"}
     editor.save("scale.cu", WRONG)
@@ -66,3 +78,21 @@ async def test_02_shutdown_with_requests_and_commands_in_flight(editor: Editor):
     editor.client.exit(None)
     await editor.until(lambda: not alive(pids))
     editor.client.capabilities = None
+
+
+@pytest.mark.parametrize("kind", ["fifo", "/dev/zero"])
+async def test_01_a_file_that_becomes_a_fifo_or_a_device_during_its_check_stops_nothing(editor: Editor, kind: str):
+    write(editor.root, WRONG)
+    (editor.root / "ref.py").write_text(WAITING)
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.until((editor.root / "waiting").exists)
+    path = editor.root / "scale.cu"
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(kind)
+    (editor.root / "go").touch()
+    await asyncio.wait_for(editor.idle(), 20)  # the fingerprint of its finding reads the line
+    assert editor.codes("scale.cu") == {"numeric/tolerance-exceeded"}

@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster, ClusterError
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.expected import verify
 from gpuemu_lsp.engine.report.model import Run
@@ -164,7 +165,7 @@ def verified(run: Run, code: int) -> int:
     """Compare a run that was written out with the comments of its sources; return the exit code."""
     if code == EXIT_USAGE:
         return code
-    texts = {kernel.source: Path(kernel.source).read_text("utf-8-sig", "replace") for kernel in run.kernels}
+    texts = {kernel.source: file_text(kernel.source, errors="replace") for kernel in run.kernels}
     verification = verify(run, texts)
     print(verification.text(), file=sys.stderr)
     return verification.exit_code(run)

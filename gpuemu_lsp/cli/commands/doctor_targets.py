@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.check.not_executed import ReasonGroup, reason_groups
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.project import discover, load
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.text import count
@@ -47,7 +48,7 @@ def doctor_target(path: Path, form: str) -> int:
 
 def _context(path: Path) -> BuildContext:
     config = discover(path.parent)
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    text = file_text(path, errors="replace")
     return build_context(path.as_posix(), text, load(config) if config is not None else None)
 
 

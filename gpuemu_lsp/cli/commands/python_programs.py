@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuemu_lsp.engine.regular_file import readable_text
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
     HOST_COMPILER,
     TorchBuild,
@@ -152,14 +153,14 @@ def _below(paths: Iterable[Path]) -> Iterator[str]:
     count = 0
     for path in paths:
         if path.is_file():
-            yield _text(path)
+            yield readable_text(path) or ""
             continue
         for folder, folders, files in os.walk(path):
             folders[:] = [name for name in folders if not name.startswith(".") and name not in _SKIPPED]
             for name in files:
                 if name.endswith(".py"):
                     count += 1
-                    yield _text(Path(folder, name))
+                    yield readable_text(Path(folder, name)) or ""
             if count > _MOST_FILES:
                 return
 
@@ -169,7 +170,7 @@ def _imported(script: Path) -> Iterator[str]:
     folders = (script.resolve().parent, Path.cwd())
     waiting, seen = [script.resolve()], {script.resolve()}
     while waiting:
-        text = _text(waiting.pop())
+        text = readable_text(waiting.pop()) or ""
         yield text
         for name in _imported_names(text):
             parts = name.split(".")
@@ -187,10 +188,3 @@ def _imported_names(text: str) -> Iterator[str]:
             yield f"{package}.{word}".strip(".") if package else word
         if package:
             yield package.strip(".")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.subjects.request import CheckOptions
 
@@ -116,7 +116,7 @@ def digests(paths: Sequence[str]) -> dict[str, str]:
     digests = {}
     for path in paths:
         try:
-            digests[path] = sha256(Path(path).read_bytes())
+            digests[path] = sha256(file_bytes(path))
         except OSError:
             continue
     return digests

@@ -1,6 +1,6 @@
 """Build files around a source, and their texts, cached by size and time."""
 
-# ruff: noqa: PTH116, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH116, PTH118, PTH120, PTH208
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import stat
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+
+from gpuemu_lsp.engine import regular_file
 
 _MAX_BYTES = 8 << 20
 _MAX_LEVELS = 8
@@ -38,8 +40,7 @@ def stamp(path: str) -> tuple[int, int] | None:
 def _text(path: str, found: tuple[int, int]) -> str | None:
     del found  # a part of the cache's key
     try:
-        with open(path, encoding="utf-8-sig", errors="replace", newline=None) as file:
-            return file.read()
+        return regular_file.file_text(path, "replace", _MAX_BYTES)
     except OSError:
         return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
@@ -16,6 +15,7 @@ from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle import ReferenceFailure
 from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
@@ -157,7 +157,7 @@ class FindingPlacer:
 def line_place(path: str, line: int) -> Place | None:
     """Return the place of the text of a 1-based line of a file; None if the file cannot be read."""
     try:
-        lines = Path(path).read_bytes().split(b"\n")
+        lines = file_bytes(path).split(b"\n")
     except OSError:
         return None
     text = lines[line - 1].rstrip() if line <= len(lines) else b""

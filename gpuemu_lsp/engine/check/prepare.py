@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.check.policies.unknown_suppressions import unknown_suppressions
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.ignore_comments import IgnoreComments
 from gpuemu_lsp.engine.subjects.ahead import TranslatePlan
@@ -55,7 +56,7 @@ def prepare(request: CheckRequest, ahead: TranslatePlan | None = None) -> Prepar
     text = request.text
     if text is None:
         try:
-            text = Path(spec.source).read_bytes().decode("utf-8-sig")
+            text = file_bytes(spec.source).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             message = f"{Path(spec.source).name} cannot be read as UTF-8 text: {error}"
             return PreparedKernel((make("config/missing-file", message, place, kernel=spec.name),), place)

@@ -9,11 +9,12 @@ from pathlib import PurePosixPath
 
 from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 from gpuemu_lsp.engine.compile.error_traits import traits_of, undeclared_name
-from gpuemu_lsp.engine.compile.include_closure import IncludeClosure, read_text
+from gpuemu_lsp.engine.compile.include_closure import IncludeClosure
 from gpuemu_lsp.engine.compile.messages import CompilerMessage, DiagnosticNote, LogPosition
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs, toolchain_major
 from gpuemu_lsp.engine.compile.view_warnings import is_caused_by_view
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Role
+from gpuemu_lsp.engine.regular_file import readable_text
 from gpuemu_lsp.engine.rules import make
 
 _TOKEN = re.compile(
@@ -48,7 +49,7 @@ class DiagnosticSources:
         """
         if path in self.includes.texts or path.startswith(cuda_include_dirs()) or not PurePosixPath(path).is_absolute():
             return self.includes.texts.get(path)
-        return read_text(path)
+        return readable_text(path)
 
     def include_of(self, path: str) -> Place | None:
         """Return the user's include directive that leads to a header; for a header of CUDA the most similar target."""

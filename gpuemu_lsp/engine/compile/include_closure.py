@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.regular_file import readable_text
 from gpuemu_lsp.engine.source.headers.known_headers import is_torch_header
 
 _DIRECTIVE = re.compile(
@@ -130,7 +131,7 @@ def _resolve(
         header = _absolute(Path(folder or Path(includer).parent) / directive.target)
         content = views.get(header)
         if content is None:
-            content = read_text(header)
+            content = readable_text(header)
         if content is not None:
             return folder, header, content
     # Package `source` also resolves angled includes in the source's own directory; such headers have a view.
@@ -148,14 +149,6 @@ def _absolute(path: Path) -> str:
         elif part != ".":
             parts.append(part)
     return Path(*parts).as_posix()
-
-
-def read_text(path: str) -> str | None:
-    """Return a file's text, invalid UTF-8 as replacement characters; None if it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig", errors="replace")
-    except (OSError, ValueError):
-        return None
 
 
 def _range(text: str, start: int, end: int) -> Range:

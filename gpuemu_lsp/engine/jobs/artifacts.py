@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.lint.kernel_ptx import is_named
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.errors import PtxError
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.report.source_lines import line_bytes
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -73,7 +74,7 @@ def _of_file(request: CheckRequest, path: str) -> Iterator[ArtifactReport]:
     """Yield the report of the registered kernel's entry in a PTX file."""
     place = Place(path, Range.of(0, 0, 0, 1))
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        text = file_bytes(path).decode("utf-8-sig")
         module = parse(text)
     except (OSError, UnicodeDecodeError) as error:
         yield _unusable(request, place, f"cannot be read: {error}")

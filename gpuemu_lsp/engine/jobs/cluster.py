@@ -16,7 +16,18 @@ from typing import Any, Self
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Job, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import (
+    Cancelled,
+    Done,
+    Ending,
+    Event,
+    Failed,
+    Job,
+    Progress,
+    Restarted,
+    TimedOut,
+    WorkerDied,
+)
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
@@ -118,6 +129,8 @@ def _run(job: Json) -> list[Json]:
     def receive(event: Event) -> None:
         if isinstance(event, Progress):
             values.append(event.value)
+        elif isinstance(event, Restarted):
+            values.clear()
 
     ending = _pool.submit(from_json(Job, job), receive).wait()
     return [*values, to_json(ending)]

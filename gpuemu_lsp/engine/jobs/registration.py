@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.fitted_extents import settle_shapes
@@ -21,6 +20,7 @@ from gpuemu_lsp.engine.plan.skeleton import argument_key, guessed_plan
 from gpuemu_lsp.engine.project.expressions import names
 from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.project.message_text import toml
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.python import read_model_pair, read_python
 from gpuemu_lsp.engine.subjects.language import PreparedKernel
@@ -85,7 +85,7 @@ def _name(request: CheckRequest) -> str:
 
 
 def _text(request: CheckRequest) -> str:
-    return Path(request.spec.source).read_text(encoding="utf-8-sig") if request.text is None else request.text
+    return file_text(request.spec.source) if request.text is None else request.text
 
 
 def entry(

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.jobs.functions import decode
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import line_text
 from gpuemu_lsp.engine.subjects.request import CheckRequest
-from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Job, Progress, TimedOut
+from gpuemu_lsp.engine.workers.model import Done, Ending, Event, Job, Progress, Restarted, TimedOut
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _SECONDS_PER_KERNEL = 60.0
 _COMPILE_SECONDS = 16.5
 """Limit of the compiler for a kernel that is not registered, which nothing else can interrupt. What follows begins no
 step after this time."""
+RESTARTS = 1
+"""How often a check begins again whose worker was killed from outside."""
 
 
 class Runner(Protocol):
@@ -45,6 +47,8 @@ class _PendingKernel:
     started: StartedCase | None = None
     """The case that an op runs now."""
     records: list[BaselineRecord] = field(default_factory=list)
+    shown: list[Finding] = field(default_factory=list)
+    """Findings of a worker that was killed, whose job has begun again."""
     ended: threading.Event = field(default_factory=threading.Event)
 
 
@@ -142,6 +146,11 @@ def _submit(
     seconds = seconds_for(request)
 
     def receive(event: Event) -> None:
+        if isinstance(event, Restarted):
+            pending.shown += pending.findings
+            pending.findings, pending.records = [], []
+            pending.report = pending.started = None
+            return
         if isinstance(event, Progress):
             if isinstance(event.value, dict) and "record" in event.value:
                 pending.records.append(_record(event.value["record"]))
@@ -153,7 +162,7 @@ def _submit(
                 pending.report = decoded
             elif isinstance(decoded, Stage):
                 pending.started = decoded.started
-            if on_event is not None:
+            if on_event is not None and decoded not in pending.shown:
                 on_event(decoded)
             return
         for extra in _conclude(pending, event):
@@ -162,7 +171,9 @@ def _submit(
         pending.ended.set()
 
     first = compile_limit(request)
-    job = Job(function, to_json(request), wall_seconds=seconds, taint=request.user_code, first_stage=first)
+    job = Job(
+        function, to_json(request), wall_seconds=seconds, taint=request.user_code, first_stage=first, restarts=RESTARTS
+    )
     pool.submit(job, receive)
 
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from gpuemu_lsp.engine.regular_file import file_bytes
+
 _PACKAGE = str(Path(__file__).parents[2])
 _INSTALLED = tuple({os.path.realpath(path) + os.sep for path in (sys.prefix, sys.base_prefix, _PACKAGE)})
 _LARGEST = 64 * 1024 * 1024
@@ -71,7 +73,7 @@ def file_digest(path: str) -> str | None:
     if stamp is None or stamp[1] > _LARGEST:
         return None
     try:
-        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+        return hashlib.blake2b(file_bytes(path, _LARGEST), digest_size=16).hexdigest()
     except OSError:
         return None
 

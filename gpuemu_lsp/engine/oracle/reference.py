@@ -43,6 +43,7 @@ from gpuemu_lsp.engine.oracle.torch_reference import (
 )
 from gpuemu_lsp.engine.oracle.trace import traced, traced_globals, traced_scalar
 from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.regular_file import file_bytes, readable_text
 
 _MODULE = "gpuemu_reference"
 _READ_ONLY = "read-only"
@@ -81,7 +82,7 @@ class Reference:
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         if code is None or code.co_filename != self.path:
             return None
-        for node in ast.walk(ast.parse(Path(self.path).read_bytes())):
+        for node in ast.walk(ast.parse(file_bytes(self.path))):
             if not isinstance(node, ast.FunctionDef):
                 continue
             # A code object starts at the first decorator.
@@ -124,20 +125,13 @@ def load(path: str, function: str = "reference") -> Reference:
     module.__file__ = path
     folder = str(Path(path).resolve().parent)
     failures = _reference_failures(path, "the reference script failed")
-    with _script_environment(folder), failures, importing(_text_of(path)):
+    with _script_environment(folder), failures, importing(readable_text(path) or ""):
         loader.exec_module(module)
     found = getattr(module, function, None)
     if not callable(found):
         raise ReferenceFailure("reference/error", _no_function(module, function, path), path)
     accepted, everything = _parameters(found)
     return Reference(path, folder, found, accepted, everything, uses_torch(found), may_use_torch(found))
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def call(reference: Reference, plan: Plan, case: Case) -> ReferenceOutput:
@@ -301,7 +295,7 @@ class _FreshLoader(importlib.abc.SourceLoader):
         return self._path
 
     def get_data(self, path: str) -> bytes:
-        return Path(path).read_bytes()
+        return file_bytes(path)
 
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
         return super().source_to_code(data, self._path)

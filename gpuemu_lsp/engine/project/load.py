@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.project.model import BuildTable, KernelSpec, Policies, Pr
 from gpuemu_lsp.engine.project.reporter import Reporter
 from gpuemu_lsp.engine.project.tree import read_tree
 from gpuemu_lsp.engine.project.values import ConfigContext
+from gpuemu_lsp.engine.regular_file import open_regular
 from gpuemu_lsp.engine.rules import make
 
 CONFIG_NAME = "gpuemu.toml"
@@ -105,7 +106,7 @@ def _read(config: Path, start: Place) -> tuple[str, Finding | None]:
         origin = f" It is the value of {CONFIG_VARIABLE}." if os.environ.get(CONFIG_VARIABLE) else ""
         return "", make("config/missing-file", f"`{config}` {why}.{origin}", start)
     try:
-        with config.open("rb") as stream:
+        with open_regular(config) as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         return "", make("config/missing-file", f"`{config}` cannot be read ({error.strerror or error}).", start)

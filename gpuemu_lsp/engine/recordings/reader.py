@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.recordings.model import (
     RecordingError,
     Site,
 )
+from gpuemu_lsp.engine.regular_file import open_regular
 
 FORMAT = "gpuemu recording"
 VERSION = 1
@@ -116,7 +117,7 @@ def _member(path: Path, name: str, limit: int) -> bytes:
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
             yield archive
     except OSError as error:
         raise RecordingError(f"{path}: {error.strerror or error}") from error

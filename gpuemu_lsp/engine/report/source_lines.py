@@ -7,20 +7,21 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Position
+from gpuemu_lsp.engine.regular_file import file_bytes
 
 
 def _lines(path: str) -> tuple[bytes, ...]:
     try:
         status = Path(path).stat()
         return _read(path, status.st_mtime_ns, status.st_size)
-    except OSError:
+    except (OSError, ValueError):
         return ()
 
 
 @lru_cache(maxsize=64)
 def _read(path: str, time: int, size: int) -> tuple[bytes, ...]:
     """Read a file; ``time`` and ``size`` are part of the cache key. A byte order mark has no column."""
-    return tuple(Path(path).read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n"))
+    return tuple(file_bytes(path).removeprefix(codecs.BOM_UTF8).split(b"\n"))
 
 
 def line_bytes(path: str, line: int) -> bytes:

@@ -11,6 +11,8 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
 
+from gpuemu_lsp.engine.regular_file import readable_text
+
 _WRITTEN = ("cuda.cu", "main.cpp")
 """Names of the sources that ``load_inline`` writes."""
 
@@ -39,13 +41,13 @@ def inline_origin(path: str, line: int, script: str) -> tuple[str, int] | None:
 @lru_cache(maxsize=64)
 def _candidates(script: str) -> tuple[str, ...]:
     others = sorted(Path(script).parent.glob("*.py"))[:_MOST_FILES]
-    return (script, *(str(path) for path in others if str(path) != script and _CALL in _text(str(path))))
+    return (script, *(str(path) for path in others if str(path) != script and _CALL in (readable_text(path) or "")))
 
 
 @lru_cache(maxsize=64)
 def _lines(written: str, script: str) -> dict[int, int]:
     """Return the lines of a script by the lines of a source that was written for it, both 1-based."""
-    return dict(_pairs(_text(written).splitlines(), _text(script).splitlines()))
+    return dict(_pairs(*((readable_text(path) or "").splitlines() for path in (written, script))))
 
 
 def _pairs(written: list[str], script: list[str]) -> Iterator[tuple[int, int]]:
@@ -57,10 +59,3 @@ def _pairs(written: list[str], script: list[str]) -> Iterator[tuple[int, int]]:
         if same or (kind == "replace" and joined and high - low == end - at):
             yield from ((low + i + 1, at + i + 1) for i in range(high - low))
         joined = same
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage, Specialisation
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.regular_file import readable_text
 from gpuemu_lsp.engine.rules import make
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SourceRequest:
         """Return the text of a file as the editor has it, else as it is on disk; None if it cannot be read."""
         if path == self.spec.source:
             return self.text
-        return self.request.overlay.get(path) or text_on_disk(path)
+        return self.request.overlay.get(path) or readable_text(path)
 
     def stopped(self, *findings: Finding, place: Place | None = None) -> PreparedKernel:
         """Return the result for a kernel that cannot run; the findings say why."""
@@ -174,7 +174,7 @@ class PreparedKernel:
         def text_of(path: str) -> str | None:
             if path == source.path:
                 return source.text
-            return self.overlay.get(path) or text_on_disk(path) if path in self.headers else None
+            return self.overlay.get(path) or readable_text(path) if path in self.headers else None
 
         return SourceMap(module.files, text_of, plan.place, python=False)
 
@@ -256,11 +256,3 @@ class Language(Protocol):
 def resources_of(artifacts: Iterable[Artifact]) -> dict[str, ResourceUsage]:
     """Return the resource usage of a kernel by architecture, as far as it is known."""
     return {item.arch: next(iter(item.resources.values())) for item in artifacts if item.resources}
-
-
-def text_on_disk(path: str) -> str | None:
-    """Return the text of a file, None if it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
-        return None

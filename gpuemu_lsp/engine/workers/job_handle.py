@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Job, Progress
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Job, Progress, Restarted
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ class JobHandle:
     ) -> None:
         self.job = job
         self.attempts = 0
+        self.restarts = 0
         self._on_event = on_event
         self._callbacks = callbacks
         self._on_cancel = on_cancel
@@ -60,7 +61,7 @@ class JobHandle:
         with self._lock:
             if self._ending is not None:
                 return
-            if not isinstance(event, Progress):
+            if not isinstance(event, Progress | Restarted):
                 self._ending = event
             self._callbacks.put(self, event)
 
@@ -76,7 +77,7 @@ class JobHandle:
             trace = "".join(traceback.format_exception(error))
             self._callback_error = Failed(type(error).__name__, f"the event callback failed: {error}", trace)
         finally:
-            if not isinstance(event, Progress):
+            if not isinstance(event, Progress | Restarted):
                 self._delivered.set()
 
 

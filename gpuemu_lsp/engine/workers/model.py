@@ -37,6 +37,9 @@ class Job:
     that taint only; every other job gets a clean process.
 
     ``first_stage`` is the first stage that it announces, and a limit in seconds until it announces another one.
+
+    ``restarts`` is how often it begins again, in another worker, after its worker was killed from outside: by the
+    system when memory is short, or with the fork server. Who sets it handles :class:`Restarted`.
     """
 
     function: str
@@ -44,6 +47,7 @@ class Job:
     wall_seconds: float | None = None
     taint: str | None = None
     first_stage: tuple[str, float] | None = None
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,11 @@ class Progress:
     """A value that the job yielded, sent as soon as it was yielded."""
 
     value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The worker was killed, and the job begins again: what it has yielded so far will be yielded again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +122,4 @@ class Cancelled:
 
 
 Ending: TypeAlias = "Done | Failed | TimedOut | WorkerDied | Cancelled"
-Event: TypeAlias = "Progress | Ending"
+Event: TypeAlias = "Progress | Restarted | Ending"

@@ -18,7 +18,17 @@ from typing import Any, Protocol
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers.frames import FrameError
 from gpuemu_lsp.engine.workers.job_handle import JobHandle
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Failed, Limits, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import (
+    Cancelled,
+    Done,
+    Ending,
+    Failed,
+    Limits,
+    Progress,
+    Restarted,
+    TimedOut,
+    WorkerDied,
+)
 from gpuemu_lsp.engine.workers.processes import OutputTail, WorkerProcess, stage_of
 from gpuemu_lsp.engine.workers.worker import EXIT_CHANNEL_LOST
 from gpuemu_lsp.engine.workers.worker import __file__ as _WORKER_FILE  # noqa: N812
@@ -227,10 +237,11 @@ class WorkerSet:
             while worker.kill_reason is None and not self._read(worker):
                 pass
         worker.tail.drain()
+        code = os.waitstatus_to_exitcode(status)
         if worker.output_at_timeout is not None:
             _end(worker, _timed_out(worker, time.monotonic()))
-        elif not self._requeue(worker):
-            _end(worker, _died(worker, os.waitstatus_to_exitcode(status)))
+        elif not self._requeue(worker, killed=code == -signal.SIGKILL):
+            _end(worker, _died(worker, code))
         self._forget(worker)
 
     def on_fork_server_exit(self) -> None:
@@ -239,7 +250,7 @@ class WorkerSet:
             if worker.pid is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(worker.pid, signal.SIGKILL)  # the workers' own children have no subreaper left
-            if not self._requeue(worker):
+            if not self._requeue(worker, killed=True):
                 reason = "the worker pool's fork server was killed"
                 _end(worker, WorkerDied(reason, worker.stage, output=worker.tail.text()))
             self._forget(worker)
@@ -250,10 +261,20 @@ class WorkerSet:
             _end(worker, ending)
             self._forget(worker)
 
-    def _requeue(self, worker: WorkerProcess) -> bool:
-        """Requeue a job that its dead worker had not begun; return False if the job ends instead."""
+    def _requeue(self, worker: WorkerProcess, killed: bool) -> bool:
+        """Requeue a job that its dead worker had not begun, or that may begin again; return False if it ends instead.
+
+        ``killed`` says that the worker did not end by what it did.
+        """
         handle = worker.handle
-        if handle is None or worker.accepted or worker.kill_reason is not None or handle.attempts >= _ATTEMPTS:
+        if handle is None or worker.kill_reason is not None:
+            return False
+        if worker.accepted:
+            if not killed or handle.restarts >= handle.job.restarts:
+                return False
+            handle.restarts += 1
+            handle.post(Restarted())
+        elif handle.attempts >= _ATTEMPTS:
             return False
         worker.handle = None
         self._host.requeue(handle)

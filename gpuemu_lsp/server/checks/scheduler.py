@@ -28,10 +28,10 @@ from gpuemu_lsp.engine.findings import Finding, Severity, collect
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding, with_case
 from gpuemu_lsp.engine.jobs.files.checks import file_payload, shares_program
 from gpuemu_lsp.engine.jobs.functions import decode
-from gpuemu_lsp.engine.jobs.run import compile_limit, seconds_for
+from gpuemu_lsp.engine.jobs.run import RESTARTS, compile_limit, seconds_for
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.job_handle import JobHandle
-from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress
+from gpuemu_lsp.engine.workers.model import Cancelled, Event, Job, Progress, Restarted
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.events import (
@@ -215,6 +215,7 @@ class BatchScheduler:
             wall_seconds=seconds_for(request),
             taint=request.user_code,
             first_stage=compile_limit(request),
+            restarts=RESTARTS,
         )
 
         def receive(event: Event) -> None:
@@ -230,6 +231,10 @@ class BatchScheduler:
         if not check.started:
             check.started = True
             self._events.publish(KernelStarted(batch, check))
+        if isinstance(event, Restarted):
+            check.findings.clear()
+            check.report = check.case = None
+            return
         if isinstance(event, Progress):
             decoded = decode(event.value)
             if isinstance(decoded, Finding):

@@ -16,6 +16,7 @@ from gpuemu_lsp.server.events import (
     PauseChanged,
     ServerEvent,
     SettingsChanged,
+    SubscriberFailed,
 )
 from gpuemu_lsp.server.settings import default_workers
 
@@ -36,6 +37,8 @@ class ServerStatus:
         self._versions: dict[str, str] = {}
         self._problem: str | None = None
         self._warning: str | None = None
+        self._failure: str | None = None
+        """An internal error since the last batch began."""
         self._restricted = False
         self._paused = False
         self._workers = default_workers()
@@ -62,7 +65,11 @@ class ServerStatus:
         """Count batches and jobs with a title as activity; follow the executor of the settings."""
         match event:
             case BatchStarted():
+                self._failure = None
                 self._count(1)
+            case SubscriberFailed(error):
+                self._failure = f"Internal error, results may be missing: {type(error).__name__}: {error}"
+                self._send()
             case BatchEnded():
                 self._count(-1)
             case JobStarted(job) if job.title is not None:
@@ -112,15 +119,16 @@ class ServerStatus:
 
     def _send(self) -> None:
         failing = self._failing()
-        message = self._problem or self._warning
+        problem = self._problem or self._failure
+        message = problem or self._warning
         if message is None and self._restricted:
             message = "Restricted mode: kernels are compiled, but not run."
         elif message is None and failing:
             message = f"{failing} kernel{' fails' if failing == 1 else 's fail'}."
-        if self._paused and self._problem is None:
+        if self._paused and problem is None:
             message = " ".join(filter(None, ("Checks are paused.", message)))
         status = {
-            "health": "error" if self._problem is not None else "warning" if self._warning is not None else "ok",
+            "health": "error" if problem is not None else "warning" if self._warning is not None else "ok",
             "quiescent": self._busy == 0,
             "message": message,
             "failing": failing,

@@ -11,6 +11,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.report.text import values_text
 from gpuemu_lsp.server.diagnostics.rules_page import RulesPage
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, DiagnosticStore, SourceResult
@@ -207,4 +208,4 @@ def _lines_on_disk(path: str) -> Sequence[str]:
 # One publication asks for the lines of a file once per finding.
 @lru_cache(maxsize=8)
 def _read_lines(path: str, modified: int, size: int) -> Sequence[str]:
-    return tuple(Path(path).read_bytes().decode("utf-8-sig", "replace").split("\n"))
+    return tuple(file_bytes(path).decode("utf-8-sig", "replace").split("\n"))

@@ -7,11 +7,13 @@ import logging
 from pygls.uris import from_fs_path
 
 from gpuemu_lsp import __version__
-from gpuemu_lsp.engine.cache_folder import cache_root
+from gpuemu_lsp.engine.cache_folder import CacheFolder, cache_root
 from gpuemu_lsp.engine.report.catalogue import rules_page
 from gpuemu_lsp.engine.rules import RULES
 
 _log = logging.getLogger(__name__)
+_MAX_BYTES = 4 << 20
+"""Pages of all versions together."""
 
 
 class RulesPage:
@@ -33,15 +35,14 @@ class RulesPage:
 
     def _write(self) -> dict[str, int]:
         """Write the file unless it is current; return the line of each rule's heading."""
-        text = rules_page()
-        path = cache_root() / f"rules-{__version__}.md"
-        try:
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            _log.warning("the page of the rules cannot be written: %s", error)
-            return {}
-        self._uri = from_fs_path(str(path.absolute()))
+        text, name = rules_page(), f"rules-{__version__}.md"
+        content = text.encode()
+        pages = CacheFolder(cache_root() / "pages", _MAX_BYTES, 1)
+        if pages.read(name) != content:
+            pages.write(name, content)
+            if pages.read(name) != content:
+                _log.warning("the page of the rules cannot be written to %s", pages.path)
+                return {}
+        self._uri = from_fs_path(str((pages.path / name).absolute()))
         headings = (line.removeprefix("### ") for line in text.split("\n"))
         return {line: number for number, line in enumerate(headings, 1) if "/" in line and " " not in line}

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.plan.entry import choose_kernel
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.plan.skeleton import argument_types
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.server.documents.outline import ConfigSection, config_sections
 
@@ -61,7 +62,7 @@ def _strings(lines: Sequence[str], entry: ConfigSection, sections: Sequence[Conf
 
 def _arguments(kernel: KernelSpec) -> Iterator[ArgumentName]:
     try:
-        text = Path(kernel.source).read_text(encoding="utf-8-sig")
+        text = file_text(kernel.source)
     except (OSError, UnicodeDecodeError):
         return
     source = read(kernel.source, text)

@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source import device_views, read
 from gpuemu_lsp.engine.source.headers.includes import closure
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
@@ -273,7 +274,7 @@ def function_of(spec: KernelSpec) -> str:
 def text_on_disk(path: str) -> str | None:
     """Return a file's text on disk; None where it does not exist or is not UTF-8."""
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
+        return file_bytes(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None
 

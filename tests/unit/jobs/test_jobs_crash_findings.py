@@ -136,3 +136,31 @@ def test_the_compiler_of_an_unregistered_kernel_is_ended_at_its_limit(tmp_path, 
     imported = replace(request.spec, source=str(tmp_path / "k.py"))
     asked = [request, replace(request, registered=True), replace(request, spec=imported)]
     assert [compile_limit(one) is not None for one in asked] == [True, False, False]
+
+
+@pytest.mark.parametrize(("kills", "status"), [(1, "passed"), (2, "error")])
+def test_a_check_whose_worker_is_killed_begins_again_once(tmp_path, kills, status):
+    (tmp_path / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n) y[i] = x[i];\n"
+        "}\n"
+    )
+    (tmp_path / "ref.py").write_text(
+        "import os, pathlib\n"
+        "killed = pathlib.Path(__file__).with_name('killed')\n"
+        "def reference(inputs):\n"
+        "    times = len(killed.read_text()) if killed.exists() else 0\n"
+        f"    if times < {kills}:\n"
+        "        killed.write_text('x' * (times + 1))\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    return inputs['x']\n"
+    )
+    spec = KernelSpec("k", str(tmp_path / "k.cu"), str(tmp_path / "ref.py"))
+    request = CheckRequest(spec, CheckOptions(cases=2, case_seconds=2.0), root=str(tmp_path))
+    with Pool(FUNCTIONS, size=1, limits=Limits()) as pool:
+        run = run_requests([request], [], str(tmp_path), pool)
+    assert [report.status for report in run.kernels] == [status]
+    assert [finding.rule for finding in run.findings if finding.severity == "error"] == ["reference/error"] * (
+        kills - 1
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuemu_lsp.server.events import CheckSkipped, EventBus, ServerEvent, TextEdited
+from gpuemu_lsp.server.events import CheckSkipped, EventBus, ServerEvent, SubscriberFailed, TextEdited
 
 
 def test_subscribers_receive_events_in_order_of_subscription():
@@ -28,3 +28,17 @@ def test_an_event_published_by_a_subscriber_is_delivered_at_once():
     bus.publish(TextEdited("k.cu"))
     edited, skipped = TextEdited("k.cu"), CheckSkipped("k.cu")
     assert received == [("first", edited), ("first", skipped), ("second", skipped), ("second", edited)]
+
+
+def test_a_subscriber_that_raises_is_reported_and_keeps_the_event_from_no_other(caplog):
+    received: list[ServerEvent] = []
+    bus, error = EventBus(), UnicodeDecodeError("utf-8", b"", 0, 1, "damaged")
+
+    def broken(event: ServerEvent) -> None:
+        raise error
+
+    bus.subscribe(broken, received.append)
+    event = TextEdited("k.cu")
+    bus.publish(event)
+    assert received == [event, SubscriberFailed(error)]
+    assert "TextEdited could not be handled" in caplog.text

@@ -21,3 +21,12 @@ def test_the_site_that_is_named_is_linked_and_no_file_written(tmp_path, monkeypa
     monkeypatch.setenv("GPUEMU_DOCS_URL", "https://docs.example.org/")
     assert RulesPage().href("memory/shared-race") == "https://docs.example.org/rules.html#memoryshared-race"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_page_is_written_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path))
+    uri = RulesPage().href("memory/shared-race")
+    page = Path(uri.removeprefix("file://").partition("#")[0])
+    content = page.read_bytes()
+    page.write_bytes(b"# Rules \xcb")
+    assert RulesPage().href("memory/shared-race") == uri and page.read_bytes() == content

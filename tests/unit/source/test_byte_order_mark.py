@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuemu_lsp.cli.main import main
-from gpuemu_lsp.engine.compile.include_closure import read_text
+from gpuemu_lsp.engine.regular_file import readable_text
 from gpuemu_lsp.engine.report.source_lines import line_text
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.headers.includes import load
@@ -38,7 +38,7 @@ def test_a_mark_that_an_editor_sends_is_white_space(text: str) -> None:
 def test_readers_of_files_remove_the_mark(tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
     path.write_text(_FIRST, encoding="utf-8-sig")
-    assert read_text(str(path)) == text_on_disk(str(path)) == _FIRST
+    assert readable_text(str(path)) == text_on_disk(str(path)) == _FIRST
     loaded = load(str(path))
     assert loaded is not None and loaded.raw == _FIRST
     assert line_text(str(path), 0) == _FIRST.rstrip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from support.processes import descendants
 from support.worker_pool import FUNCTIONS, open_fds, wait_gone
 
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Job, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Job, Progress, Restarted, TimedOut, WorkerDied
 from gpuemu_lsp.engine.workers.pool import Pool
 
 
@@ -240,3 +241,30 @@ def test_closing_a_pool_that_never_started():
     pool.close()
     pool.close()
     assert pool.wait_ready(1) is None
+
+
+@pytest.mark.parametrize(("kills", "restarts", "done"), [(1, 1, True), (2, 1, False), (1, 0, False)])
+def test_a_job_whose_worker_is_killed_begins_again_as_often_as_it_may(pool, tmp_path, kills, restarts, done):
+    path = tmp_path / "killed.py"
+    path.write_text(
+        "import time\n"
+        "def job(argument):\n"
+        "    import os\n"
+        "    yield os.getpid()\n"
+        "    while not os.path.exists(argument): time.sleep(0.01)\n"
+    )
+    gate, events = tmp_path / "go", []
+
+    def receive(event):
+        events.append(event)
+        if isinstance(event, Progress):
+            if sum(isinstance(one, Progress) for one in events) <= kills:
+                os.kill(event.value, signal.SIGKILL)
+            else:
+                gate.touch()
+
+    job = Job("script", {"path": str(path), "argument": str(gate)}, restarts=restarts)
+    ending = pool.submit(job, receive).wait(20)
+    assert isinstance(ending, Done if done else WorkerDied)
+    kinds = [Progress, Restarted, Progress] if restarts else [Progress]
+    assert [type(event) for event in events] == [*kinds, type(ending)]

@@ -14,7 +14,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.check.plan_run import PlanRun
@@ -24,6 +23,7 @@ from gpuemu_lsp.engine.check.verdicts.python_tokens import TokenizedText, TokenP
 from gpuemu_lsp.engine.check.verdicts.record import is_repeatable
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.oracle.opened_files import file_digest, file_digests
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.store import Store, StoreError
 from gpuemu_lsp.engine.subjects.languages import language_of_text
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
@@ -178,7 +178,7 @@ def _tokens(request: CheckRequest) -> TokenizedText | None:
     text = request.text
     if text is None:
         try:
-            text = Path(spec.source).read_bytes().decode("utf-8-sig")
+            text = file_bytes(spec.source).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             return None
     return TokenizedText.of(text) if language_of_text(spec, text).identified_by_tokens else None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.functions import checked, encode
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
@@ -71,7 +71,7 @@ def _requests(payload: Json) -> list[CheckRequest]:
     texts: Mapping[str, str] = {path: str(header) for path, header in overlay.items()}
     requests = [from_json(CheckRequest, item) for item in payload["requests"]]
     if not isinstance(text, str):
-        text = Path(requests[0].spec.source).read_bytes().decode("utf-8-sig")
+        text = file_bytes(requests[0].spec.source).decode("utf-8-sig")
     return [replace(request, text=text, overlay=texts) for request in requests]
 
 

@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.jobs.model import ArtifactReport
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.regular_file import file_bytes, file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import EmbeddingModule, KernelDecl
@@ -97,7 +98,7 @@ def _instances(spec: KernelSpec, declaration: KernelDecl, entries: Sequence[str]
 def _in_file(file: CudaFile, registered: Sequence[KernelSpec]) -> list[KernelSpec]:
     """Return the unregistered kernels of a file that PyTorch's ``load`` compiles."""
     try:
-        text = Path(file.path).read_text(encoding="utf-8-sig")
+        text = file_text(file.path)
     except (OSError, UnicodeDecodeError):
         return []
     include_dirs = usual_include_dirs(file.path, text)
@@ -195,7 +196,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
         reason, text = problem(spec.source, want_folder=False), ""
         if reason is None:
             try:
-                text = Path(spec.source).read_bytes().decode("utf-8-sig")
+                text = file_bytes(spec.source).decode("utf-8-sig")
             except (OSError, UnicodeDecodeError) as error:
                 reason = f"cannot be read as UTF-8 text ({error})"
         if reason is not None:

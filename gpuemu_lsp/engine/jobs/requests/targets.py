@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.recordings.project_files import store_folder
+from gpuemu_lsp.engine.regular_file import file_bytes, file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -279,7 +280,7 @@ def _text(path: Path) -> tuple[str, str | None]:
     if reason is not None:
         return "", reason
     try:
-        return path.read_bytes().decode("utf-8-sig"), None
+        return file_bytes(path).decode("utf-8-sig"), None
     except (OSError, UnicodeDecodeError) as error:
         return "", f"cannot be read as UTF-8 text ({error})"
 
@@ -288,7 +289,7 @@ def mentions(project: Project, path: Path | str) -> bool:
     """Return whether the configuration's text mentions a file, so that an entry with errors may be about it."""
     if project.config is None:
         return False
-    return Path(path).name in Path(project.config).read_text(encoding="utf-8", errors="replace")
+    return Path(path).name in file_text(project.config, errors="replace")
 
 
 def _watched(projects: Iterable[Project], requests: Iterable[CheckRequest]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.oracle.scripts.script_processes import ScriptServerError, run_script
 from gpuemu_lsp.engine.oracle.scripts.traced_scripts import traced_output
 from gpuemu_lsp.engine.oracle.trace import arithmetic_of
+from gpuemu_lsp.engine.regular_file import file_text
 
 _ENVIRONMENTS = (".venv", "venv")
 
@@ -38,7 +39,7 @@ class ScriptError(Exception):
 def is_stdin_script(path: str, function: str) -> bool:
     """Return whether a file is such a script: it has no function of this name, and a main part or uses ``stdin``."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = file_text(path)
         tree = ast.parse(text)
     except (OSError, ValueError, SyntaxError):
         return False

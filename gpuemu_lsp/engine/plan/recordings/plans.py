@@ -28,6 +28,7 @@ from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.recordings.cases import RecordedCase, RecordedLaunches, RecordedMemory
 from gpuemu_lsp.engine.recordings.model import RecordedAllocation, RecordedLaunch, Site
 from gpuemu_lsp.engine.recordings.reader import contents_digest
+from gpuemu_lsp.engine.regular_file import file_bytes
 
 _LARGER = 2
 """Largest size that is tried, as a multiple of the largest recorded one."""
@@ -306,7 +307,7 @@ def _ragged(solved: Relations, cases: Sequence[RecordedCase]) -> frozenset[str]:
 def _is_unchanged(found: KernelLaunches) -> bool:
     """Return whether the file of the kernel has the text that it had when it was recorded."""
     try:
-        return contents_digest(Path(found.kernel.source or "").read_bytes()) == found.kernel.digest
+        return contents_digest(file_bytes(found.kernel.source or "")) == found.kernel.digest
     except OSError:
         return False
 

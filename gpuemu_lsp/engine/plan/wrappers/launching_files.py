@@ -11,6 +11,7 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.python import module_scope
 from gpuemu_lsp.engine.source.python.model import PythonSource
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
@@ -104,8 +105,6 @@ def _files_of_project(path: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_BYTES + 1)
+        return file_bytes(path, _MAX_BYTES)
     except OSError:
         return None
-    return data if len(data) <= _MAX_BYTES else None

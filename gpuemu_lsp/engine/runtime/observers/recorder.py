@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.recordings.model import (
 )
 from gpuemu_lsp.engine.recordings.reader import contents_digest
 from gpuemu_lsp.engine.recordings.writer import RecordingWriter
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header, source_place
 from gpuemu_lsp.engine.runtime.launches.kernels import LoadedKernel, ProgramLaunch
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation
@@ -295,6 +296,6 @@ def _source(kernel: LoadedKernel, site: CallSite | None) -> str | None:
 @cache
 def _text_digest(path: str) -> str:
     try:
-        return contents_digest(Path(path).read_bytes())
+        return contents_digest(file_bytes(path))
     except OSError:
         return ""

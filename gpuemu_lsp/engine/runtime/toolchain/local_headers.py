@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuemu_lsp.engine.regular_file import file_text
+
 _INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
 _ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
 _OWN = str(Path(__file__).resolve().parents[1])
@@ -36,7 +38,7 @@ def expanded_source(source: Path, folders: Sequence[Path]) -> tuple[str, tuple[P
 
 def _expanded(path: Path, folders: Sequence[Path], seen: dict[Path, None]) -> str:
     lines = [f'#line 1 "{path}"']
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for number, line in enumerate(file_text(path, errors="replace").splitlines(), 1):
         include = _INCLUDE.match(line)
         header = _found(include[2], path.parent if include[1] == '"' else None, folders) if include else None
         if header is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_standard, is_torch_header
 from gpuemu_lsp.engine.source.model import Include
 from gpuemu_lsp.engine.source.preprocessor.lexer import Directive, SourceText, decode
@@ -111,7 +112,7 @@ def load(path: str) -> SourceText | None:
 # A changed file has another time or size and so another key; old entries are evicted.
 @lru_cache(maxsize=256)
 def _load(path: str, modified: int, size: int) -> SourceText:
-    return SourceText(Path(path).read_bytes().decode("utf-8-sig", "replace"))
+    return SourceText(file_bytes(path).decode("utf-8-sig", "replace"))
 
 
 def _resolved(text: SourceText, path: str, include_dirs: Sequence[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ Both are needed at every save, so launched names are cached by the file's inode,
 hundreds of files are visited, and constructing a ``Path`` for each would dominate.
 """
 
-# ruff: noqa: PTH110, PTH116, PTH118, PTH120, PTH122, PTH123
+# ruff: noqa: PTH110, PTH111, PTH116, PTH118, PTH120, PTH122
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.headers.search_folders import TOP
 
 _SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp"})
@@ -102,7 +103,7 @@ _known_strings: _NamesByPath = {}
 def _stamp(path: str) -> _Stamp | None:
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:  # opening a FIFO would block
         return None
@@ -111,14 +112,13 @@ def _stamp(path: str) -> _Stamp | None:
 
 def _content(path: str) -> bytes | None:
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
+        return file_bytes(path, _MAX_BYTES)
     except OSError:
         return None
 
 
 def _outwards(folder: str) -> Iterator[str]:
-    seen = None
+    seen, home = None, os.path.expanduser("~")
     left = _MAX_FOLDERS
     for _ in range(_MAX_LEVELS):
         for here, folders, files in os.walk(folder):
@@ -138,6 +138,8 @@ def _outwards(folder: str) -> Iterator[str]:
                 if os.path.splitext(file)[1] in _SOURCES:
                     yield os.path.join(here, file)
         above = os.path.dirname(folder)
-        if above == folder or any(os.path.exists(os.path.join(folder, mark)) for mark in TOP):
+        if above == home or os.path.dirname(above) in ("/", above):
+            return  # the home directory and those of the root, such as /tmp, are in no project
+        if any(os.path.exists(os.path.join(folder, mark)) for mark in TOP):
             return
         seen, folder = folder, above

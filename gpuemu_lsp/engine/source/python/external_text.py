@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.python.constants import UnknownText
 from gpuemu_lsp.engine.source.python.mapped_text import MappedText
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
@@ -30,12 +31,10 @@ def text_of_file(call: Node, scope: ModuleScope) -> MappedText:
     if path is None or not _CUDA.search(path.name):
         raise UnknownText(call)
     try:
-        data = path.read_bytes()
+        data = file_bytes(path, _MAX_BYTES)
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError):
         raise UnknownText(call) from None
-    if len(data) > _MAX_BYTES:
-        raise UnknownText(call)
     return MappedText.verbatim(text, scope.files.add(path.as_posix(), data))
 
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
 from gpuemu_lsp.engine.source.python.syntax import called_name, descendants, parse_module, text_of
 
@@ -333,9 +334,8 @@ def _statement(node: Node) -> Node:
 
 def _read(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_BYTES + 1)
+        data = file_bytes(path, _MAX_BYTES)
         data.decode()
     except (OSError, UnicodeDecodeError):
         return None
-    return data if len(data) <= _MAX_BYTES else None
+    return data

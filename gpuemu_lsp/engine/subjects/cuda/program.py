@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from pathlib import Path
 
 from gpuemu_lsp.engine.compile.compiler import CompileSession, compile_source
 from gpuemu_lsp.engine.compile.model import CompileRequest, CompileResult
@@ -13,6 +12,7 @@ from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
 from gpuemu_lsp.engine.hostcode.cpp.launch_sites import sites_in_includers
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.source import DeviceViews, device_views, includers
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.cuda.missing_headers import without_cascades
@@ -72,7 +72,7 @@ class ProgramCompilation:
         around = chain(launched, includers(source.path, include_dirs))
         attempts = []
         for includer in islice(dict.fromkeys(around), _MAX_INCLUDERS):
-            text = self.headers.get(includer) or Path(includer).read_text(encoding="utf-8-sig", errors="replace")
+            text = self.headers.get(includer) or file_text(includer, errors="replace")
             views = device_views(includer, text, include_dirs, {source.path: source.text}, self.spec.compile_options)
             included = replace(request, path=includer, text=views.view, headers=views.headers)
             whole = _compiled(included, views, self.session)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.context import KernelContext
@@ -17,6 +16,7 @@ from gpuemu_lsp.engine.plan.recordings.kernels import KernelLaunches, instance_o
 from gpuemu_lsp.engine.plan.recordings.plans import recorded_plan
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
@@ -100,7 +100,7 @@ def _in_several_strings(spec: KernelSpec, declaration: KernelDecl) -> bool:
     if spec.string is None:
         return False
     try:
-        module = read_python(spec.source, Path(spec.source).read_text(encoding="utf-8-sig"))
+        module = read_python(spec.source, file_text(spec.source))
     except (OSError, UnicodeDecodeError):
         return False
     texts = {cuda.text.text for cuda in module.cuda}

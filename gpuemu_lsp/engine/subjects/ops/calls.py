@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.fuzz.model import Array
 from gpuemu_lsp.engine.oracle.scripts.stdin_scripts import ScriptError, StdinScript, is_stdin_script, project_python
 from gpuemu_lsp.engine.oracle.torch_reference import may_use_torch, uses_torch
 from gpuemu_lsp.engine.project.model import OpSpec
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.subjects.ops.other_interpreter import InterpreterError, RemoteError, RemoteFunction
 from gpuemu_lsp.engine.subjects.ops.tensors import is_list_of_arrays, to_array, to_tensor
 from gpuemu_lsp.engine.subjects.user_module import ModuleError, import_module, import_name
@@ -101,7 +102,7 @@ def import_op(call: OpSpec, text: str | None) -> Op:
         path = call.run_file or call.op_script
         assert path is not None
         name = call.run_function if call.run_file is not None else "op"
-        content = Path(path).read_text(encoding="utf-8-sig") if text is None else text
+        content = file_text(path) if text is None else text
         module = import_module(path, content)
         function, where = getattr(module, name, None), Path(path).name
     if not callable(function):

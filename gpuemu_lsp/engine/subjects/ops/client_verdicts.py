@@ -20,6 +20,7 @@ from pathlib import Path
 from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.ops.preparation import library_of
 from gpuemu_lsp.engine.workers.wire import WireError, from_json, to_json
@@ -177,5 +178,5 @@ def _entry(spec: KernelSpec) -> str:
 
 def _digest(path: str) -> str:
     with contextlib.suppress(OSError):
-        return hashlib.blake2b(Path(path).read_bytes(), digest_size=8).hexdigest()
+        return hashlib.blake2b(file_bytes(path), digest_size=8).hexdigest()
     return ""

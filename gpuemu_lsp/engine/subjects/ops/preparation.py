@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.project.model import KernelSpec, OpSpec
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.language import PreparedKernel, SourceRequest
 from gpuemu_lsp.engine.subjects.ops.environments import installed_package, python_version
@@ -168,7 +169,7 @@ def _import_failure(request: SourceRequest, error: Exception, name: Place) -> Fi
     if error.line is None:
         return found
     try:
-        text = Path(error.path).read_text(encoding="utf-8")
+        text = file_text(error.path)
     except (OSError, UnicodeDecodeError):
         return found
     return replace(found, place=Place(error.path, statement_range(text, error.line - 1, 0, python=True)))

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec, KernelSpec, PointerSpec, ScalarSpec
+from gpuemu_lsp.engine.regular_file import file_text
 
 _DTYPES = {"float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"}
 
@@ -32,7 +33,7 @@ def with_schema(spec: KernelSpec) -> KernelSpec:
         return spec
     name = Path(spec.op.schema).name
     try:
-        document = json.loads(Path(spec.op.schema).read_text(encoding="utf-8"))
+        document = json.loads(file_text(spec.op.schema))
     except (OSError, ValueError) as error:
         raise SchemaError(f"{name} cannot be read as JSON: {error}") from error
     meta = document if isinstance(document, dict) else {}

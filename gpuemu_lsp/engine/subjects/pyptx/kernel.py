@@ -24,6 +24,7 @@ from gpuemu_lsp.engine.plan.model import Plan, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
 from gpuemu_lsp.engine.project.model import PythonValue
 from gpuemu_lsp.engine.ptx import parse as parse_ptx
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.pyptx.errors import trace_error
@@ -143,7 +144,7 @@ class PyptxKernelSubject:
             return self.text
         if path not in self._texts:
             try:
-                self._texts[path] = Path(path).read_text(encoding="utf-8")
+                self._texts[path] = file_text(path)
             except (OSError, UnicodeDecodeError):
                 self._texts[path] = None
         return self._texts[path]

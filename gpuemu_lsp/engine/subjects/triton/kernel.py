@@ -30,6 +30,7 @@ from gpuemu_lsp.engine.project.expressions import evaluate, parse
 from gpuemu_lsp.engine.project.model import ConstexprValue, PythonValue
 from gpuemu_lsp.engine.ptx import parse as parse_ptx
 from gpuemu_lsp.engine.ptx.triton_stores import with_ordered_stores
+from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.ahead import VariantsAhead
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
@@ -314,6 +315,6 @@ def _saved_text(path: str) -> str | None:
     if Path(path).is_relative_to(TRITON_FOLDER):
         return None
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return file_text(path)
     except (OSError, UnicodeDecodeError):
         return None
