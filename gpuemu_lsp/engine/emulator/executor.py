@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
+from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
 from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
@@ -24,6 +25,7 @@ from gpuemu_lsp.engine.emulator.launch.device_runtime import DeviceRuntime
 from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, last_writer
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
+from gpuemu_lsp.engine.emulator.launch.recorder import DEFAULT_LIMITS, BlockRecorder, BlockRecording, RecordingLimits
 from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
@@ -62,15 +64,44 @@ class Emulator:
     ) -> None:
         self._stop = stop or StopRequest()
         self._library = KernelCache(optimised=optimised, wide=lasting is not None)
+        self._recording_library = KernelCache(wide=lasting is not None)
         self._arena = Arena(lasting) if lasting is not None else None
 
     def run(self, request: Request) -> Outcome:
         """Run one launch. Errors of the kernel are events of the outcome, never exceptions."""
+        return self._run(request, self._library)
+
+    def record(
+        self, request: Request, block: int, limits: RecordingLimits = DEFAULT_LIMITS, picture_at: int = 0
+    ) -> tuple[Outcome, BlockRecording | None]:
+        """Run one launch and record what one block of it does: the outcome is that of :meth:`run`.
+
+        Parameters
+        ----------
+        request : Request
+            The launch.
+        block : int
+            Linear number of the block in the grid.
+        limits : RecordingLimits
+            The most that is recorded.
+        picture_at : int
+            Number of the run of the block before which memory is copied; 0 is the start of the block.
+
+        Returns
+        -------
+        tuple of Outcome and BlockRecording or None
+            The recording is None if the launch was not executed, or not up to this block.
+        """
+        recorder = BlockRecorder(block, limits, picture_at)
+        outcome = self._run(request, self._recording_library, recorder)
+        return outcome, recorder.recording() if recorder.has_started else None
+
+    def _run(self, request: Request, library: KernelCache, recorder: BlockRecorder | None = None) -> Outcome:
         problem = _launch_problem(request)
         if problem is not None:
             return _failed(problem)
         began, linking = scheduled_clock(), 0.0
-        known = self._library.known(request.artifact.ptx, request.entry)
+        known = library.known(request.artifact.ptx, request.entry)
         if not known:
             # Compiled once per machine, and not interrupted: its time is not the kernel's.
             DEVICE_LIBRARY.link()
@@ -78,7 +109,7 @@ class Emulator:
         limit = TranslationLimit(request.translate_seconds)
         try:
             with nullcontext() if known else limit.running():
-                kernel, _, milliseconds = self._library.kernel(request.artifact.ptx, request.entry)
+                kernel, _, milliseconds = library.kernel(request.artifact.ptx, request.entry)
         except TranslationTimeoutError as error:
             return _timed_out(request, request.artifact.ptx.count(";\n"), error, began)
         except PtxError as error:
@@ -88,12 +119,16 @@ class Emulator:
         except TranslationError as error:
             return _failed(f"the PTX cannot be translated: {error}")
         milliseconds += linking
+        if recorder is not None:
+            # Compiled for one launch; its layouts are those of code that speculates on nothing.
+            kernel.stay_baseline()
         problem = _cluster_problem(request, kernel.program.required_cluster)
         if problem is not None:
             return _failed(problem)
         while True:
             try:
-                return _run_once(kernel, request, self._arena or shared_arena(), limit, milliseconds, self._stop)
+                arena = self._arena or shared_arena()
+                return _run_once(kernel, request, arena, limit, milliseconds, self._stop, recorder)
             except _Again as again:
                 milliseconds = again.milliseconds
             except ArenaFullError as error:
@@ -125,9 +160,11 @@ def _run_once(
     limit: TranslationLimit,
     milliseconds: float,
     stop: StopRequest,
+    recorder: BlockRecorder | None,
 ) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
-    versions = LaunchVersions(kernel, request, limit)
+    noting = Instrumentation.RECORDING if recorder is not None else None
+    versions = LaunchVersions(kernel, request, limit, noting)
     if versions.specialised is None:
         versions.scalar_pc()
     milliseconds += versions.compile_seconds * 1e3
@@ -139,6 +176,8 @@ def _run_once(
     textures = TextureFaults(prepared)
     runtime.textures = textures.execute
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
+    if recorder is not None:
+        recorder.attach(prepared, versions)
     clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
     proxy = AsyncOperations(prepared, clocks)
     runtime.bulk = proxy.execute

@@ -115,6 +115,8 @@ class Instruction:
     location: Location | None = None
     text_line: int = 0
     used_bytes: int | None = None
+    call: int = field(default=0, compare=False, repr=False)
+    """Number of the inlined call that it belongs to, in a program whose calls are inlined; 0 in the kernel itself."""
     registers: tuple[tuple[str, ...], tuple[str, ...]] | None = field(
         default=None, init=False, compare=False, repr=False
     )

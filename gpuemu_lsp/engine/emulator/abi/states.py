@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Final
+
+
+class Instrumentation(Enum):
+    """Instrumentation compiled into a version."""
+
+    NONE = 0
+    COVERAGE = 1
+    COUNTERS = 2
+    RECORDING = 3
 
 
 class Resume(IntEnum):

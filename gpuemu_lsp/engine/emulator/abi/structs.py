@@ -194,6 +194,7 @@ class LaunchRecord(Struct, align=64):
     TEXTURE_OPERANDS = i32(count=TEXTURE_ROWS * WARP_SIZE)  # rows of coordinates, of levels and of derivatives,
     TEXTURE_RESULTS = i32(count=4 * WARP_SIZE)  # and the four values that a texture returns
     HIGHEST = address()  # i64 by site and event kind: the highest address of an access that had such an event
+    RECORDING = address()  # the RecordingRecord; accessed by recording versions only
 
 
 class ReadableBuffer(Struct):
@@ -254,6 +255,32 @@ class SiteCounters(Struct):
 
 TRACE_LIMIT: Final = 2048
 """Accesses that a counting version records before Python evaluates them together."""
+
+
+class RecordingRecord(Struct, align=64):
+    """Where recording versions write what a block does, and how far they have come."""
+
+    BLOCK = i64()  # linear number of the block that is recorded
+    RUNS = address()  # table of RecordedRun
+    COUNT = i64()  # entries of it
+    LIMIT = i64()
+    PAYLOAD = address()  # results of instructions, in the layout of the basic block
+    USED = i64()  # bytes of it
+    PAYLOAD_LIMIT = i64()
+    SPARE = address()  # bytes in place of the payload: for other blocks, and when a table is full
+    LOST = i64()  # runs of the block that have found no space
+    PICTURE_AT = i64()  # number of the run before which memory is copied
+    PICTURE_CALLBACK = address()  # Python function that copies it
+
+
+class RecordedRun(Struct):
+    """One execution of one basic block by a warp."""
+
+    BASIC_BLOCK = i32()
+    LANES = u32()
+    WARP = i32()
+    SCALAR_PC = i32()  # 1 in the scalar-PC version, whose layouts are others
+    OFFSET = i64()  # start of its results in the payload
 
 
 class TracedAccess(Struct):

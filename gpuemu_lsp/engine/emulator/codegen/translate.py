@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import (
     cover_uniform,
 )
 from gpuemu_lsp.engine.emulator.codegen.core.load_groups import find_groups
+from gpuemu_lsp.engine.emulator.codegen.core.run_recorder import RunRecorder
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.codegen.instructions import (
     address_conversion,
@@ -77,7 +78,7 @@ def translate(unit: TranslationUnit) -> ir.Module:
     """Write the module for one translation unit."""
     module = ir.Module("kernel")
     e = Emitter(unit, module, "warp")
-    control = ControlFlow(e)
+    control, recorder = ControlFlow(e), RunRecorder(e)
     for number, block in enumerate(unit.program.blocks):
         e.begin_block(number)
         # Found before the first instruction is written: the check of a group precedes its first load.
@@ -86,13 +87,17 @@ def translate(unit: TranslationUnit) -> ir.Module:
         # At the entry and not on the edges: the dispatcher and resumption also lead here.
         cover_block(e)
         count_block(e)
+        recorder.begin_block()
         for instruction in block.code:
             if not runnable(instruction):
                 _stop_at(e, control, instruction)
             else:
+                recorder.note_sources()
                 _emit_guarded(e, control, instruction)
+                recorder.note_results()
                 _cover_comparison(e, instruction)
             e.position += 1
+        recorder.end_block()
         if isinstance(block.terminator, Return):
             control.jump_to([recursive_calls.return_targets(e, part) for part in range(e.parts)])
         else:

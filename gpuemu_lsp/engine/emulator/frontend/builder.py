@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from gpuemu_lsp.engine.emulator.ir.program import Terminator
+from gpuemu_lsp.engine.emulator.ir.program import InlinedCall, Terminator
 from gpuemu_lsp.engine.ptx.model import Function, Instruction, Module, Symbol, Variable
 
 
@@ -28,8 +28,9 @@ class ProgramSizeError(Exception):
 class ProgramBuilder:
     """Basic blocks and declarations of the functions inlined so far.
 
-    ``call_sites`` counts the inlined bodies, each of which has a prefix of its own for its registers.
-    ``recursive_entries`` maps recursive functions to the entry blocks of their bodies, which all calls share.
+    ``call_sites`` counts the inlined bodies, each of which has a prefix of its own for its registers; ``calls`` has the
+    calls among them. ``recursive_entries`` maps recursive functions to the entry blocks of their bodies, which all
+    calls share.
     """
 
     def __init__(self, module: Module) -> None:
@@ -39,6 +40,7 @@ class ProgramBuilder:
         self.shared: dict[str, Variable] = {}
         self.local: dict[str, Variable] = {}
         self.call_sites = 0
+        self.calls: dict[int, InlinedCall] = {}
         self.recursive_entries: dict[str, int] = {}
         self._recursive: dict[str, bool] = {}
         self._sizes: dict[str, int] = {}

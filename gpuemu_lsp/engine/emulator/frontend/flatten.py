@@ -60,6 +60,7 @@ def flatten(module: Module, entry: str) -> Program:
         max_threads=tuple(function.directives.get("reqntid", ())) or tuple(function.directives.get("maxntid", ())),
         required_cluster=tuple(function.directives.get("reqnctapercluster", ())),
         entry_registers=_entry_registers(function),
+        calls=builder.calls,
     )
 
 

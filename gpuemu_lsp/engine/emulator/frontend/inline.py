@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.emulator.ir.program import (
     EXIT,
     BarrierSync,
     Branch,
+    InlinedCall,
     Jump,
     RecursiveCall,
     Return,
@@ -40,7 +41,6 @@ from gpuemu_lsp.engine.ptx.model import (
     Guard,
     Instruction,
     Label,
-    Location,
     Operand,
     Register,
     Symbol,
@@ -62,16 +62,19 @@ def inline_function(
     formals: Mapping[str, str],
     after: int | None,
     stack: tuple[str, ...],
-    site: Location | None = None,
+    call: Instruction | None = None,
 ) -> None:
     """Inline ``function`` from block ``start`` on; its returns continue at block ``after``, or exit if that is None.
 
     ``formals`` maps its parameters to the call variables of the caller, and ``stack`` names the functions on the call
-    stack. With ``_STACK`` for ``after``, the return address is on the thread's call stack. ``site`` is the location of
-    the call.
+    stack. With ``_STACK`` for ``after``, the return address is on the thread's call stack. ``call`` is the
+    instruction, None for the kernel and for a body that all calls share.
     """
-    prefix = f"{builder.call_sites}:" if stack else ""
+    number = builder.call_sites if stack else 0
+    prefix = f"{number}:" if stack else ""
     builder.call_sites += 1
+    if call is not None:
+        builder.calls[number] = InlinedCall(function.name, call.call, call.text_line)
     builder.registers.update({prefix + name: type_ for name, type_ in function.registers.items()})
     for variable in function.variables:
         # A shared variable is static: one for all calls. A local one belongs to the call.
@@ -79,7 +82,7 @@ def inline_function(
             builder.shared[variable.name] = variable
         elif variable.space == "local":
             builder.local[prefix + variable.name] = variable
-    names = InlinedNames(function, prefix, formals, site)
+    names = InlinedNames(function, number, formals, call.location if call is not None else None)
     _InlinedBody(builder, function, InsertionPoint(builder, start), names, after, (*stack, function.name)).write()
 
 
@@ -269,7 +272,7 @@ class _InlinedBody:
             for formal, actual in passed:
                 self._transfer(instruction, formal, formals[formal.name], actual, to_formal=True)
             self._insert.terminate(Jump(start))
-            inline_function(self._builder, function, start, formals, following, self._stack, instruction.location)
+            inline_function(self._builder, function, start, formals, following, self._stack, instruction)
             self._insert.move(following)
             for formal, actual in returned:
                 self._transfer(instruction, formal, formals[formal.name], actual, to_formal=False)

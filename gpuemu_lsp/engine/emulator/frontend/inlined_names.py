@@ -29,12 +29,13 @@ from gpuemu_lsp.engine.ptx.model import (
 class InlinedNames:
     """Names of one inlined body of ``function``.
 
-    ``prefix`` distinguishes its registers; the kernel itself has none. ``formals`` maps the function's parameters to
-    the call variables of its caller; ``site`` is the location of the call.
+    ``call`` is its number, the prefix of its registers; the kernel itself, 0, has none. ``formals`` maps the
+    function's parameters to the call variables of its caller; ``site`` is the location of the call.
     """
 
-    def __init__(self, function: Function, prefix: str, formals: Mapping[str, str], site: Location | None) -> None:
-        self._registers, self._prefix, self._formals, self._site = function.registers, prefix, formals, site
+    def __init__(self, function: Function, call: int, formals: Mapping[str, str], site: Location | None) -> None:
+        self._registers, self._formals, self._site = function.registers, formals, site
+        self._number, self._prefix = call, f"{call}:" if call else ""
         self._locals = {v.name for v in function.variables if v.space == "local"}
         self._entry_params = {p.name for p in function.params} if function.is_entry else set()
         self._call, self._called = 0, True
@@ -94,6 +95,7 @@ class InlinedNames:
             operands=tuple(map(self._rename, instruction.operands)),
             guard=Guard(self._register(guard.register), guard.negated) if guard else None,
             location=_called_from(instruction.location, self._site),
+            call=self._number,
         )
 
     def _register(self, register: Register) -> Register:

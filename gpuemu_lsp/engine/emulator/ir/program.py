@@ -119,6 +119,15 @@ class VariableSlot:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class InlinedCall:
+    """An inlined call of ``function``: at line ``text_line`` of the PTX, in the call ``caller``, 0 the kernel."""
+
+    function: str
+    caller: int
+    text_line: int
+
+
 @dataclass(frozen=True)
 class Program:
     """A kernel as one control-flow graph. Block 0 is the entry; :mod:`.analysis.cfg` numbers blocks in execution order.
@@ -145,6 +154,8 @@ class Program:
     required_cluster: tuple[int, ...] = ()
     entry_registers: int = 0
     """Registers of a thread at the start, from a bound in the text; 0 without one."""
+    calls: Mapping[int, InlinedCall] = field(default_factory=dict)
+    """The inlined calls by ``Instruction.call``; registers and local variables of call 3 have the prefix ``3:``."""
 
     @cached_property
     def has_async_copies(self) -> bool:

@@ -2,7 +2,8 @@
 
 :mod:`.setup` lays out memory (:mod:`.arena`, :mod:`.arguments`) and fills the records of :mod:`.state`;
 :mod:`.scheduler` runs the blocks and describes how scheduling is divided between generated code and Python;
-:mod:`.events`, :mod:`.counters` and :mod:`.coverage` turn what generated code has recorded into results.
+:mod:`.events`, :mod:`.counters` and :mod:`.coverage` turn what generated code has recorded into results, and
+:mod:`.recorder` keeps what one block did.
 
 :mod:`.barriers` resolves barriers when no warp can execute, :mod:`.cluster_barrier` and :mod:`.clusters` do so for
 clusters, :mod:`.limits` ends what waits for ever or takes too long, :mod:`.vector_clocks` with :mod:`.clocks` is the

@@ -38,12 +38,12 @@ def _text(value: object) -> str:
 def program_texts(program: Program) -> Iterator[str]:
     """Yield texts that together distinguish a program from every program that translates to different code.
 
-    Source locations and lines of the PTX text are omitted: code does not depend on them, and an edit elsewhere in the
-    file would otherwise invalidate it.
+    Source locations, lines of the PTX text and the calls that instructions belong to are omitted: code does not depend
+    on them, and an edit elsewhere in the file would otherwise invalidate it.
     """
     for one in fields(Program):
         value = getattr(program, one.name)
-        if one.name != "blocks":
+        if one.name not in ("blocks", "calls"):
             # In order: variables are numbered by their place in the mapping.
             yield f"{one.name}={list(value.items()) if hasattr(value, 'items') else value!r}"
     for block in program.blocks:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 from gpuemu_lsp.engine.emulator import ops
+from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo, all_divergent, analyse_divergence
 from gpuemu_lsp.engine.emulator.analysis.kernel_graph import graph_of
@@ -18,6 +19,7 @@ from gpuemu_lsp.engine.emulator.analysis.provenance import pointer_parameters
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDATES, RaceCandidates, find_race_candidates
 from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_memory
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
+from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import BlockLayout, recording_layouts
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit, registers_with_slots
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramSizeError
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
@@ -77,6 +79,8 @@ class CompiledVersion:
     divergence: DivergenceInfo
     code: LoadedCode
     fallback: CompiledVersion | None = None
+    layouts: tuple[BlockLayout, ...] = ()
+    """What a recording version writes in each basic block."""
 
 
 class CheckerMode(Enum):
@@ -88,14 +92,6 @@ class CheckerMode(Enum):
     RACES_ALIASED = 2  # also races; pointer parameters may alias
     GLOBAL_RACES = 3  # as RACES, without those in shared memory
     GLOBAL_RACES_ALIASED = 4
-
-
-class Instrumentation(Enum):
-    """Instrumentation compiled into a version."""
-
-    NONE = 0
-    COVERAGE = 1
-    COUNTERS = 2
 
 
 _Dims: TypeAlias = tuple[int, int, int]
@@ -289,6 +285,18 @@ class CompiledKernel:
                 self._scalar_pc[key] = self._compile(key, divergence, source, optimised=self.optimised, scalar_pc=True)
         return self._scalar_pc[key]
 
+    def recording_layouts(
+        self, block: _Dims, mode: CheckerMode
+    ) -> tuple[tuple[BlockLayout, ...], tuple[BlockLayout, ...]]:
+        """Return the layouts of what recording versions write: of the specialised one, and of the scalar-PC one.
+
+        Both are empty for a version that was not compiled.
+        """
+        key = self._key(block, mode, Instrumentation.RECORDING)
+        versions = self._specialised.get(key), self._scalar_pc.get(key)
+        specialised, scalar_pc = (version.layouts if version is not None else () for version in versions)
+        return specialised, scalar_pc
+
     def _key(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> _Key:
         shape = thread_block_shape(block, vector_lanes())
         return shape, self._forced_varying.get(shape, frozenset()), mode, noting, self.race_candidates(mode, block)
@@ -354,12 +362,12 @@ class CompiledKernel:
             handover_shapes=handover.shapes,
             race_candidates=candidates,
             checked=mode != CheckerMode.UNCHECKED,
-            coverage=noting == Instrumentation.COVERAGE,
-            counting=noting == Instrumentation.COUNTERS,
+            noting=noting,
             pointer_parameters=self._pointer_parameters,
             baseline=compact,
             speculated_uniform=speculated_uniform,
             wide=self._wide,
         )
         code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
-        return CompiledVersion(code.addresses["warp"], divergence, code)
+        layouts = recording_layouts(unit) if unit.recording else ()
+        return CompiledVersion(code.addresses["warp"], divergence, code, layouts=layouts)

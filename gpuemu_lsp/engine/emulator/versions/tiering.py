@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
+from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import BlockLayout
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, VectorShape
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import (
     CheckerMode,
     CompiledKernel,
     CompiledVersion,
-    Instrumentation,
 )
 from gpuemu_lsp.engine.emulator.versions.restarts import never_starts_again
 from gpuemu_lsp.engine.execution import Request
@@ -53,6 +54,8 @@ class LaunchProfile:
 class LaunchVersions:
     """Addresses of the versions that one launch executes, and their replacement by better ones.
 
+    ``noting`` is what they note besides events; None is what the request asks for.
+
     Raises
     ------
     TranslationTimeoutError
@@ -60,8 +63,15 @@ class LaunchVersions:
         exceed it is not used.
     """
 
-    def __init__(self, kernel: CompiledKernel, request: Request, limit: TranslationLimit) -> None:
+    def __init__(
+        self,
+        kernel: CompiledKernel,
+        request: Request,
+        limit: TranslationLimit,
+        noting: Instrumentation | None = None,
+    ) -> None:
         self._kernel, self._request, self._limit = kernel, request, limit
+        self._noting = _instrumentation(request) if noting is None else noting
         self._mode = _checker_mode(request)
         self.shape: ThreadBlockShape
         self.specialised: int | None
@@ -85,6 +95,10 @@ class LaunchVersions:
     def is_final(self) -> bool:
         """Whether no better code will be compiled."""
         return self._kernel.is_final
+
+    def recording_layouts(self) -> tuple[tuple[BlockLayout, ...], tuple[BlockLayout, ...]]:
+        """Return the layouts of what recording versions write: of the specialised one, and of the scalar-PC one."""
+        return self._kernel.recording_layouts(self._request.block, self._mode)
 
     def may_start_again(self) -> bool:
         """Return whether the launch may have to begin once more, or be repeated to learn what its reads come to."""
@@ -143,7 +157,7 @@ class LaunchVersions:
 
     def _find(self) -> None:
         # A limit sets a timer and a signal handler, which takes longer than to find a version that exists.
-        found = self._kernel.translated(self._request.block, self._mode, _instrumentation(self._request))
+        found = self._kernel.translated(self._request.block, self._mode, self._noting)
         if found is not None:
             self._select(*found)
         else:
@@ -166,8 +180,7 @@ class LaunchVersions:
             self.compile_seconds += scheduled_clock() - started
 
     def _select_specialised(self) -> None:
-        kernel, request = self._kernel, self._request
-        self._select(*kernel.specialised(request.block, self._mode, _instrumentation(request)))
+        self._select(*self._kernel.specialised(self._request.block, self._mode, self._noting))
 
     def _select(self, shape: ThreadBlockShape, version: CompiledVersion | None) -> None:
         self.shape = shape
@@ -177,7 +190,7 @@ class LaunchVersions:
         self._shapes = (version.fallback or version).divergence.shapes if version is not None else {}
 
     def _select_scalar_pc(self) -> None:
-        version = self._kernel.scalar_pc(self._request.block, self._mode, _instrumentation(self._request))
+        version = self._kernel.scalar_pc(self._request.block, self._mode, self._noting)
         self._scalar_pc = version.address
 
 

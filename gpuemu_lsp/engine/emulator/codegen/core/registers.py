@@ -202,11 +202,14 @@ class RegisterFile(LaneMasks):
 
     def store_saved(self, name: str, index: int, value: Value) -> None:
         """Store one of a register's values in the warp's context."""
-        b = self.builder
-        in_memory = memory_type(value.type)
-        if in_memory != value.type:
-            value = b.zext(value, in_memory) if value.type == I1 else b.bitcast(value, in_memory)
-        t.store(b, value, self.context, self.unit.context_offsets[name] + index * part_stride(in_memory), align=1)
+        value = _in_memory(self.builder, value)
+        offset = self.unit.context_offsets[name] + index * part_stride(value.type)
+        t.store(self.builder, value, self.context, offset, align=1)
+
+    def parts_of(self, name: str) -> list[Value]:
+        """Return the scalars or vectors that hold a register at the current position, in memory types."""
+        parts = [self._read(name, index) for index in range(self.slot_count(name))]
+        return [_in_memory(self.builder, part) for part in parts]
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
@@ -277,6 +280,14 @@ class RegisterFile(LaneMasks):
                 value = self.builder.select(mask, value, self._read(name, part))
             self.store_slot(name, part, value)
         self._values.put((name, part, True), value)
+
+
+def _in_memory(b: ir.IRBuilder, value: Value) -> Value:
+    """Return a value in the type in which it is saved."""
+    type_ = memory_type(value.type)
+    if type_ == value.type:
+        return value
+    return b.zext(value, type_) if value.type == I1 else b.bitcast(value, type_)
 
 
 def _integer(type_: ir.IntType, value: int) -> Value:

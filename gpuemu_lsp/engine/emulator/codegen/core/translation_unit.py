@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness
@@ -40,16 +41,29 @@ class TranslationUnit:
     """Whether memory accesses are checked; without checks the kernel must be correct."""
     pointer_parameters: Mapping[str, int] = field(default_factory=dict)
     """Number of the kernel parameter that an address register is derived from."""
-    coverage: bool = False
-    """Whether the code records reached blocks and branch outcomes."""
-    counting: bool = False
-    """Whether the code counts executions and records the address of every access."""
+    noting: Instrumentation = Instrumentation.NONE
+    """What the code notes for the host besides events."""
     baseline: bool = False
     """Whether this is baseline code, which is to compile fast: accesses become calls of the device library."""
     speculated_uniform: frozenset[int] = frozenset()
     """Blocks whose branch is speculated to be uniform; where it is not, the fallback takes over the warp."""
     wide: bool = False
     """Whether the arena may be larger than 2 GiB, so that 32 bits of index do not suffice."""
+
+    @property
+    def coverage(self) -> bool:
+        """Whether the code records reached blocks and branch outcomes."""
+        return self.noting is Instrumentation.COVERAGE
+
+    @property
+    def counting(self) -> bool:
+        """Whether the code counts executions and records the address of every access."""
+        return self.noting is Instrumentation.COUNTERS
+
+    @property
+    def recording(self) -> bool:
+        """Whether the code records the results of all instructions."""
+        return self.noting is Instrumentation.RECORDING
 
 
 def registers_with_slots(program: Program, liveness: Liveness) -> tuple[str, ...]:
