@@ -374,6 +374,7 @@ def _artifact(request: CompileRequest, options: NvrtcOptions, output: NvrtcOutpu
         resources=ptxas.resources(output.log, output.ptx),
         toolchain=toolchain(),
         assembler_options=assembler_options(options.passed),
+        debug_sections="" if request.optimize else module_text(output.ptx).debug_sections,
     )
 
 

@@ -79,7 +79,7 @@ class Artifact:
     use; ``cubin`` and ``resources``, by mangled name, also have the other kernels of the program. ``cubin`` is empty if
     the resources are those of equal code that was compiled before: see
     :func:`~gpuemu_lsp.engine.compile.machine_code`. ``assembler_options`` are ptxas',
-    None if they are not known.
+    None if they are not known. ``debug_sections`` is the text of the PTX's debug sections, of unoptimised code alone.
     """
 
     path: str
@@ -90,6 +90,7 @@ class Artifact:
     resources: Mapping[str, ResourceUsage]
     toolchain: str
     assembler_options: tuple[str, ...] | None = None
+    debug_sections: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,11 @@ class ModuleText:
                 found[name] = (*found.get(name, ()), number)
         return found
 
+    @cached_property
+    def debug_sections(self) -> str:
+        """The sections with debug information, which no slice has."""
+        return "".join(item.text for item in self._items if item.kind in ("section", "strings"))
+
     def slice(self, entries: Iterable[str]) -> str:
         """Return the module reduced to what ``entries`` need; line information and its strings are kept."""
         chosen = self._reachable(entries)

@@ -1,0 +1,170 @@
+"""Dynamic dependences of a recorded block: on which earlier instructions what an instruction did depends.
+
+A dependence is of a *value* (a register or an element of memory), of an *index* (a register that an address is made
+of), or of a *condition* (a predicate that decided whether the instruction was executed).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from gpuemu_lsp.engine.debug.accesses import Accesses, Kind
+from gpuemu_lsp.engine.debug.history import History
+from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.ir.operands import (
+    address_operand,
+    flattened,
+    registers_read,
+    split_operands,
+    terminator_reads,
+)
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Register
+
+
+class Reason(IntEnum):
+    """How an instruction depends on an earlier one, from the closest to the loosest."""
+
+    VALUE = 0
+    INDEX = 1
+    CONDITION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Bytes of memory that an instruction accessed, and their value; ``writer`` is who wrote them, None for none.
+
+    The writer is a thread and a tick.
+    """
+
+    address: int
+    size: int
+    bits: int
+    tick: int
+    writer: tuple[int, int] | None
+    is_write: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeDependence:
+    """What an instruction depends on: the instruction of ``thread`` at ``tick``."""
+
+    reason: Reason
+    thread: int
+    tick: int
+    element: Element | None = None
+    """The element of memory by which a value came, None for a register."""
+
+
+class RuntimeDependences:
+    """RuntimeDependences of single instructions."""
+
+    def __init__(self, history: History, accesses: Accesses) -> None:
+        self._history, self._accesses = history, accesses
+        self._deciding: dict[int, set[int]] = defaultdict(set)
+        for number, blocks in enumerate(control_dependences(history.recording.graph)):
+            for block in blocks:
+                self._deciding[block].add(number)
+
+    def of(self, thread: int, tick: int) -> Iterator[RuntimeDependence]:
+        """Yield the dependences of the instruction that a thread executes at a tick, without those of its block."""
+        instruction = self._history.instruction(tick)
+        if instruction is None:
+            return
+        for name, reason in _read_registers(instruction):
+            yield from self._register(reason, name, self._source_thread(instruction, name, thread, tick), tick)
+        for element in self.elements(thread, tick):
+            if not element.is_write and element.writer is not None:
+                yield RuntimeDependence(Reason.VALUE, *element.writer, element)
+
+    def conditions(self, thread: int, tick: int) -> Iterator[RuntimeDependence]:
+        """Yield the conditions that decided that a thread executes the instruction at a tick, the innermost alone."""
+        history = self._history
+        run = history.run_at(tick)
+        deciding = self._deciding.get(int(history.block[run]), set())
+        runs = history.runs_of(thread)
+        earlier = runs[: np.searchsorted(runs, run)]
+        there = earlier[np.isin(history.block[earlier], list(deciding))]
+        if len(there):
+            yield from self.branch(thread, int(there[-1]))
+
+    def decisions(self, thread: int, tick: int) -> Iterator[RuntimeDependence]:
+        """Yield what decided that a thread did not execute the instruction that another executed at a tick."""
+        history = self._history
+        deciding = self._deciding.get(int(history.block[history.run_at(tick)]), set())
+        runs = history.runs_of(thread)
+        there = runs[np.isin(history.block[runs], list(deciding))]
+        if len(there):
+            yield from self.branch(thread, int(there[-1]))
+
+    def branch(self, thread: int, run: int) -> Iterator[RuntimeDependence]:
+        """Yield what the branch at the end of a run depends on."""
+        end = int(self._history.start[run + 1]) - 1
+        for name in terminator_reads(self._history.program.blocks[int(self._history.block[run])]):
+            yield from self._register(Reason.CONDITION, name, thread, end)
+
+    def elements(self, thread: int, tick: int) -> list[Element]:
+        """Return the elements of memory that a thread accesses at a tick."""
+        found = []
+        for access in self._accesses.of_thread_at(thread, tick):
+            address, size = int(access["address"]), int(access["size"])
+            writers = self._accesses.writers(address, size, before=tick)
+            writer = (int(writers[-1]["thread"]), int(writers[-1]["tick"])) if len(writers) else None
+            is_write = access["kind"] == Kind.STORE
+            found.append(Element(address, size, int(access["value"]), tick, writer, is_write))
+        return found
+
+    def _register(self, reason: Reason, name: str, thread: int, tick: int) -> Iterator[RuntimeDependence]:
+        definition = self._history.definition(name, thread, tick)
+        if definition is not None:
+            yield RuntimeDependence(reason, thread, definition.tick)
+
+    def _source_thread(self, instruction: Instruction, name: str, thread: int, tick: int) -> int:
+        """Return the thread whose register an instruction reads: for ``shfl`` that of another lane."""
+        if instruction.opcode != "shfl":
+            return thread
+        _, sources = split_operands(instruction)
+        value, *control = sources
+        if not isinstance(value, Register) or value.name != name:
+            return thread
+        numbers = [self._number(operand, thread, tick) for operand in control[:2]]
+        if None in numbers:
+            return thread
+        shift, clamp = (number or 0 for number in numbers)
+        lane = thread % WARP_SIZE
+        return thread - lane + _source_lane(instruction.modifiers[1], lane, shift, clamp)
+
+    def _number(self, operand: object, thread: int, tick: int) -> int | None:
+        if isinstance(operand, Immediate):
+            return operand.bits
+        definition = self._history.definition(operand.name, thread, tick) if isinstance(operand, Register) else None
+        return definition.bits if definition is not None else None
+
+
+def _read_registers(instruction: Instruction) -> Iterator[tuple[str, Reason]]:
+    """Yield the registers that an instruction reads, each once, with the reason."""
+    address = address_operand(instruction)
+    indices = {address.base.name} if address is not None and isinstance(address.base, Register) else set()
+    guard = instruction.guard.register.name if instruction.guard is not None else None
+    values = {one.name for one in flattened(split_operands(instruction)[1]) if isinstance(one, Register)}
+    for name in dict.fromkeys(registers_read(instruction)):
+        if name == guard and name not in values:
+            yield name, Reason.CONDITION
+        else:
+            yield name, Reason.INDEX if name in indices else Reason.VALUE
+
+
+def _source_lane(mode: str, lane: int, shift: int, clamp: int) -> int:
+    """Return the lane that ``shfl`` reads (PTX ISA section 9.7.9.6)."""
+    segment, limit = clamp >> 8 & 31, clamp & 31
+    first, shift = lane & segment, shift & 31
+    last = first | (limit & ~segment)
+    if mode == "up":
+        return lane - shift if lane - shift >= last else lane
+    source = {"down": lane + shift, "bfly": lane ^ shift}.get(mode, first | (shift & ~segment & 31))
+    return source if source <= last else lane

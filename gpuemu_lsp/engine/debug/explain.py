@@ -1,0 +1,309 @@
+"""Chains of statements from a slice: one step for each line of the source, with names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpuemu_lsp.engine.debug.accesses import Accesses, Kind, Table
+from gpuemu_lsp.engine.debug.dependences import Element, RuntimeDependences
+from gpuemu_lsp.engine.debug.dwarf.entries import scopes_of
+from gpuemu_lsp.engine.debug.dwarf.sections import assembled
+from gpuemu_lsp.engine.debug.explanation import Chain, ShownAccess, ShownValue, Step
+from gpuemu_lsp.engine.debug.history import History
+from gpuemu_lsp.engine.debug.memory_names import Format, MemoryNames
+from gpuemu_lsp.engine.debug.slices import Criterion, SlicedStatement, slice_of
+from gpuemu_lsp.engine.debug.statements import Statement, Statements
+from gpuemu_lsp.engine.debug.variables import Variables, mentioned
+from gpuemu_lsp.engine.emulator.launch.recorder import BlockRecording
+from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.findings import Json, Place
+from gpuemu_lsp.engine.ptx.model import Location
+
+MOST_STEPS: Final = 12
+_MOST_EARLIER: Final = 5
+_MOST_ACCESSES: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLines:
+    """The user's places of locations, and the text of their lines."""
+
+    place_of: Callable[[Location | None], Place | None]
+    text_of: Callable[[str], str | None]
+
+    def line(self, place: Place) -> str:
+        """Return the line of a place without its indentation."""
+        lines = (self.text_of(place.path) or "").split("\n")
+        number = place.range.start.line
+        return lines[number].strip() if number < len(lines) else ""
+
+
+class RecordedBlock:
+    """A recording with everything that answers questions about it.
+
+    Parameters
+    ----------
+    recording : BlockRecording
+        What the block did.
+    code, debug : str
+        The PTX and its debug sections, "" if it has none.
+    source : SourceLines
+        The source.
+    formats : dict of str to Format
+        How the buffers are read, by name.
+    outcome : Outcome
+        The outcome of the recorded launch.
+    """
+
+    def __init__(
+        self,
+        recording: BlockRecording,
+        code: str,
+        debug: str,
+        source: SourceLines,
+        formats: dict[str, Format],
+        outcome: Outcome,
+    ) -> None:
+        self.recording, self.source, self.outcome = recording, source, outcome
+        self.history = History(recording)
+        self.accesses = Accesses(self.history)
+        self.statements = Statements(self.history, source.place_of)
+        self.dependences = RuntimeDependences(self.history, self.accesses)
+        scopes = scopes_of(assembled(code, debug)) if debug else ()
+        self.names = MemoryNames(self.history, self.accesses, formats, scopes)
+        self.variables = Variables(self.history, self.accesses, scopes, self.names)
+        self.named = bool(scopes)
+
+    def thread_index(self, thread: int) -> tuple[int, int, int]:
+        """Return the index of a thread in the block from its linear number."""
+        x, y, _ = self.recording.threads
+        return thread % x, thread // x % y, thread // (x * y)
+
+    def linear_thread(self, index: Sequence[int]) -> int:
+        """Return the linear number of a thread from its index in the block."""
+        x, y, _ = self.recording.threads
+        return int(index[0] + x * (index[1] + y * index[2]))
+
+    # ---- places ------------------------------------------------------------------------------------------------------
+
+    def buffer_address(self, name: str) -> int | None:
+        """Return the address of a buffer, None if the launch has none of this name."""
+        return next((one.address for one in self.recording.memory if (one.kind, one.name) == ("buffer", name)), None)
+
+    def runs_thread(self, thread: int) -> bool:
+        """Return whether the block has a thread."""
+        return 0 <= thread < self.recording.thread_count
+
+    def wrong_access(self, thread: int, place: Place, *, uninitialised: bool) -> np.void | None:
+        """Return the first access of a thread at a line that is not allowed, or of bytes without a value; or the last.
+
+        None if the thread has no access there.
+        """
+        latest = None
+        for access in self._at_line(thread, place):
+            latest = access
+            address, size, tick = int(access["address"]), int(access["size"]), int(access["tick"])
+            picture = self.accesses.picture(address)
+            if picture is None or access["refused"] or address % size:
+                return access
+            if (
+                uninitialised
+                and access["kind"] != Kind.STORE
+                and not self.accesses.memory(address, size, tick)[1].all()
+            ):
+                return access
+        return latest
+
+    def accessing(self, executions: Sequence[Statement], memory: tuple[str, int, int]) -> int | None:
+        """Return the tick at which one of a thread's executions of a line accesses some bytes, None if none does."""
+        name, offset, size = memory
+        starts = [
+            one.address for one in self.recording.memory if name in (one.name, "shared memory") or one.kind == "shared"
+        ]
+        for statement in executions:
+            for access in self._between(statement.thread, statement.first, statement.last):
+                first = int(access["address"])
+                if any(
+                    start + offset < first + int(access["size"]) and first < start + offset + size for start in starts
+                ):
+                    return int(access["tick"])
+        return None
+
+    def _at_line(self, thread: int, place: Place) -> Iterator[np.void]:
+        for statement in self.statements.executions(thread, place.path, place.range.start.line):
+            yield from self._between(thread, statement.first, statement.last)
+
+    def _between(self, thread: int, first: int, last: int) -> Table:
+        table = self.accesses.table
+        low, high = np.searchsorted(table["tick"], [first, last + 1])
+        there = table[low:high]
+        own: Table = there[there["thread"] == thread]
+        return own
+
+    # ---- what did not happen -----------------------------------------------------------------------------------------
+
+    def thread_that_would_write(self, store: Criterion, wanted: int) -> int | None:
+        """Return the thread whose store would hit an address, by the stride of the store over the threads.
+
+        It may be behind the last thread of the block; None if the store has no stride, or none that leads there.
+        """
+        run = self.history.run_at(store.tick)
+        site = self.history.block[run], store.tick - int(self.history.start[run])
+        writes = self.accesses.writes
+        runs = np.searchsorted(self.history.start, writes["tick"], side="right") - 1
+        there = (self.history.block[runs] == site[0]) & (writes["tick"] - self.history.start[runs] == site[1])
+        places = {int(one["thread"]): int(one["address"]) for one in writes[there]}
+        following = places.get(store.thread + 1, places.get(store.thread - 1))
+        if following is None:
+            return None
+        sign = 1 if store.thread + 1 in places else -1
+        stride = (following - places[store.thread]) * sign
+        distance = wanted - places[store.thread]
+        return store.thread + distance // stride if stride and distance % stride == 0 else None
+
+    def decisions_against(self, thread: int, tick: int) -> list[Criterion]:
+        """Return the comparisons for which a thread did not execute the instruction that another executed at a tick."""
+        return [Criterion(thread, one.tick) for one in self.dependences.decisions(thread, tick)]
+
+    def unread(self) -> tuple[str, ...]:
+        """Return remarks about elements of shared memory that no thread read after they were last written."""
+        shared = self.recording.shared
+        writes = self.accesses.writes
+        size = next((len(one.data) for one in self.recording.memory if one.address == shared), 0)
+        there = writes[(writes["address"] >= shared) & (writes["address"] < shared + size)]
+        unread = []
+        for address in np.unique(there["address"]).tolist():
+            last = there[there["address"] == address][-1]
+            if not len(self.accesses.readers(address, int(last["size"]), int(last["tick"]))):
+                unread.append(last)
+        if not 0 < len(unread) <= len(np.unique(there["address"])) // 2:
+            return ()
+        first = min(unread, key=lambda one: -int(one["tick"]))
+        name = self.names.name(int(first["address"]), int(first["size"]))
+        statement = self.statements.at(int(first["thread"]), int(first["tick"]))
+        where = f" at line {statement.line + 1}" if statement is not None else ""
+        who = _index(self.thread_index(int(first["thread"])))
+        others = f", nor {len(unread) - 1} others" if len(unread) > 1 else ""
+        return (f"no thread reads {name}, which thread {who} wrote{where}{others}",)
+
+    def neighbours(self, access: np.void) -> tuple[str, ...]:
+        """Return remarks about who writes the elements next to one that has no value."""
+        address, size = int(access["address"]), int(access["size"])
+        notes = []
+        later = self.accesses.writers(address, size)
+        if len(later):
+            notes.append(f"{self.names.name(address, size)} is written later, {self._written(later[0])}")
+        for place in (address - size, address + size):
+            writes = self.accesses.writers(place, size)
+            if len(writes):
+                notes.append(f"{self.names.name(place, size)}, next to it, is written {self._written(writes[-1])}")
+        if not notes:
+            notes.append(f"no thread of the block writes {self.names.name(address, size)} or an element next to it")
+        return tuple(notes)
+
+    def _written(self, write: np.void) -> str:
+        statement = self.statements.at(int(write["thread"]), int(write["tick"]))
+        where = f"at line {statement.line + 1} " if statement is not None else ""
+        return f"{where}by thread {_index(self.thread_index(int(write['thread'])))}"
+
+    # ---- chains ------------------------------------------------------------------------------------------------------
+
+    def chain(self, question: str, criteria: Iterable[Criterion], notes: Iterable[str] = ()) -> Chain:
+        """Return the statements on which the criteria depend, at most :data:`MOST_STEPS` lines."""
+        groups: dict[tuple[str, int], list[SlicedStatement]] = {}
+        for one in slice_of(criteria, self.statements, self.dependences):
+            groups.setdefault((one.statement.place.path, one.statement.line), []).append(one)
+        steps = [self._step(group) for group in groups.values()]
+        left = len(steps) - MOST_STEPS
+        more = (f"{left} further lines are not shown",) if left > 0 else ()
+        return Chain(question, tuple(steps[:MOST_STEPS]), (*notes, *more))
+
+    def _step(self, group: list[SlicedStatement]) -> Step:
+        closest = group[0]
+        statement = closest.statement
+        executions = {(one.statement.thread, one.statement.first): one.statement for one in group}
+        elements = [element for one in group if _same(one.statement, statement) for element in one.elements]
+        own = sorted(
+            (one for one in executions.values() if one.thread == statement.thread and one.first < statement.first),
+            key=lambda one: one.first,
+        )
+        return Step(
+            place=statement.place,
+            text=self.source.line(statement.place),
+            reason=closest.reason.name.lower(),
+            thread=self.thread_index(statement.thread),
+            tick=statement.first,
+            times=len(executions),
+            threads=len({one.thread for one in executions.values()}),
+            values=tuple(self._values(statement, own)),
+            accesses=tuple(self._access(element, statement) for element in _distinct(elements)[:_MOST_ACCESSES]),
+        )
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    def _values(self, statement: Statement, earlier: Sequence[Statement]) -> list[ShownValue]:
+        now = self.values_of(statement)
+        before = [self.values_of(one) for one in earlier[-_MOST_EARLIER:]]
+        shown = []
+        for name, value in now.items():
+            series = tuple(values[name] for values in before if name in values)
+            shown.append(ShownValue(name, value, series if len({*map(str, series), str(value)}) > 1 else ()))
+        return shown
+
+    def values_of(self, statement: Statement) -> dict[str, Json]:
+        """Return the variables that a statement's line mentions, and their values: after it, or else before it."""
+        first = self.history.instruction(statement.first)
+        last = self.history.instruction(statement.last)
+        if first is None or last is None:
+            return {}
+        words = mentioned(self.source.line(statement.place))
+        found: dict[str, Json] = {}
+        for line, tick in ((first.text_line, statement.first), (last.text_line + 1, statement.last + 1)):
+            for variable in self.variables.visible(line):
+                if variable.name in words:
+                    value = self.variables.value(variable, statement.call, line, statement.thread, tick)
+                    # A pointer to the first element of its own array says nothing.
+                    if value is not None and value != f"&{variable.name}[0]":
+                        found[variable.name] = value
+        return found
+
+    def _access(self, element: Element, statement: Statement) -> ShownAccess:
+        name = self.names.name(element.address, element.size)
+        value = self.names.value(element.address, element.size, element.bits, element.tick)
+        return ShownAccess(
+            name, value, element.is_write, "" if element.is_write else self.origin(element, statement.thread)
+        )
+
+    def origin(self, element: Element, reader: int) -> str:
+        """Return in words who wrote the value of an element that a thread reads."""
+        if element.writer is None:
+            picture = self.accesses.picture(element.address)
+            if picture is None:
+                return "out of bounds"
+            first = element.address - picture.address
+            if not picture.initialised[first : first + element.size].all():
+                return "never written"
+            return "an input" if picture.kind == "buffer" else "from before the block"
+        thread, tick = element.writer
+        statement = self.statements.at(thread, tick)
+        where = f"line {statement.line + 1}" if statement is not None else "the compiler's code"
+        who = "" if thread == reader else f", thread {_index(self.thread_index(thread))}"
+        return f"written at {where}{who}"
+
+
+def _index(index: tuple[int, int, int]) -> str:
+    return f"({', '.join(map(str, index))})"
+
+
+def _same(one: Statement, other: Statement) -> bool:
+    return (one.thread, one.first) == (other.thread, other.first)
+
+
+def _distinct(elements: Sequence[Element]) -> list[Element]:
+    """Return one of several accesses to an element: reads first."""
+    found = {(one.address, one.is_write): one for one in elements}
+    return sorted(found.values(), key=lambda one: (one.is_write, one.tick))

@@ -1,0 +1,155 @@
+"""A recording as a database of time: what a thread executed, and what a register held at a moment.
+
+Time is counted in *ticks*. Each execution of a basic block by a warp, a *run*, has a tick for every instruction and one
+for its end, in the order of execution. The value of a register at a tick is the last result before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import Slot, SlotRole
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.recorder import BlockRecording
+from gpuemu_lsp.engine.ptx.model import Instruction
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Bits: TypeAlias = npt.NDArray[np.uint64]
+
+_WEB = re.compile(r"(?:\.own\d+|\.\d+)$")
+"""What the emulator appends to the name of a register of which it keeps several values apart."""
+_LANES: Final = np.arange(WARP_SIZE, dtype=np.uint32)
+
+
+class Definition(NamedTuple):
+    """The result of an instruction in one lane: its tick, and the bits of the register."""
+
+    tick: int
+    bits: int
+
+
+class History:
+    """Answers questions about one recording."""
+
+    def __init__(self, recording: BlockRecording) -> None:
+        self.recording = recording
+        self.program = recording.program
+        runs = recording.runs
+        self.block: Numbers = runs["block"].astype(np.int64)
+        self.lanes: npt.NDArray[np.uint32] = runs["lanes"].astype(np.uint32)
+        self.warp: Numbers = runs["warp"].astype(np.int64)
+        self._version: Numbers = runs["scalar_pc"].astype(np.int64)
+        self._offset: Numbers = runs["offset"].astype(np.int64)
+        lengths = np.array([len(block.code) + 1 for block in self.program.blocks], dtype=np.int64)
+        self.start: Numbers = np.concatenate([[0], np.cumsum(lengths[self.block])])
+        """First tick of each run; behind the last run the end of time."""
+
+    @property
+    def end(self) -> int:
+        """The tick behind the last one."""
+        return int(self.start[-1])
+
+    # ---- moments -----------------------------------------------------------------------------------------------------
+
+    def run_at(self, tick: int) -> int:
+        """Return the run that a tick belongs to."""
+        return int(np.searchsorted(self.start, tick, side="right")) - 1
+
+    def instruction(self, tick: int) -> Instruction | None:
+        """Return the instruction of a tick; at the end of a run that of the terminator, if it has one."""
+        run = self.run_at(tick)
+        block = self.program.blocks[int(self.block[run])]
+        position = tick - int(self.start[run])
+        if position < len(block.code):
+            return block.code[position]
+        end: Instruction | None = getattr(block.terminator, "instruction", None)
+        return end
+
+    def runs_of(self, thread: int) -> Numbers:
+        """Return the runs in which a thread takes part, in order of time."""
+        warp, lane = divmod(thread, WARP_SIZE)
+        return self._runs_of_lane(warp, lane)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - a history lives as long as the question it answers
+    def _runs_of_lane(self, warp: int, lane: int) -> Numbers:
+        return np.flatnonzero((self.warp == warp) & (self.lanes >> np.uint32(lane) & 1 == 1))
+
+    @cached_property
+    def _runs_by_code(self) -> dict[tuple[int, int, int], Numbers]:
+        """The runs of each (version, basic block, warp)."""
+        warps = int(self.warp.max()) + 1 if len(self.warp) else 1
+        key = (self._version * len(self.program.blocks) + self.block) * warps + self.warp
+        order = np.argsort(key, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(key[order])) + 1)
+        return {
+            (int(self._version[part[0]]), int(self.block[part[0]]), int(self.warp[part[0]])): part
+            for part in parts
+            if len(part)
+        }
+
+    def runs_by_code(self) -> Iterator[tuple[tuple[Slot, ...], int, int, Numbers]]:
+        """Yield the slots, basic block, warp and runs of all runs of one warp in one version of a block."""
+        for (version, number, warp), runs in self._runs_by_code.items():
+            yield self.recording.layouts[version][number].slots, number, warp, runs
+
+    # ---- values ------------------------------------------------------------------------------------------------------
+
+    def values(self, slot: Slot, runs: Numbers) -> Bits:
+        """Return the bits of a slot in all lanes, of the shape (runs, lanes)."""
+        places = (self._offset[runs] + slot.offset)[:, None] + np.arange(slot.count * slot.stride)
+        raw = np.ascontiguousarray(self.recording.payload[places])
+        if slot.shape.varying:
+            if slot.bits == 1:
+                return np.unpackbits(raw, axis=1, bitorder="little")[:, :WARP_SIZE].astype(np.uint64)
+            return raw.view(f"<u{slot.bits // 8}")[:, :WARP_SIZE].astype(np.uint64)
+        limit = np.uint64((1 << slot.bits) - 1)
+        lanes = WARP_SIZE // slot.count
+        bases = np.repeat(raw.view("<u8") & limit, lanes, axis=1)
+        place = np.arange(WARP_SIZE, dtype=np.uint64) % np.uint64(lanes)
+        with np.errstate(over="ignore"):
+            values: Bits = (bases + place * np.uint64(slot.shape.step % (1 << 64))) & limit
+        return values
+
+    @cached_property
+    def _definitions(self) -> dict[str, list[tuple[int, int, Slot]]]:
+        """The slots with results of each register by its name in the PTX, with version and basic block."""
+        found: dict[str, list[tuple[int, int, Slot]]] = defaultdict(list)
+        for version, layouts in enumerate(self.recording.layouts):
+            for number, layout in enumerate(layouts):
+                for slot in layout.slots:
+                    if slot.role is SlotRole.RESULT:
+                        found[_WEB.sub("", slot.register)].append((version, number, slot))
+        return found
+
+    def definition(self, register: str, thread: int, tick: int) -> Definition | None:
+        """Return the last result of a register before a tick, None if it has none."""
+        warp, lane = divmod(thread, WARP_SIZE)
+        latest: tuple[int, int, Slot] | None = None
+        for version, number, slot in self._definitions.get(_WEB.sub("", register), ()):
+            runs = self._runs_by_lane(version, number, warp, lane)
+            index = int(np.searchsorted(self.start[runs] + slot.position, tick)) - 1
+            if index >= 0:
+                at = int(self.start[runs[index]]) + slot.position
+                if latest is None or at > latest[0]:
+                    latest = at, int(runs[index]), slot
+        if latest is None:
+            return None
+        at, run, slot = latest
+        return Definition(at, int(self.values(slot, np.array([run]))[0, lane]))
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - as above
+    def _runs_by_lane(self, version: int, number: int, warp: int, lane: int) -> Numbers:
+        runs = self._runs_by_code.get((version, number, warp), np.zeros(0, dtype=np.int64))
+        taken: Numbers = runs[self.lanes[runs] >> np.uint32(lane) & 1 == 1]
+        return taken
+
+    def active(self, runs: Numbers) -> npt.NDArray[np.bool_]:
+        """Return the lanes that execute each run, of the shape (runs, lanes)."""
+        return (self.lanes[runs][:, None] >> _LANES & 1).astype(np.bool_)

@@ -1,0 +1,122 @@
+"""The statements that a thread executed, in order: stretches of instructions of one line of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuemu_lsp.engine.debug.history import History, Numbers
+from gpuemu_lsp.engine.findings import Place
+from gpuemu_lsp.engine.ptx.model import Instruction, Location
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One execution of a line by a thread: ticks ``first`` to ``last``. ``call`` is the inlined call it is in."""
+
+    thread: int
+    place: Place
+    call: int
+    first: int
+    last: int
+
+    @property
+    def line(self) -> int:
+        """The 0-based line."""
+        return self.place.range.start.line
+
+
+class Statements:
+    """The statements of a history; ``place_of`` returns the user's place of a location, None if it has none."""
+
+    def __init__(self, history: History, place_of: Callable[[Location | None], Place | None]) -> None:
+        self._history = history
+        lines: dict[tuple[str, int, int], int] = {}
+        self._places: list[tuple[Place, int]] = []
+        self._line_of_site: list[Numbers] = []
+        for block in history.program.blocks:
+            row = [*block.code, getattr(block.terminator, "instruction", None)]
+            self._line_of_site.append(np.array([self._number(one, place_of, lines) for one in row], dtype=np.int64))
+
+    def _number(
+        self,
+        instruction: Instruction | None,
+        place_of: Callable[[Location | None], Place | None],
+        lines: dict[tuple[str, int, int], int],
+    ) -> int:
+        """Return the number of an instruction's line, -1 for one that is not the user's."""
+        location = instruction.location if instruction is not None else None
+        # Column 0 is the head of a function, where parameters are not loaded yet; line 0 code of the compiler's own.
+        if instruction is None or location is None or not location.line or not location.column:
+            return -1
+        place = place_of(location)
+        if place is None:
+            return -1
+        key = place.path, place.range.start.line, instruction.call
+        if key not in lines:
+            lines[key] = len(self._places)
+            self._places.append((place, instruction.call))
+        return lines[key]
+
+    @lru_cache(maxsize=64)  # noqa: B019 - as long as the question that is answered
+    def _starts(self, thread: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the first tick and last tick of each statement of a thread, and the numbers of their lines."""
+        history, runs = self._history, self._history.runs_of(thread)
+        if not len(runs):
+            nothing = np.zeros(0, dtype=np.int64)
+            return nothing, nothing, nothing
+        blocks = history.block[runs]
+        lines = np.concatenate([self._line_of_site[number] for number in blocks])
+        counts = np.array([len(self._line_of_site[number]) for number in blocks])
+        firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        ticks = np.repeat(history.start[runs] - firsts, counts) + np.arange(len(lines))
+        # A loop of one line comes back to its block at each iteration.
+        again = np.zeros(len(lines), dtype=np.bool_)
+        again[firsts[1:]] = blocks[1:] <= blocks[:-1]
+        again = _moved_to_next(again, lines >= 0)
+        ticks, lines = ticks[lines >= 0], lines[lines >= 0]
+        if not len(lines):
+            return ticks, ticks, lines
+        new = np.ones(len(lines), dtype=np.bool_)
+        new[1:] = (lines[1:] != lines[:-1]) | again[1:]
+        begins = np.flatnonzero(new)
+        ends = np.concatenate([begins[1:], [len(lines)]]) - 1
+        return ticks[begins], ticks[ends], lines[begins]
+
+    def at(self, thread: int, tick: int) -> Statement | None:
+        """Return the statement that a thread executes at a tick."""
+        firsts, lasts, lines = self._starts(thread)
+        index = int(np.searchsorted(firsts, tick, side="right")) - 1
+        if index < 0:
+            return None
+        place, call = self._places[int(lines[index])]
+        return Statement(thread, place, call, int(firsts[index]), max(int(lasts[index]), tick))
+
+    def last(self, thread: int, count: int) -> list[Statement]:
+        """Return the last statements of a thread, the latest first."""
+        firsts = self._starts(thread)[0][::-1][:count]
+        return [one for one in (self.at(thread, int(tick)) for tick in firsts) if one is not None]
+
+    def executions(self, thread: int, path: str, line: int) -> list[Statement]:
+        """Return the executions of a line by a thread, in order."""
+        firsts, _, lines = self._starts(thread)
+        wanted = [
+            number
+            for number, (place, _) in enumerate(self._places)
+            if (place.path, place.range.start.line) == (path, line)
+        ]
+        there = firsts[np.isin(lines, wanted)]
+        return [one for one in (self.at(thread, int(tick)) for tick in there) if one is not None]
+
+
+def _moved_to_next(marks: npt.NDArray[np.bool_], kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return the marks of the kept elements; a mark of another one goes to the next that is kept."""
+    position = np.cumsum(kept)
+    moved = np.zeros(int(position[-1]) if len(position) else 0, dtype=np.bool_)
+    targets = np.where(kept, position - 1, position)[marks]
+    moved[targets[targets < len(moved)]] = True
+    return moved

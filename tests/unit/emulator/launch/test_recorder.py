@@ -1,0 +1,119 @@
+"""Recordings: the recorded run is the plain run, and memory is rebuilt at any moment."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from support.emulator_launch import EMULATOR, artifact, compile_ptx, ptx_kernel
+
+from gpuemu_lsp.engine.debug.accesses import Accesses
+from gpuemu_lsp.engine.debug.history import History
+from gpuemu_lsp.engine.emulator.launch.recorder import BlockRecording, RecordingLimits
+from gpuemu_lsp.engine.execution import Buffer, Outcome, Request, Scalar
+
+REDUCE = """
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    __shared__ float s[64];
+    int t = threadIdx.x;
+    s[t] = t < n ? x[blockIdx.x * n + t] : 0.0f;
+    __syncthreads();
+    for (int d = 32; d > 0; d /= 2) {
+        if (t < d) s[t] += s[t + d];
+        __syncthreads();
+    }
+    if (t == 0) y[blockIdx.x] = s[0];
+}
+"""
+DIVERGENT = """
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    int t = threadIdx.x;
+    float sum = 0.0f;
+    for (int i = 0; i <= t; i++) { if (i % 3 == 0) continue; sum += x[i]; }
+    float local[4];
+    for (int i = 0; i < 4; i++) local[i] = sum * i;
+    y[blockIdx.x * n + t] = local[t % 4] + __shfl_down_sync(0xffffffff, sum, 1);
+}
+"""
+ATOMIC = """
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    atomicAdd(&y[threadIdx.x % 3], x[threadIdx.x]);
+    atomicMax((int*)&y[3], threadIdx.x * 7 % 13);
+}
+"""
+OVERRUN = """
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    y[threadIdx.x * n] = x[threadIdx.x];
+}
+"""
+
+
+@cache
+def request(source: str, *options: str, n: int = 64) -> Request:
+    x = np.arange(64 * 3, dtype=np.float32)
+    arguments = (
+        Buffer("x", x.view(np.uint8)),
+        Buffer("y", np.zeros(64 * 3 * 4, dtype=np.uint8)),
+        Scalar("n", np.int32(n).tobytes()),
+    )
+    return Request(artifact(compile_ptx(source, *options)), "k", (3, 1, 1), (64, 1, 1), 0, arguments)
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    outputs = all(np.array_equal(one.buffers[name], other.buffers[name]) for name in one.buffers)
+    return outputs and one.events == other.events and (one.status, one.steps) == (other.status, other.steps)
+
+
+def record(wanted: Request, block: int = 1, picture_at: int = 0) -> tuple[Outcome, BlockRecording]:
+    outcome, recording = EMULATOR.record(wanted, block, picture_at=picture_at)
+    assert recording is not None
+    return outcome, recording
+
+
+@pytest.mark.parametrize("options", [(), ("-G",)], ids=["optimised", "unoptimised"])
+@pytest.mark.parametrize(
+    "source", [REDUCE, DIVERGENT, ATOMIC, OVERRUN], ids=["reduce", "divergent", "atomic", "overrun"]
+)
+def test_a_recorded_run_is_the_plain_run_and_memory_is_rebuilt_at_any_moment(source, options):
+    wanted = request(source, *options, n=200 if source is OVERRUN else 64)
+    outcome, recording = record(wanted)
+    assert same(EMULATOR.run(wanted), outcome)
+    history = History(recording)
+    accesses = Accesses(history)
+    for run in range(1, len(recording.runs), max(len(recording.runs) // 4, 1)):
+        _, other = record(wanted, picture_at=run)
+        for picture in other.memory:
+            data, valid = accesses.memory(picture.address, len(picture.data), int(history.start[run]))
+            assert np.array_equal(valid, picture.initialised), (run, picture.name)
+            assert np.frombuffer(data, np.uint8)[valid].tobytes() == picture.data[valid].tobytes(), (run, picture.name)
+
+
+def test_a_register_has_the_value_of_its_last_assignment_in_each_thread():
+    body = """
+    .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %d<3>;
+    mov.u32 %r1, %tid.x; setp.gt.u32 %p, %r1, 9; mov.u32 %r2, 5; @%p add.u32 %r2, %r1, 100;
+    ld.param.u64 %d1, [y]; mad.wide.u32 %d2, %r1, 4, %d1; st.global.u32 [%d2], %r2; ret;
+    """
+    arguments = (Buffer("y", np.zeros(128, dtype=np.uint8)),)
+    wanted = Request(artifact(ptx_kernel("y", body)), "k", (1, 1, 1), (32, 1, 1), 0, arguments)
+    _, recording = record(wanted, block=0)
+    history = History(recording)
+    values = [history.definition("%r2", thread, history.end) for thread in range(32)]
+    assert [value.bits for value in values if value is not None] == [5] * 10 + [
+        thread + 100 for thread in range(10, 32)
+    ]
+    assert history.definition("%r2", 3, 0) is None
+
+
+def test_a_full_recording_says_so_and_changes_nothing():
+    wanted = request(REDUCE)
+    outcome, recording = EMULATOR.record(wanted, 2, RecordingLimits(payload_bytes=256, runs=1000))
+    assert same(EMULATOR.run(wanted), outcome)
+    assert recording is not None and recording.lost > 0
+    assert len(recording.runs) + recording.lost == len(record(wanted, 2)[1].runs)
+
+
+def test_a_block_that_the_launch_does_not_have_is_not_recorded():
+    outcome, recording = EMULATOR.record(request(REDUCE), 3)
+    assert outcome.status == "completed" and recording is None
