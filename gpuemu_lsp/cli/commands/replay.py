@@ -1,4 +1,4 @@
-"""``gpuemu reproduce`` and ``gpuemu minimize``: stored cases run again in a worker."""
+"""``gpuemu reproduce``, ``why`` and ``minimize``: stored cases run again in a worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuemu_lsp.cli.commands.check import find_targets, open_pool
 from gpuemu_lsp.cli.commands.failures import failure_table, project_roots
 from gpuemu_lsp.cli.output import OutputOptions, print_out
-from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay
+from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay, Why
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.recordings.project_files import sources_of
 from gpuemu_lsp.engine.report.charts import error_map_png
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
+from gpuemu_lsp.engine.report.explanations import explanation_record, render_explanation
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
 from gpuemu_lsp.engine.store import RECORDED, Store, StoredFailure, StoreError
@@ -31,6 +32,8 @@ from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
 _MINIMISE_SECONDS = 90.0
 """Wall time of a minimisation in addition to a check: its budget, and the run that shows the result."""
+_RECORD_SECONDS = 60.0
+"""The same of an explanation: code without optimisation, and launches that are recorded."""
 _RECENT = 8
 _EXIT = {"fixed": EXIT_CLEAN, "still fails": EXIT_FINDINGS, "changed": EXIT_FINDINGS, "not executed": EXIT_USAGE}
 
@@ -68,7 +71,7 @@ def reproduce(options: ReplayOptions, files: ExportPaths = ExportPaths()) -> int
             for value in gathered.named("replay"):
                 root = request.root
                 replay = _identified(from_json(Replay, value), root)
-                shown.add(replay, replay_record(replay, root), render_replay(replay, root, shown.style))
+                shown.add(replay.verdict, replay_record(replay, root), render_replay(replay, root, shown.style))
                 if files.picture is not None and not _draw(replay, files.picture):
                     return EXIT_USAGE
             shown.end(gathered, request)
@@ -77,6 +80,25 @@ def reproduce(options: ReplayOptions, files: ExportPaths = ExportPaths()) -> int
             return EXIT_USAGE
         if (files.script or files.ptx) and not _export(pool, requests[0], options, files):
             return EXIT_USAGE
+    return shown.close()
+
+
+def why(options: ReplayOptions) -> int:
+    """Explain a stored case; return 1 if it fails, 0 if it no longer does, 2 if it could not be run."""
+    requests = _requests(options)
+    if requests is None:
+        return EXIT_USAGE
+    shown = _ReplayPrinter("explanations", options)
+    with open_pool(1, options.executor) as pool:
+        for request in requests:
+            gathered = _run(pool, "why", request, {"case": options.case}, _RECORD_SECONDS)
+            for value in gathered.named("why"):
+                answer, root = from_json(Why, value), request.root
+                if answer.finding is not None:
+                    answer = replace(answer, finding=fingerprinted((answer.finding,), root)[0])
+                text = render_explanation(answer, root, shown.style)
+                shown.add(answer.verdict, explanation_record(answer, root), text)
+            shown.end(gathered, request)
     return shown.close()
 
 
@@ -132,7 +154,9 @@ def minimize(options: ReplayOptions, strategy: str, max_runs: int) -> int:
                 root = request.root
                 smaller = from_json(MinimisedFailure, value)
                 smaller = replace(smaller, replay=_identified(smaller.replay, root))
-                shown.add(smaller.replay, smaller_record(smaller, root), render_smaller(smaller, root, shown.style))
+                shown.add(
+                    smaller.replay.verdict, smaller_record(smaller, root), render_smaller(smaller, root, shown.style)
+                )
             shown.end(gathered, request)
     return shown.close()
 
@@ -147,8 +171,8 @@ class _ReplayPrinter:
         self._codes: list[int] = []
         self._records: list[Json] = []
 
-    def add(self, replay: Replay, record: dict[str, Json], text: str) -> None:
-        self._codes.append(_EXIT[replay.verdict])
+    def add(self, verdict: str, record: dict[str, Json], text: str) -> None:
+        self._codes.append(_EXIT[verdict])
         self._records.append(record)
         if not self._as_json:
             print_out(text)

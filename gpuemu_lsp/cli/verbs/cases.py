@@ -1,4 +1,4 @@
-"""Arguments of ``gpuemu failures``, ``reproduce`` and ``minimize``."""
+"""Arguments of ``gpuemu failures``, ``reproduce``, ``why`` and ``minimize``."""
 
 from __future__ import annotations
 
@@ -44,6 +44,13 @@ def add(verbs: Verbs) -> None:
     )
     reproduce.add_argument("--ptx", type=Path, metavar="FILE", help="also write the PTX of the kernel")
     reproduce.set_defaults(run=_reproduce)
+    why = verbs.add_parser(
+        "why",
+        parents=[shared],
+        help="explain a stored case: statement by statement, what the wrong value or access comes from",
+        epilog="Exit codes: 0 it no longer fails; 1 it fails; 2 it could not be run; 3 internal error.",
+    )
+    why.set_defaults(run=_why)
     minimize = verbs.add_parser(
         "minimize",
         parents=[shared],
@@ -71,6 +78,12 @@ def _reproduce(options: argparse.Namespace) -> int:
     from gpuemu_lsp.cli.commands.replay import ExportPaths, reproduce
 
     return reproduce(_replay_options(options), ExportPaths(options.script, options.ptx, options.picture))
+
+
+def _why(options: argparse.Namespace) -> int:
+    from gpuemu_lsp.cli.commands.replay import why
+
+    return why(_replay_options(options))
 
 
 def _minimize(options: argparse.Namespace) -> int:

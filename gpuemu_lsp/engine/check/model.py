@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.compile.model import ResourceUsage, Specialisation
+from gpuemu_lsp.engine.debug.explanation import Explanation
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.subjects.languages import calls_function
 from gpuemu_lsp.engine.subjects.request import CheckRequest
@@ -237,6 +238,22 @@ class Replay:
         errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
         same = (one for one in errors if self.rule in (one.rule, *(other.rule for other in one.consequences)))
         return next(same, errors[0] if errors else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a stored case fails. Without an ``explanation``, ``problem`` says why there is none.
+
+    ``verdict`` is as in :class:`Replay`. The ``finding`` is what the case shows now.
+    """
+
+    kernel: str
+    dtype: str
+    case: str
+    verdict: str = "not executed"
+    finding: Finding | None = None
+    explanation: Explanation | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

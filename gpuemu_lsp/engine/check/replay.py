@@ -37,11 +37,15 @@ _LISTED_ELEMENTS = 8
 
 @dataclass(slots=True)
 class ReopenedCase:
-    """A stored case, ready to run; with ``run`` None, ``findings`` say why it cannot run."""
+    """A stored case, ready to run; with ``run`` None, ``findings`` say why it cannot run.
+
+    ``prepared`` is its kernel.
+    """
 
     findings: tuple[Finding, ...]
     run: PlanRun | None = None
     case: Case | None = None
+    prepared: PreparedKernel | None = None
 
     def examine(self, case: Case, case_id: str, attribute: bool = True) -> list[Finding]:
         """Run ``case`` once and return its findings, including problems of the reference.
@@ -142,7 +146,7 @@ def reopen(request: CheckRequest, failure: Failure) -> ReopenedCase:
     if case is None:
         why = f"the sizes or arguments of '{failure.kernel}' have changed and exclude it"
         return ReopenedCase((*problems, *hints, _not_replayable(request, prepared, failure, why)))
-    return ReopenedCase((*hints, *run.opening), run, case)
+    return ReopenedCase((*hints, *run.opening), run, case, prepared)
 
 
 def replayed(failure: Failure, case_id: str, case: Case | None, findings: list[Finding]) -> Replay:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Replay, Stage, unfinished_report
+from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Replay, Stage, Why, unfinished_report
 from gpuemu_lsp.engine.extensions import extension
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.subjects.languages import calls_function
@@ -109,6 +109,27 @@ def _replay_call(store: Store, request: CheckRequest, failure: Failure, case: st
     yield Stage(request.spec.name, "execute")
     replayed: Replay = extension("replay-call")(request.root, failure, case, details)
     yield replayed
+
+
+def why(payload: Json) -> Iterator[Json]:
+    """Explain the stored failures with one case id of one kernel; ``payload`` is as for :func:`reproduce`."""
+    from gpuemu_lsp.engine.check.why import why as explain
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
+    from gpuemu_lsp.engine.store import RECORDED, Store
+
+    request, case, dtype = _stored_case(payload)
+    with Store(request.root) as store:
+        failures = _failures(store, request, case, dtype)
+    call = calls_function(request.spec) or any(failure.key.strategy == RECORDED for failure in failures)
+    if not call:
+        request, located = compiled_request(request)
+    for failure in failures:
+        if call:
+            problem = "it is a call of a Python function, of which no launch can be recorded"
+            yield {"why": to_json(Why(failure.kernel, failure.dtype, case, problem=problem))}
+            continue
+        for event in map(located, explain(request, failure, case)):
+            yield encode(event) if isinstance(event, Stage) else {"why": to_json(event)}
 
 
 def export(payload: Json) -> Iterator[Json]:

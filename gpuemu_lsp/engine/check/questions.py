@@ -1,0 +1,239 @@
+"""What is asked of a recording, by the rule of a finding: where a value, an index or a decision comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.debug.explain import RecordedBlock
+from gpuemu_lsp.engine.debug.explanation import Chain
+from gpuemu_lsp.engine.debug.slices import Criterion
+from gpuemu_lsp.engine.debug.statements import Statement
+from gpuemu_lsp.engine.execution import Watch
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Role
+from gpuemu_lsp.engine.fuzz.model import Case
+
+RecordBlock: TypeAlias = Callable[[int], RecordedBlock | None]
+"""Records a block of the launch by its linear number; None if the launch does not come to it."""
+Answer: TypeAlias = tuple[tuple[Chain, ...], tuple[str, ...]]
+"""The chains, and remarks about the whole."""
+
+_NEIGHBOURS = 64
+"""Elements on each side of an unwritten one in which a written one is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A finding that a run shows for a case."""
+
+    finding: Finding
+    case: Case
+    run: PlanRun
+
+    def index(self, key: str) -> tuple[int, int, int] | None:
+        """Return an index of a thread or block from the finding's data."""
+        return _index(self.finding.data.get(key))
+
+    def block(self, key: str = "block") -> int:
+        """Return the linear number of a block of the finding's data, 0 if it names none."""
+        x, y, z = self.index(key) or (0, 0, 0)
+        grid = self.case.grid
+        return x + grid[0] * (y + grid[1] * z)
+
+
+def ask(question: Question, record: RecordBlock) -> Answer:
+    """Return the answer to a finding."""
+    rule = question.finding.rule
+    if rule == "numeric/unwritten-output":
+        return _unwritten(question, record)
+    if rule.startswith("numeric/"):
+        return _wrong_value(question, record)
+    if rule.endswith("-race"):
+        return _race(question, record)
+    if rule.startswith("memory/"):
+        return _access(question, record)
+    return _waiting(question, record)
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
+def _wrong_value(question: Question, record: RecordBlock) -> Answer:
+    """Return where the value of the wrong element comes from."""
+    block = record(question.block())
+    snapshot = question.run.snapshots.get(question.finding.rule)
+    if block is None or snapshot is None:
+        return (), ()
+    mismatch = snapshot.mismatch
+    address = block.buffer_address(mismatch.param)
+    if address is None:
+        return (), (f"{mismatch.param} is not in the memory of the launch",)
+    writes = block.accesses.writers(address + mismatch.offset, mismatch.size)
+    if not len(writes):
+        return (), (f"the block that was recorded does not write {mismatch.param}",)
+    latest = writes[-1]
+    name = block.names.name(int(latest["address"]), int(latest["size"]))
+    question_text = f"{name} = {_text(mismatch.actual)}, expected {_text(mismatch.expected)}; it comes from"
+    criterion = Criterion(int(latest["thread"]), int(latest["tick"]))
+    return (block.chain(question_text, [criterion], block.unread()),), ()
+
+
+def _unwritten(question: Question, record: RecordBlock) -> Answer:
+    """Return who writes the neighbours of an element that is not written, and why no thread writes it."""
+    snapshot = question.run.snapshots.get(question.finding.rule)
+    if snapshot is None:
+        return (), ()
+    mismatch = snapshot.mismatch
+    for offset in _near(mismatch.offset, mismatch.size):
+        watched = question.run.runner.run(question.case, Watch(mismatch.param, offset, mismatch.size)).watched
+        if watched is None:
+            continue
+        x, y, z = watched.block
+        block = record(x + question.case.grid[0] * (y + question.case.grid[1] * z))
+        address = block.buffer_address(mismatch.param) if block is not None else None
+        if block is None or address is None:
+            return (), ()
+        return _next_to(block, address + mismatch.offset, address + offset, mismatch.size)
+    block = record(0)
+    name = mismatch.param if block is None else _name(block, mismatch.param, mismatch.offset, mismatch.size)
+    note = f"no thread writes {name}, nor one of the {_NEIGHBOURS} elements on each side of it"
+    return () if block is None else _decisions(block, f"nothing writes {name}; the last decision of thread 0"), (note,)
+
+
+def _next_to(block: RecordedBlock, wanted: int, neighbour: int, size: int) -> Answer:
+    """Explain an element that is not written by the store that writes one near it."""
+    writes = block.accesses.writers(neighbour, size)
+    if not len(writes):
+        return (), ()
+    latest = Criterion(int(writes[-1]["thread"]), int(writes[-1]["tick"]))
+    name, other = block.names.name(wanted, size), block.names.name(neighbour, size)
+    chains: list[Chain] = []
+    notes: list[str] = []
+    thread = block.thread_that_would_write(latest, wanted)
+    if thread is not None and block.runs_thread(thread):
+        decisions = block.decisions_against(thread, latest.tick)
+        index = block.thread_index(thread)
+        if decisions:
+            chains.append(block.chain(f"thread {index} would write {name}, and does not, as decided here", decisions))
+        else:
+            notes.append(f"thread {index} would write {name}, and does not")
+    elif thread is not None:
+        notes.append(
+            f"{name} would be written by thread {thread} of this block, which has {block.recording.thread_count}"
+        )
+    chains.append(block.chain(f"no thread writes {name}; {other}, which is near, is written here", [latest]))
+    return tuple(chains), tuple(notes)
+
+
+def _near(offset: int, size: int) -> Iterator[int]:
+    for distance in range(1, _NEIGHBOURS + 1):
+        yield from (place for place in (offset - distance * size, offset + distance * size) if place >= 0)
+
+
+# ---- accesses --------------------------------------------------------------------------------------------------------
+
+
+def _access(question: Question, record: RecordBlock) -> Answer:
+    """Return where the index of a wrong access comes from, and what else is known of the element."""
+    index, block = question.index("thread"), record(question.block())
+    if block is None or index is None:
+        return (), ()
+    thread, finding = block.linear_thread(index), question.finding
+    access = block.wrong_access(thread, finding.place, uninitialised=finding.rule == "memory/uninitialized-read")
+    if access is None:
+        return _statement(block, thread, finding.place)
+    name = block.names.name(int(access["address"]), int(access["size"]))
+    notes = block.neighbours(access) if finding.rule == "memory/uninitialized-read" else ()
+    chain = block.chain(f"thread {index} accesses {name}", [Criterion(thread, int(access["tick"]))], notes)
+    return (chain,), ()
+
+
+def _race(question: Question, record: RecordBlock) -> Answer:
+    """Return what each of the two threads of a race did before its access."""
+    finding = question.finding
+    chains: list[Chain] = []
+    other_place = next((one.place for one in finding.related if one.role is Role.OTHER_ACCESS), finding.place)
+    for thread_key, block_key, place in (
+        ("other_thread", "other_block", other_place),
+        ("thread", "block", finding.place),
+    ):
+        index = question.index(thread_key) or question.index("thread")
+        block = record(question.block(block_key if question.index(block_key) is not None else "block"))
+        if block is None or index is None:
+            continue
+        thread = block.linear_thread(index)
+        text = f"thread {index} of block {block.recording.block_index}"
+        found = _statement(block, thread, place, text, _offset(finding))
+        chains += found[0]
+    return tuple(chains), ("nothing orders the two accesses: no barrier that both threads pass lies between them",)
+
+
+def _offset(finding: Finding) -> tuple[str, int, int] | None:
+    """Return the buffer, offset and size of a finding's bytes."""
+    buffer, offset, size = (finding.data.get(key) for key in ("buffer", "offset", "size"))
+    if isinstance(buffer, str) and isinstance(offset, int) and isinstance(size, int):
+        return buffer, offset, size
+    return None
+
+
+def _statement(
+    block: RecordedBlock,
+    thread: int,
+    place: Place,
+    who: str = "",
+    memory: tuple[str, int, int] | None = None,
+) -> Answer:
+    """Return the chain of a thread's execution of a line: of the one that accesses some bytes, else the last."""
+    who = who or f"thread {block.thread_index(thread)}"
+    executions = block.statements.executions(thread, place.path, place.range.start.line)
+    if not executions:
+        return _decisions(block, f"{who} does not come to line {place.range.start.line + 1}", thread), ()
+    chosen = block.accessing(executions, memory) if memory is not None else None
+    tick = executions[-1].last if chosen is None else chosen
+    return (block.chain(f"{who} at line {place.range.start.line + 1}", [Criterion(thread, tick)]),), ()
+
+
+# ---- synchronisation -------------------------------------------------------------------------------------------------
+
+
+def _waiting(question: Question, record: RecordBlock) -> Answer:
+    """Return how a thread comes to where it waits, and where one that it waits for is instead."""
+    index, block = question.index("thread"), record(question.block())
+    if block is None:
+        return (), ()
+    thread, place = block.linear_thread(index or (0, 0, 0)), question.finding.place
+    chains = list(_statement(block, thread, place)[0])
+    line = place.range.start.line
+    for other in range(block.recording.thread_count):
+        last = block.statements.last(other, 1)
+        if other != thread and last and last[0].line != line:
+            text = f"thread {block.thread_index(other)}, which is not there, is last at line {last[0].line + 1}"
+            chains += _decisions(block, text, other)
+            break
+    return tuple(chains), ()
+
+
+def _decisions(block: RecordedBlock, text: str, thread: int = 0) -> tuple[Chain, ...]:
+    """Return the chain of the last statement of a thread."""
+    last: Sequence[Statement] = block.statements.last(thread, 1)
+    return tuple(block.chain(text, [Criterion(thread, one.last)]) for one in last)
+
+
+def _index(value: Json) -> tuple[int, int, int] | None:
+    if not isinstance(value, list) or len(value) != 3:
+        return None
+    x, y, z = (number if isinstance(number, int) else 0 for number in value)
+    return x, y, z
+
+
+def _name(block: RecordedBlock, param: str, offset: int, size: int) -> str:
+    address = block.buffer_address(param)
+    return param if address is None else block.names.name(address + offset, size)
+
+
+def _text(value: float | int | None) -> str:
+    return "?" if value is None else f"{value:.7g}" if isinstance(value, float | np.floating) else str(value)

@@ -1,0 +1,158 @@
+"""Why a stored case fails: it is recorded on the code that it fails on, and the recording is asked.
+
+Unoptimised code has variables. A case that does not fail there in the same way is recorded on the optimised code, which
+has lines and memory, but no names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpuemu_lsp.engine.check.model import Stage, Why
+from gpuemu_lsp.engine.check.plan_run import PlanRun
+from gpuemu_lsp.engine.check.plan_setup import unoptimized_run
+from gpuemu_lsp.engine.check.questions import Question, ask
+from gpuemu_lsp.engine.check.replay import ReopenedCase, reopen
+from gpuemu_lsp.engine.check.replay_store import ReplayStore
+from gpuemu_lsp.engine.compile.toolchain import ToolchainError
+from gpuemu_lsp.engine.debug.explain import RecordedBlock, SourceLines
+from gpuemu_lsp.engine.debug.explanation import Explanation
+from gpuemu_lsp.engine.debug.memory_names import Format
+from gpuemu_lsp.engine.execution import Buffer, Request
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
+from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.fuzz.pack import shape_of
+from gpuemu_lsp.engine.plan.model import TensorArg
+from gpuemu_lsp.engine.store import Failure
+from gpuemu_lsp.engine.subjects.request import CheckRequest
+
+if TYPE_CHECKING:
+    from gpuemu_lsp.engine.emulator import Emulator
+
+
+def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Why]:
+    """Explain the stored case ``case_id`` of one kernel; yield stages, and its :class:`Why` last."""
+    name = request.spec.name
+    yield Stage(name, "compile")
+    opened = reopen(request, failure)
+    answer = Why(failure.kernel, failure.dtype, case_id)
+    if opened.run is None or opened.case is None:
+        yield replace(answer, problem=next((one.message for one in opened.findings), "the case cannot be run"))
+        return
+    yield Stage(name, "execute")
+    stored = _finding(opened.run, opened.case, failure, case_id)
+    if stored is None:
+        yield replace(answer, verdict="fixed", problem=f"it no longer fails with {failure.rule}")
+        return
+    answer = replace(answer, verdict="still fails", finding=stored)
+    yield Stage(name, "record")
+    run, finding = _run_with_names(opened, failure, case_id) or (opened.run, stored)
+    yield _explained(answer, Question(finding, opened.case, run))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFailure:
+    """The launch that is recorded of a stored case, and the block of its finding."""
+
+    emulator: Emulator
+    request: Request
+    block: int
+
+
+def recorded_case(request: CheckRequest, failure: Failure) -> RecordedFailure | None:
+    """Return the launch that :func:`why` records first, None if the case cannot be recorded."""
+    opened = reopen(request, failure)
+    if opened.run is None or opened.case is None:
+        return None
+    stored = _finding(opened.run, opened.case, failure, failure.case)
+    if stored is None:
+        return None
+    run, finding = _run_with_names(opened, failure, failure.case) or (opened.run, stored)
+    emulator: Emulator = run.runner.executor  # type: ignore[assignment]
+    return RecordedFailure(emulator, run.runner.complete(opened.case), Question(finding, opened.case, run).block())
+
+
+def _finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
+    """Return the stored error, if a run still shows it."""
+    found = ReopenedCase((), run, case).examine(case, case_id)
+    return next((one for one in found if one.severity is Severity.ERROR and one.rule == failure.rule), None)
+
+
+def _run_with_names(opened: ReopenedCase, failure: Failure, case_id: str) -> tuple[PlanRun, Finding] | None:
+    """Return a run of unoptimised code and the finding there; None if the case does not fail in the same way."""
+    run = _unoptimized(opened)
+    finding = _finding(run, opened.case, failure, case_id) if run is not None and opened.case is not None else None
+    return (run, finding) if run is not None and finding is not None else None
+
+
+def _unoptimized(opened: ReopenedCase) -> PlanRun | None:
+    run, prepared = opened.run, opened.prepared
+    if run is None or prepared is None or prepared.subject is None or not prepared.subject.single:
+        return None
+    if run.runner.launch.artifact.debug_sections:
+        return run
+    try:
+        artifact = prepared.without_optimization().artifact
+    except ToolchainError:
+        return None
+    if artifact is None:
+        return None
+    # Judged as the optimised code is: by its numbers, too.
+    return replace(unoptimized_run(run, prepared, artifact), store=ReplayStore(run.plan, run.context.hints, None))
+
+
+def _explained(answer: Why, question: Question) -> Why:
+    """Return the answer with the explanation of a finding, or with the problem."""
+    if question.run.runner.executor.name != "emulator":
+        return replace(answer, problem="only launches in the emulator can be recorded")
+    recorder = _Recorder(question.run, question.case)
+    chains, notes = ask(question, recorder.block)
+    block = recorder.latest
+    if block is None:
+        return replace(answer, problem="its launch was not recorded: it does not come to the block of the finding")
+    if block.recording.lost:
+        notes = (*notes, f"the recording is full: the last {block.recording.lost:,} steps of the block are missing")
+    return replace(answer, explanation=Explanation(chains, block.recording.block_index, block.named, notes))
+
+
+class _Recorder:
+    """Records blocks of one launch."""
+
+    def __init__(self, run: PlanRun, case: Case) -> None:
+        self._run, self._case = run, case
+        self.latest: RecordedBlock | None = None
+
+    def block(self, number: int) -> RecordedBlock | None:
+        """Record a block by its linear number; return None if the launch does not come to it."""
+        if self.latest is not None and self.latest.recording.block == number:
+            return self.latest
+        runner = self._run.runner
+        launch = runner.complete(self._case)
+        emulator: Emulator = runner.executor  # type: ignore[assignment]
+        outcome, recording = emulator.record(launch, number)
+        if recording is None:
+            return None
+        source_map = runner.source_map(self._case, self._run.context.findings.source_map)
+        self.latest = RecordedBlock(
+            recording,
+            launch.artifact.ptx,
+            launch.artifact.debug_sections,
+            SourceLines(source_map.known, source_map.text_of),
+            formats(self._run, self._case, launch),
+            outcome,
+        )
+        return self.latest
+
+
+def formats(run: PlanRun, case: Case, launch: Request) -> dict[str, Format]:
+    """Return how the buffers of a launch are read."""
+    buffers = {one.name: one for one in launch.buffers if isinstance(one, Buffer)}
+    found = {}
+    for arg in run.plan.args:
+        if isinstance(arg, TensorArg) and arg.param in buffers:
+            start = buffers[arg.param].pointer_offset
+            found[arg.param] = Format(numpy_dtype(arg.dtype), tuple(shape_of(case, arg.param)), start)
+    return found

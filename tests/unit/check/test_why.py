@@ -1,0 +1,86 @@
+"""Explanations of planted bugs: the statement that is the mistake is on the path, with its values."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.corpus import copy_kernels
+
+from gpuemu_lsp.engine.check.model import Why
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.check.why import why
+from gpuemu_lsp.engine.debug.explanation import Step
+from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.report.explanations import explanation_record, render_explanation
+from gpuemu_lsp.engine.report.text import TextStyle
+from gpuemu_lsp.engine.store import Store
+from gpuemu_lsp.engine.subjects.request import CheckOptions
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory):
+    @cache
+    def explain(kernel: str) -> tuple[Why, str]:
+        root = tmp_path_factory.mktemp(kernel)
+        copy_kernels([kernel], root)
+        (request,) = collect([], CheckOptions(cases=6), root).requests
+        for _ in check_kernel(request, lambda *_: None):
+            pass
+        with Store(root) as store:
+            failures = [item.failure for item in store.failures(100)]
+        failure = min(failures, key=lambda one: (sum(one.dims.values()), one.case))
+        answer = next(one for one in why(request, failure, failure.case) if isinstance(one, Why))
+        return answer, render_explanation(answer, str(root), TextStyle())
+
+    return explain
+
+
+def steps(answer: Why) -> list[Step]:
+    assert answer.explanation is not None, answer.problem
+    return [step for chain in answer.explanation.chains for step in chain.steps]
+
+
+def step_with(answer: Why, code: str) -> Step:
+    return next(step for step in steps(answer) if step.text.startswith(code))
+
+
+def test_a_wrong_value_is_followed_through_shared_memory(explained):
+    answer, text = explained("odd_reduce_buggy")
+    added = step_with(answer, "if (t < half) parts[t] +=")
+    values = {one.name: (one.value, one.earlier) for one in added.values}
+    assert values["half"] == (1, (48, 24, 12, 6, 3))
+    assert {access.name for access in added.accesses} == {"parts[0]", "parts[1]"}
+    assert step_with(answer, "int half = size / 2")
+    assert "no thread reads parts[2], which thread (2, 0, 0) wrote at line 9" in text
+
+
+def test_an_index_out_of_bounds_is_followed_to_the_condition_that_let_it_through(explained):
+    answer, _ = explained("off_by_one_buggy")
+    condition = step_with(answer, "if (i <= n)")
+    assert condition.reason == "condition"
+    values = {one.name: one.value for one in condition.values}
+    assert values["i"] == values["n"]
+    assert any(access.origin == "out of bounds" for step in steps(answer) for access in step.accesses)
+
+
+def test_a_race_shows_what_both_threads_did(explained):
+    answer, _ = explained("warp_tail_buggy")
+    assert answer.explanation is not None and len(answer.explanation.chains) == 2
+    first, second = (chain.steps[0] for chain in answer.explanation.chains)
+    assert first.thread != second.thread and first.place.range.start.line != second.place.range.start.line
+
+
+def test_a_barrier_that_some_threads_skip_shows_one_of_each(explained):
+    answer, text = explained("divergent_barrier_buggy")
+    assert answer.explanation is not None and len(answer.explanation.chains) == 2
+    assert "which is not there" in text
+
+
+def test_the_record_has_the_same_as_the_text(explained):
+    answer, _ = explained("odd_reduce_buggy")
+    record = explanation_record(answer, str(Path.cwd()))
+    (chain,) = record["chains"]
+    assert [step["line"] for step in chain["steps"]] == [step.place.range.start.line + 1 for step in steps(answer)]
+    assert record["names"] is True and record["problem"] is None
