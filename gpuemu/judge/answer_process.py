@@ -54,7 +54,7 @@ def main(folder: Path) -> int:
                 note("call", call={"case": case["name"], **failed})
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     return 1
-    note("lines", lines=sorted(lines.executed))
+    note("lines", lines=sorted(lines.executed), handled=lines.handled)
     if request["skip"]:
         note("without launches", **calls.without_launches(request["skip"]))
     return 0

@@ -1,4 +1,4 @@
-"""The lines of one file that are executed in a ``with`` statement."""
+"""The lines of one file that are executed in a ``with`` statement, and the exceptions that they handle."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any
 
 
 class ExecutedLines:
-    """Notes the lines of a file that are executed, in all threads, in ``executed``; 1-based."""
+    """Notes the lines of a file that are executed, in all threads, in ``executed``; 1-based.
+
+    ``handled`` has, by line, the type and the text of the first exception that was being handled there.
+    """
 
     def __init__(self, path: str) -> None:
         self.executed: set[int] = set()
+        self.handled: dict[int, tuple[str, str]] = {}
         self._path = path
 
     def __enter__(self) -> ExecutedLines:
@@ -31,4 +35,7 @@ class ExecutedLines:
     def _on_line(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             self.executed.add(frame.f_lineno)
+            error = sys.exc_info()[1]
+            if error is not None and frame.f_lineno not in self.handled:
+                self.handled[frame.f_lineno] = type(error).__name__, str(error)
         return self._on_line

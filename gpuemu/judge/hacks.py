@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuemu.judge.answer_text import fallbacks
-from gpuemu.judge.model import ALIGNED, Answer, CaseResult, Values
+from gpuemu.judge.build_errors import compiler_error
+from gpuemu.judge.model import ALIGNED, Answer, CaseResult, Values, first_line
 from gpuemu.judge.processes import AnswerRun
 
 
@@ -20,7 +21,7 @@ def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> st
         return None
     if run.launches == 0 or run.same_without_launches:
         lines = sorted(run.lines.intersection(fallbacks(answer.text)))
-        cause = f"; an error is caught in line {lines[0]}" if lines else ""
+        cause = f"; an error is caught in line {lines[0]}{_of_type(run, lines[0])}" if lines else ""
         what = "its kernels have no effect on the result" if run.launches else "launches no kernel"
         operators = f"PyTorch's operators compute the result ({', '.join(run.operators[:3]) or 'none'})"
         return f"{what}: {operators}{cause}"
@@ -37,6 +38,12 @@ def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> st
         which = f"weight {', '.join(ignored)}" if ignored else "its weights"
         return f"is right for the initial values of {which} only: {weights.sentence}"
     return None
+
+
+def _of_type(run: AnswerRun, line: int) -> str:
+    """Return which error is caught in a line, with the compiler's if it is from a build."""
+    error, message = run.handled.get(line, ("", ""))
+    return f": {error}: {compiler_error(message) or first_line(message)}" if error else ""
 
 
 def _fails(result: CaseResult) -> bool:

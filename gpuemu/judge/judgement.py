@@ -196,6 +196,9 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
         reason = f"{errors[0].error}: {compiler or last_line(errors[0].message)}"
         verdict = Verdict.NOT_JUDGED if is_missing_here(compiler) else Verdict.DOES_NOT_BUILD
         return replace(row, verdict=verdict, reason=reason, notes=())
+    caught = _caught_here_only(run)
+    if caught:
+        return replace(row, reason=f"the answer goes on after an error that a GPU's machine does not have: {caught}")
     if run.errors:
         # The device knows what was written where the result itself is copied to the host.
         error = run.errors[0]
@@ -212,6 +215,15 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
     if hack is not None:
         return replace(row, verdict=Verdict.HACK, reason=hack)
     return replace(row, verdict=Verdict.SAME, reason=f"compared at {'; '.join(one.case.described for one in same)}")
+
+
+def _caught_here_only(run: AnswerRun) -> str:
+    """Return the first error that an answer caught and that is a lack of this machine, empty if there is none."""
+    for error, message in run.handled.values():
+        compiler = compiler_error(message)
+        if error in NOT_EMULATED or is_missing_here(compiler):
+            return f"{error}: {compiler or first_line(message)}"
+    return ""
 
 
 def _wrong(row: Row, result: CaseResult) -> Row:

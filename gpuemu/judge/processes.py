@@ -127,9 +127,10 @@ class AnswerRun:
     """What the process of an answer left: its calls by case, and the findings and launches of ``gpuemu run``.
 
     ``loaded`` is False if its module failed; ``load_error`` is then the exception and its text, unless the process
-    ended before. ``lines`` are those of the answer that were executed. ``torch_work`` is what PyTorch's ``operators``
-    did in one call, most first, None where it was not measured. ``problem`` is why it ended early, None if it
-    did not. ``filled``: new memory was filled with a value, as no device of PyTorch knows what was written.
+    ended before. ``lines`` are those of the answer that were executed; ``handled`` has, by line, the type and the text
+    of exceptions that it caught. ``torch_work`` is what PyTorch's ``operators`` did in one call, most first, None where
+    it was not measured. ``problem`` is why it ended early, None if it did not. ``filled``: new memory was filled with a
+    value, as no device of PyTorch knows what was written.
     """
 
     loaded: bool
@@ -138,6 +139,7 @@ class AnswerRun:
     findings: tuple[Mapping[str, Any], ...]
     launches: int
     lines: frozenset[int]
+    handled: Mapping[int, tuple[str, str]]
     same_without_launches: bool | None
     torch_work: int | None
     operators: tuple[str, ...]
@@ -178,6 +180,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     entries = [json.loads(line) for line in _lines(events)]
     result = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     failed = next((entry for entry in entries if entry["event"] == "not loaded"), None)
+    executed: dict[str, Any] = next((entry for entry in entries if entry["event"] == "lines"), {})
     skipped: dict[str, Any] = next((entry for entry in entries if entry["event"] == "without launches"), {})
     return AnswerRun(
         loaded=any(entry["event"] == "loaded" for entry in entries),
@@ -185,7 +188,8 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
         calls={entry["call"]["case"]: _call(entry["call"]) for entry in entries if entry["event"] == "call"},
         findings=tuple(result.get("findings", ())),
         launches=int(result.get("launches", 0)),
-        lines=frozenset(next((entry["lines"] for entry in entries if entry["event"] == "lines"), ())),
+        lines=frozenset(executed.get("lines", ())),
+        handled={int(line): (error[0], error[1]) for line, error in executed.get("handled", {}).items()},
         same_without_launches=skipped.get("same"),
         torch_work=skipped.get("torch_work"),
         operators=tuple(skipped.get("operators", ())),
