@@ -27,6 +27,9 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hints", action="store_true", help="show hints too: inferred launches, kernels not run and the reason"
     )
+    parser.add_argument(
+        "--require-reference", action="store_true", help="exit code 2 if the numbers of a kernel were not compared"
+    )
     add_colour(parser)
 
 

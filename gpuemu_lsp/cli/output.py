@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.cli.process_boundary import accepts_unicode
@@ -37,15 +37,17 @@ _FORMATS: dict[str, Callable[[Run], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """Format, file (None for standard output), hints and colours."""
+    """Format, file (None for standard output), hints, colours, and whether a kernel must have a reference."""
 
     format: str = "text"
     file: Path | None = None
     hints: bool = False
     colour: str = "auto"
+    needs_reference: bool = False
 
     def write(self, run: Run) -> int:
         """Write ``run`` and return its exit code."""
+        run = replace(run, needs_reference=self.needs_reference)
         if self.format == "text":
             text = render_text(run, self.style())
         else:
@@ -67,7 +69,7 @@ class OutputOptions:
 
 def output_of(options: argparse.Namespace) -> OutputOptions:
     """Return the output options of the command line."""
-    return OutputOptions(options.format, options.output, options.hints, options.color)
+    return OutputOptions(options.format, options.output, options.hints, options.color, options.require_reference)
 
 
 def write(text: str, file: Path | None) -> bool:

@@ -47,10 +47,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class CaseCount:
-    """Number of cases that were executed and judged, and of those that passed."""
+    """Number of cases that were executed and judged, and of those that passed.
+
+    ``assumed`` of those that passed have findings that are informations, because they rest on sizes that the program
+    may not have.
+    """
 
     run: int = 0
     passed: int = 0
+    assumed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +165,8 @@ class KernelReport:
     compiled: bool
     executor: str = "emulator"
     cases: CaseCount = CaseCount()
+    clean_at: str = ""
+    """What the sizes of the cases without a finding have in common, and no other case: ``n a multiple of 4``."""
     resources: Mapping[str, ResourceUsage] = field(default_factory=dict)
     timing_ms: Mapping[str, float] = field(default_factory=dict)
     first_failure: int | None = None
@@ -177,6 +184,11 @@ class KernelReport:
     """For a Triton kernel, the variant that ``resources`` are of: that of the first case."""
     op: bool = False
     """It is an entry of ``[[ops]]``."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether numbers of a case were compared with a reference."""
+        return any(item.errors for item in self.measured)
 
 
 def unfinished_report(

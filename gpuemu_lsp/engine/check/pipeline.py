@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
+from gpuemu_lsp.engine.check.clean_sizes import clean_at
 from gpuemu_lsp.engine.check.counters import count, larger
 from gpuemu_lsp.engine.check.coverage import merged
 from gpuemu_lsp.engine.check.fitted_extents import settle_shapes
@@ -315,7 +316,11 @@ def _report(
     request: CheckRequest, prepared: PreparedKernel, totals: _Totals, executor: Executor | None, total: float
 ) -> KernelReport:
     counts = [run.progress.count for run in totals.runs]
-    cases = CaseCount(sum(count.run for count in counts), sum(count.passed for count in counts))
+    cases = CaseCount(
+        sum(count.run for count in counts),
+        sum(count.passed for count in counts),
+        sum(count.assumed for count in counts),
+    )
     failures = [run.progress.first_failure for run in totals.runs if run.progress.first_failure is not None]
     worst = [run.judge.statistics.worst for run in totals.runs if run.judge.statistics.worst is not None]
     waited = (run_delay() - totals.delay) * 1e3
@@ -330,6 +335,10 @@ def _report(
         compiled=prepared.artifact is not None,
         executor="emulator" if executor is None else executor.name,
         cases=cases,
+        clean_at=clean_at(
+            [sizes for run in totals.runs for sizes in run.progress.clean],
+            [sizes for run in totals.runs for sizes in run.progress.assumed],
+        ),
         resources=prepared.resources,
         specialisation=prepared.specialisation,
         timing_ms=timing,

@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.check.case_source import CaseSource
 from gpuemu_lsp.engine.check.causes.attribution import attributed
 from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
 from gpuemu_lsp.engine.check.claims import claim, in_part, is_judged, is_refusal
+from gpuemu_lsp.engine.check.clean_sizes import Sizes
 from gpuemu_lsp.engine.check.dependences import Dependences
 from gpuemu_lsp.engine.check.failing_thread.line_values import line_values
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
@@ -63,19 +64,27 @@ class PlanContext:
 class RunProgress:
     """Counts of a plan's cases. ``first_failure`` is the 1-based number of the first failing case.
 
-    ``refused`` counts those whose sizes the kernel refuses.
+    ``refused`` counts those whose sizes the kernel refuses. ``clean`` has the sizes of those without findings, and
+    ``assumed`` of those whose findings rest on assumed sizes.
     """
 
     count: CaseCount = CaseCount()
     failing: int = 0
     first_failure: int | None = None
     refused: int = 0
+    clean: list[Sizes] = field(default_factory=list)
+    assumed: list[Sizes] = field(default_factory=list)
 
-    def add(self, *, judged: bool, failed: bool, refused: bool = False) -> None:
+    def add(
+        self, sizes: Sizes, *, judged: bool, failed: bool, refused: bool = False, informations: bool = False
+    ) -> None:
         """Add a case. One that reached an unsupported instruction is not judged, and may have failed before."""
         self.refused += refused
+        passed = judged and not failed and not refused
+        if passed:
+            (self.assumed if informations else self.clean).append(sizes)
         if judged:
-            self.count = CaseCount(self.count.run + 1, self.count.passed + (not failed and not refused))
+            self.count = CaseCount(self.count.run + 1, len(self.clean) + len(self.assumed), len(self.assumed))
         if failed:
             self.failing += 1
             self.first_failure = self.first_failure or self.count.run
@@ -178,7 +187,8 @@ class PlanRun:
         found = [finding for finding in found if finding not in refused]
         for finding in refused:
             self._refused.setdefault((finding.place.path, finding.place.range.start.line), finding)
-        self.progress.add(judged=judged, failed=failed, refused=bool(refused))
+        informations = any(map(_is_information, found))
+        self.progress.add(case.dims, judged=judged, failed=failed, refused=bool(refused), informations=informations)
         self.reference.verified = self.reference.verified or judged
         if failed:
             self._record(case, case_id, found)
@@ -336,6 +346,10 @@ class PlanRun:
         if self.store.problem is not None:
             problem, self.store.problem = self.store.problem, None
             yield problem
+
+
+def _is_information(finding: Finding) -> bool:
+    return finding.severity is Severity.INFORMATION
 
 
 def _is_error(finding: Finding) -> bool:

@@ -48,7 +48,7 @@ def verdict(run: Run) -> str:
     if not run.kernels:
         return "nothing was checked"
     unreferenced = sum(kernel.status == "unreferenced" for kernel in run.kernels)
-    return ", ".join(parts + ([f"{unreferenced} without a reference"] if unreferenced else []))
+    return ", ".join(parts + ([f"{unreferenced} without a reference (no numbers compared)"] if unreferenced else []))
 
 
 def escape(text: str) -> str:

@@ -58,6 +58,7 @@ class Run:
 
     Paths are shown relative to ``root``. ``stored`` names the kernels whose failing cases were stored for
     ``gpuemu reproduce``. ``context`` is set only for the formats that show it.
+    ``needs_reference``: a kernel whose numbers were not compared counts as not checked.
     """
 
     root: str
@@ -67,6 +68,7 @@ class Run:
     seconds: float = 0.0
     stored: frozenset[str] = frozenset()
     context: ReportContext = ReportContext()
+    needs_reference: bool = False
 
     @property
     def summary(self) -> RunSummary:
@@ -90,6 +92,7 @@ class Run:
         if any(not finding.rule.startswith("config/") for finding in errors):
             return EXIT_FINDINGS
         missed = any(kernel.registered and kernel.status in ("not-executed", "error") for kernel in self.kernels)
+        missed |= self.needs_reference and not all(kernel.compared for kernel in self.kernels)
         checked = any(kernel.status in ("passed", "failed", "unreferenced") for kernel in self.kernels)
         return EXIT_CLEAN if checked and not missed and not errors else EXIT_USAGE
 

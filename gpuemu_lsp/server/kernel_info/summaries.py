@@ -122,6 +122,8 @@ def _constant(expression: Expression) -> int | None:
 def _summary(result: KernelResult) -> str:
     report = result.report
     text = _STATUS.get(report.status, report.status)
+    if report.status == "unreferenced" and report.cases.assumed:
+        text = "no reference"
     if report.cases.run:
         text += f", {cases_text(report)}"
     return text

@@ -11,6 +11,7 @@ from support.oracle_cases import F32, case_of, outcome, plan, reference, tensor
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.case_source import CaseSource
+from gpuemu_lsp.engine.check.clean_sizes import clean_at
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import CaseCount
 from gpuemu_lsp.engine.check.plan_run import RunProgress
@@ -168,5 +169,27 @@ def test_a_launch_that_hangs_without_an_event_is_placed_on_the_kernel():
 def test_progress_counts_judged_cases_and_remembers_the_first_failure():
     progress = RunProgress()
     for judged, failed in ((True, False), (True, True), (True, True), (False, False)):
-        progress.add(judged=judged, failed=failed)
+        progress.add({"n": 1}, judged=judged, failed=failed)
     assert (progress.count, progress.failing, progress.first_failure) == (CaseCount(3, 1), 2, 2)
+
+
+def test_progress_counts_cases_that_are_clean_but_for_assumed_sizes():
+    progress = RunProgress()
+    for size in (1, 4, 7, 8):
+        progress.add({"n": size}, judged=True, failed=False, informations=size % 4 > 0)
+    assert progress.count == CaseCount(4, 4, 2)
+    assert clean_at(progress.clean, progress.assumed) == "n a multiple of 4"
+
+
+@pytest.mark.parametrize(
+    ("clean", "assumed", "words"),
+    [
+        ([], [{"n": 1}], ""),
+        ([{"n": 8}], [], ""),
+        ([{"n": 8}, {"n": 12}], [{"n": 16}], ""),
+        ([{"m": 3, "n": 8}, {"m": 5, "n": 12}], [{"m": 8, "n": 6}], "n a multiple of 4"),
+        ([{"n": 0}, {"n": 6}], [{"n": 4}], "n a multiple of 6"),
+    ],
+)
+def test_what_clean_sizes_have_in_common(clean, assumed, words):
+    assert clean_at(clean, assumed) == words

@@ -119,7 +119,8 @@ def test_init_registers_existing_kernels(empty, capsys):
         ("inner", "a.cu"), ("twice", "a.cu"), ("b_inner", "sub/b.cu"), ("b_twice", "sub/b.cu")]  # fmt: skip
     assert {path: path.read_text() for path in before} == before and len(list(empty.rglob("*"))) == 4
     assert gpuemu(["test", "--quick", "twice", "b_twice"]) == 0
-    assert "2 without a reference" in capsys.readouterr().out
+    assert "2 without a reference (no numbers compared)" in capsys.readouterr().out
+    assert gpuemu(["test", "--quick", "--require-reference", "twice", "b_twice"]) == 2
     assert gpuemu(["init"]) == 2
 
 

@@ -58,7 +58,7 @@ def test_init_creates_a_passing_project(tmp_path, monkeypatch, capsys):
 def test_how_many_cases(here, capsys, flags, cases):
     here.write(kernel=RIGHT)
     assert gpuemu(["test", *flags, "--format", "json"]) == 0
-    assert records(capsys, "kernels")[0]["cases"] == {"run": cases, "passed": cases}
+    assert records(capsys, "kernels")[0]["cases"] == {"run": cases, "passed": cases, "assumed": 0}
 
 
 def test_fuzz_draws_new_cases_and_prints_the_seed(here, capsys):

@@ -192,7 +192,7 @@ def test_summary_counts_add_up(source):
     kernels = tuple(KernelReport(f"k{i}", source, status, True) for i, status in enumerate(statuses))
     last = render_text(Run("/", kernels, (finding(source),), seconds=2.0)).splitlines()[-1]
     assert last == (
-        "6 kernels: 2 passed, 1 failed, 1 could not be checked, 1 without a reference, 1 not executed; "
+        "6 kernels: 2 passed, 1 failed, 1 could not be checked, 1 without a reference (no numbers compared), 1 not executed; "
         "1 error, 0 warnings (2.0 s)"
     )
 
@@ -219,10 +219,11 @@ def test_the_summary_says_what_was_checked(source, kinds, text):
         ("failed", CaseCount(1, 0), "1 of 1 case fails"),
         ("failed", CaseCount(8, 8), "8 of 8 cases"),
         ("error", CaseCount(3, 1), "1 of 3 cases"),
+        ("unreferenced", CaseCount(8, 8, 3), "5 of 8 cases clean (n a multiple of 4)"),
     ],
 )
 def test_cases_of_a_failing_kernel_are_those_that_fail(status, cases, text):
-    assert cases_text(KernelReport("k", "/k.cu", status, True, cases=cases)) == text
+    assert cases_text(KernelReport("k", "/k.cu", status, True, cases=cases, clean_at="n a multiple of 4")) == text
 
 
 @pytest.mark.parametrize("kernel", ["k", None], ids=["its own", "of its file"])
