@@ -243,6 +243,13 @@ class Event:
     access: Access | None = None
     other_access: Access | None = None
 
+    @property
+    def accesses(self) -> tuple[tuple[Location | None, str], ...]:
+        """The location and the instruction of the access, or of both accesses of a race."""
+        first = (self.location, self.instruction)
+        second = (self.other, str(self.data.get("other_instruction", "")))
+        return (first, second) if self.rule.endswith("-race") else (first,)
+
 
 @dataclass(frozen=True, slots=True)
 class Writer:

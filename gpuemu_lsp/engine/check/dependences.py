@@ -48,10 +48,14 @@ _VECTOR = re.compile(r"\.v[248]\b")
 
 @dataclass(slots=True)
 class Dependences:
-    """The dependences of a plan's launches. ``launch`` has the code of all cases, or, in Triton, that of one."""
+    """The dependences of a plan's launches. ``launch`` has the code of all cases, or, in Triton, that of one.
+
+    ``passed_names`` are the arguments of that code by the number of its parameter.
+    """
 
     plan: Plan
     launch: Request
+    passed_names: tuple[str, ...] = ()
 
     def tensor(self, event: Event | None) -> TensorArg | None:
         """Return the argument of the buffer of an event."""
@@ -146,10 +150,26 @@ class Dependences:
             near = event.buffer is not None and event.offset is not None and -_NEAR <= event.offset <= _NEAR
             outside = event.rule == "memory/out-of-bounds" and not near and not _is_in_array(event)
             return tuple(self.plan.facts.buffers) if outside else ()
+        left = self._left_behind(event, arg)
         # A race is one whatever the length is, but the length could show how several sizes are related.
         host, several = self.plan.facts.origin is PlanOrigin.HOST_CODE, len(case.dims) > 1
         apart = event.rule.endswith("-race") or self._is_before_begin(event)
-        return () if host and apart and not several else (arg.param,)
+        return left if host and apart and not several else (arg.param, *left)
+
+    def _left_behind(self, event: Event, arg: TensorArg) -> tuple[str, ...]:
+        """Return the buffers from whose addresses an access, or one of a race, is computed, if it is not its own.
+
+        The access left them, behind a length that may be assumed, and reached the memory of another buffer.
+        """
+        memory = {one.param: one.shares or one.param for one in self.plan.args if isinstance(one, TensorArg)}
+        left: dict[str, None] = {}
+        for location, instruction in event.accesses:
+            numbers = self._code.pointers(location, instruction)
+            names_ = [self.passed_names[number] for number in numbers if 0 <= number < len(self.passed_names)]
+            through = [name for name in names_ if name in memory]
+            if memory[arg.param] not in map(memory.get, through):
+                left |= dict.fromkeys(through)
+        return tuple(left)
 
     def _is_before_begin(self, event: Event) -> bool:
         """Return whether an access is in front of the allocation, whose begin is the address that is passed."""
@@ -232,7 +252,7 @@ class Dependences:
 
     def _is_update(self, event: Event) -> bool:
         """Return whether a race is between the load and the store of one statement that updates shared memory."""
-        opcodes = {event.instruction.partition(".")[0], _other_instruction(event).partition(".")[0]}
+        opcodes = {instruction.partition(".")[0] for _, instruction in event.accesses}
         same = event.rule == "memory/shared-race" and event.location == event.other and opcodes == {"ld", "st"}
         return same and event.location in self._code.updates(self._is_open)
 
@@ -272,10 +292,7 @@ class Dependences:
     def _of_accesses(self, event: Event) -> list[Dependence]:
         """Return what decides about an access, or about both accesses of a race."""
         pointers = self._pointers(event)
-        accesses = [(event.location, event.instruction)]
-        if event.rule.endswith("-race"):
-            accesses.append((event.other, _other_instruction(event)))
-        return [self._code.of(location, instruction, pointers) for location, instruction in accesses]
+        return [self._code.of(location, instruction, pointers) for location, instruction in event.accesses]
 
     def _is_open(self, source: CodeSource) -> bool:
         """Return whether a source may be other than in a launch, in ways that its sizes do not show."""
@@ -361,11 +378,6 @@ def _is_capacity(event: Event, case: Case) -> bool:
     if event.rule != "memory/out-of-bounds" or event.offset is None or event.offset < 0 or not event.size:
         return False
     return event.offset // event.size < max(case.dims.values(), default=0)
-
-
-def _other_instruction(event: Event) -> str:
-    """Return the instruction of the second access of a race."""
-    return str(event.data.get("other_instruction", ""))
 
 
 def _names(expressions: Iterable[Expression]) -> frozenset[str]:

@@ -306,7 +306,8 @@ class PlanRun:
     def _dependences_of(self, case: Case) -> Dependences:
         if self._dependences is None:
             # A program whose host code launches a kernel has one code for all cases.
-            self._dependences = Dependences(self.plan, self.runner.launch_of(case))
+            names = tuple(argument.name for argument in self.runner.arguments(case))
+            self._dependences = Dependences(self.plan, self.runner.launch_of(case), names)
         return self._dependences
 
     def _record(self, case: Case, case_id: str, found: list[Finding]) -> None:

@@ -69,6 +69,10 @@ def operate(operator: str, left: Value, right: Value) -> Value:
         # Elements may have a type whose size is not known.
         bytes_ = symbol(UNKNOWN_OFFSET) if left.element is None else multiply(right, number(left.element))
         return Pointer(left.allocation, add(left.offset, bytes_, 1 if operator == "+" else -1), left.element, left.type)
+    if operator == "+" and isinstance(left, Unknown | Ranged) and isinstance(right, Pointer):
+        left, right = right, left
+    if operator == "+" and isinstance(left, Pointer) and isinstance(right, Unknown | Ranged):
+        return Pointer(left.allocation, add(left.offset, symbol(UNKNOWN_OFFSET)), left.element, left.type)
     if isinstance(left, Size) and isinstance(right, Size):
         return _integers(operator, left, right)
     if operator in _COMPARISONS:

@@ -7,7 +7,7 @@ from gpuemu_lsp.engine.hostcode.interpreter import evaluate
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.types import lookup
 from gpuemu_lsp.engine.hostcode.values import Lvalue, Pointer, RecordValue, StringValue, Unknown, Value
-from gpuemu_lsp.engine.symbolic.size import UNKNOWN_OFFSET, ZERO, Size, add, multiply, number, symbol
+from gpuemu_lsp.engine.symbolic.size import UNKNOWN_OFFSET, Size, add, multiply, number, symbol
 
 
 def place_of(run: Execution, node: ir.Expression) -> Lvalue | Pointer | None:
@@ -47,9 +47,9 @@ def element_place(run: Execution, node: ir.Subscript, base: Value, index: Value)
         data = base.fields.get("data")
         base = data if isinstance(data, Pointer) else base
     if isinstance(base, Pointer):
-        offset = ZERO
-        if isinstance(index, Size):
-            offset = symbol(UNKNOWN_OFFSET) if base.element is None else multiply(index, number(base.element))
+        offset = symbol(UNKNOWN_OFFSET)
+        if isinstance(index, Size) and base.element is not None:
+            offset = multiply(index, number(base.element))
         return Pointer(base.allocation, add(base.offset, offset), base.element, base.type)
     key = index.text if isinstance(index, StringValue) else None
     if isinstance(index, Size) and index.constant is not None:

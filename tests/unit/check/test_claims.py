@@ -76,12 +76,20 @@ def claimed(known: Facts, rule: str = "memory/out-of-bounds", line: int = 3, **f
     values = {"buffer": "x", "offset": 20, "size": 4} if rule.startswith("memory/") else {}
     event = Event(rule, "message", Location(1, line, 3), instruction, **(values | fields))
     finding = make(rule, "message", PLAN.place, kernel="k", dims={"n": 5})
-    return claim(finding, event, CASE, Dependences(replace(PLAN, facts=known), LAUNCH))
+    return claim(finding, event, CASE, Dependences(replace(PLAN, facts=known), LAUNCH, ("x", "i", "n")))
 
 
 def test_an_error_rests_on_no_assumption() -> None:
     found = claimed(facts())
     assert found is not None and (found.severity, found.message) == (Severity.ERROR, "message")
+
+
+@pytest.mark.parametrize("rule", ["memory/out-of-bounds", "memory/global-race"])
+@pytest.mark.parametrize(("extent", "shown"), [(READ, True), (assumed("assumes a length", Claim.NOTHING), False)])
+def test_an_access_that_reaches_another_buffer_depends_on_the_length_of_its_own(rule, extent, shown) -> None:
+    known = facts(buffers={**KNOWN, "x": BufferFact(extent, READ, READ, READ)})
+    second = {"other": Location(1, 4, 3), "data": {"other_instruction": "st.global.u32"}}
+    assert (claimed(known, rule, buffer="i", **second) is not None) is shown
 
 
 def test_a_registered_kernel_is_judged_by_what_its_entry_states() -> None:

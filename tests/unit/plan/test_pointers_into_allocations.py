@@ -66,6 +66,37 @@ void pass(const float* host, int n) {
 }
 """
 
+PAGES = """
+#include <stdlib.h>
+__global__ void gather(const float* pool, const int* order, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = pool[order[i / 16] * 16 + i % 16];
+}
+int main() {
+  const int n = 480;
+  int order[n / 16];
+  float values[16] = {1.0f};
+  for (int i = 0; i < n / 16; i++) order[i] = (i * 7 + 3) % (n / 16);
+  float *pool, *out;
+  int* pages;
+  cudaMalloc(&pool, n * sizeof(float));
+  cudaMalloc(&out, n * sizeof(float));
+  cudaMalloc(&pages, sizeof(order));
+  cudaMemcpy(pages, order, sizeof(order), cudaMemcpyHostToDevice);
+  for (int i = 0; i < n / 16; i++) {
+    const size_t begin = (size_t)order[i] * 16;
+    FILL
+  }
+  gather<<<(n + 127) / 128, 128>>>(pool, pages, out, n);
+  return cudaDeviceSynchronize();
+}
+"""
+FILLS = (
+    "cudaMemcpy(pool + begin, values, sizeof(values), cudaMemcpyHostToDevice);",
+    "cudaMemcpy(&pool[rand() % n], values, sizeof(values), cudaMemcpyHostToDevice);",
+    "cudaMemset(begin + pool, 0, sizeof(values));",
+)
+
 
 def _errors(folder: Path, text: str) -> list[Finding]:
     source = folder / "program.cu"
@@ -97,3 +128,12 @@ def test_a_pointer_has_its_place_in_the_allocation(
 def test_elements_are_counted_from_the_pointer(tmp_path: Path) -> None:
     messages = {one.message for one in _errors(tmp_path, HALO.replace("HALO", "1"))}
     assert messages == {"read of in[3000] is out of bounds: in points to element 1 of 3001 elements"}
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_what_is_written_at_an_address_that_is_not_understood_is_not_uninitialized(tmp_path: Path, fill: str) -> None:
+    assert _errors(tmp_path, PAGES.replace("FILL", fill)) == []
+
+
+def test_memory_that_nothing_fills_is_uninitialized(tmp_path: Path) -> None:
+    assert {one.rule for one in _errors(tmp_path, PAGES.replace("FILL", ";"))} == {"memory/uninitialized-read"}

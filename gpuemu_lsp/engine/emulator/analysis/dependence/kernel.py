@@ -93,6 +93,13 @@ class KernelDependences:
         dependences = [one for each in at_place for one in ([each[opcode]] if opcode in each else each.values())]
         return reduce(or_, dependences, Dependence()) if dependences else _NOTHING_KNOWN
 
+    def pointers(self, location: Location | None, instruction: str) -> frozenset[int]:
+        """Return the numbers of the parameters from which the address of an instruction at a location is computed."""
+        opcode = instruction.partition(".")[0]
+        return frozenset(
+            number for (place, number), by_opcode in self.accesses.items() if place == location and opcode in by_opcode
+        )
+
     def updates(self, is_open: IsOpen) -> frozenset[Location]:
         """Return where shared memory is loaded and stored at one address that alone depends on open sources."""
         return frozenset(
