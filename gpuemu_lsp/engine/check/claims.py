@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.cause import Cause
-from gpuemu_lsp.engine.check.dependences import ACCESS_RULES, INCOMPLETE_RULES, Dependences, is_far_from_arrays
+from gpuemu_lsp.engine.check.access_traits import is_far_from_arrays
+from gpuemu_lsp.engine.check.dependences import ACCESS_RULES, INCOMPLETE_RULES, Dependences
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
@@ -28,10 +29,13 @@ _MOST_NAMED = 3
 """Arguments that a message names: a struct may have hundreds of members."""
 
 
-def claim(finding: Finding, event: Event | None, case: Case, dependences: Dependences) -> Finding | None:
+def claim(
+    finding: Finding, event: Event | None, case: Case, dependences: Dependences, unwritten: str | None = None
+) -> Finding | None:
     """Return a finding as far as it may be claimed; None if an arbitrary assumption is all that it shows.
 
-    ``event`` is None for wrong numbers and for a launch that ended without an event.
+    ``event`` is None for wrong numbers and for a launch that ended without an event; ``unwritten`` is the output of
+    which a finding says that it was not written.
     """
     plan = dependences.plan
     if plan.facts.origin is PlanOrigin.CONFIGURATION:
@@ -42,7 +46,7 @@ def claim(finding: Finding, event: Event | None, case: Case, dependences: Depend
     incomplete = finding.rule in INCOMPLETE_RULES
     if event is None and incomplete:
         event = Event(finding.rule, finding.message, None, "")
-    facts = [fact for fact in _facts(event, case, dependences) if fact.source is Source.ASSUMED]
+    facts = [fact for fact in _facts(event, case, dependences, unwritten) if fact.source is Source.ASSUMED]
     strongest = max((fact.claim for fact in facts), default=Claim.ERROR)
     reasons = list(dict.fromkeys(fact.reason for fact in facts if fact.reason and fact.claim is strongest))
     if event is not None and event.cause is not None and event.cause.is_time_limit:
@@ -105,7 +109,7 @@ def in_part(finding: Finding, completed: int, cases: int) -> Finding:
     return replace(finding, rule="config/launch-inferred", message=message)
 
 
-def _facts(event: Event | None, case: Case, dependences: Dependences) -> Iterator[Fact]:
+def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten: str | None) -> Iterator[Fact]:
     """Yield the facts on which a finding rests, with some that are not assumed."""
     facts = dependences.plan.facts
     if dependences.plan.recorded is not None and _recorded_strategy(case)[1] == SAME:
@@ -125,7 +129,7 @@ def _facts(event: Event | None, case: Case, dependences: Dependences) -> Iterato
         yield assumed("it reads a pointer from memory, which the program may have stored", Claim.NOT_CHECKED)
     if is_far_from_arrays(event):
         yield assumed("it computes the address from values or sizes that are assumed", Claim.NOT_CHECKED)
-    values = sorted(dependences.values(event, case))
+    values = sorted(dependences.values(event, case, unwritten))
     if values:
         named = ", ".join(f"'{name}'" for name in values[:_MOST_NAMED])
         more = f" and {len(values) - _MOST_NAMED} more" if len(values) > _MOST_NAMED else ""

@@ -7,12 +7,12 @@ A message is never read: an event has its rule, buffer, offset, size and instruc
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.element_types import DISCRETE, FLOATS, dtype_size
+from gpuemu_lsp.engine.check.access_traits import is_capacity, is_in_array, needs_multiples
+from gpuemu_lsp.engine.element_types import DISCRETE, FLOATS
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Request
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.facts import Need, PlanOrigin, Source, Tried
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 ACCESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
 INCOMPLETE_RULES = frozenset({"sync/trap", "sync/hang"})
 """Rules of launches that did not run to completion: the kernel may demand sizes and values that it was not given."""
-_ADDRESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned"})
 _VALUE_RULES = frozenset({"sync/hang", "sync/trap", "sync/deadlock"})
 _SYNCHRONIZATION_RULES = frozenset({"sync/barrier-divergence", "sync/missing-warp-mask"})
 _FLOAT_RULES = ACCESS_RULES | {"memory/uninitialized-read"}
@@ -39,11 +38,6 @@ _LARGER_BLOCK_RULES = _PARTIAL_BLOCK_RULES | {"memory/shared-race"}
 _NO_PARAMETER = -1
 _NEAR = 1 << 16
 """Bytes before a buffer at which an access is meant for it."""
-_FAR = 1 << 24
-"""Bytes from an array at which an access is not one of its."""
-_COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
-"""Instructions by which a warp loads or stores a whole tile."""
-_VECTOR = re.compile(r"\.v[248]\b")
 
 
 @dataclass(slots=True)
@@ -55,7 +49,7 @@ class Dependences:
 
     plan: Plan
     launch: Request
-    passed_names: tuple[str, ...] = ()
+    passed_names: tuple[str, ...]
 
     def tensor(self, event: Event | None) -> TensorArg | None:
         """Return the argument of the buffer of an event."""
@@ -73,7 +67,7 @@ class Dependences:
             need |= Need.SEVERAL
         if arg is None and event.rule == "memory/out-of-bounds":
             need |= Need.DETERMINED
-        if arg is None and _is_capacity(event, case):
+        if arg is None and is_capacity(event, case):
             need |= Need.BEYOND_ARRAY
         separate = _names(arg.shape) if arg is not None and event.rule in ACCESS_RULES else frozenset[str]()
         return {
@@ -148,7 +142,7 @@ class Dependences:
         if arg is None:
             # Far outside of a buffer, an access is in memory that is not a buffer's.
             near = event.buffer is not None and event.offset is not None and -_NEAR <= event.offset <= _NEAR
-            outside = event.rule == "memory/out-of-bounds" and not near and not _is_in_array(event)
+            outside = event.rule == "memory/out-of-bounds" and not near and not is_in_array(event)
             return tuple(self.plan.facts.buffers) if outside else ()
         left = self._left_behind(event, arg)
         # A race is one whatever the length is, but the length could show how several sizes are related.
@@ -165,8 +159,8 @@ class Dependences:
         left: dict[str, None] = {}
         for location, instruction in event.accesses:
             numbers = self._code.pointers(location, instruction)
-            names_ = [self.passed_names[number] for number in numbers if 0 <= number < len(self.passed_names)]
-            through = [name for name in names_ if name in memory]
+            args = (arg for number, args in enumerate(self._parameters) for arg in args if number in numbers)
+            through = [arg.param for arg in args if isinstance(arg, TensorArg)]
             if memory[arg.param] not in map(memory.get, through):
                 left |= dict.fromkeys(through)
         return tuple(left)
@@ -195,10 +189,20 @@ class Dependences:
 
     # ---- values
 
-    def values(self, event: Event | None, case: Case) -> Collection[str]:
-        """Return the arguments whose values are assumed and that may decide about an event, or wrong numbers."""
-        facts = self.plan.facts
-        return facts.assumed_values if facts.assumed_values and self._may_differ(event, case) else ()
+    def values(self, event: Event | None, case: Case, unwritten: str | None = None) -> Collection[str]:
+        """Return the arguments whose values are assumed and that may decide about an event, or wrong numbers.
+
+        ``unwritten`` is an output of which elements are not written.
+        """
+        assumed_values = self.plan.facts.assumed_values
+        deciding = assumed_values and (self._may_differ(event, case) or self._is_written_by_values(unwritten))
+        return assumed_values if deciding else ()
+
+    def _is_written_by_values(self, output: str | None) -> bool:
+        """Return whether values that the launch leaves open decide which elements of an output are written."""
+        pointers = [number for number, args in enumerate(self._parameters) if output in {arg.param for arg in args}]
+        writes = self._code.writes
+        return any(writes[number].may_differ(self._is_open) for number in pointers if number in writes)
 
     def reads_pointer(self, event: Event | None) -> bool:
         """Return whether an access is one through a null pointer that was read from memory."""
@@ -330,7 +334,10 @@ class Dependences:
 
     @property
     def _parameters(self) -> list[tuple[PlanArg, ...]]:
-        return parameters(self.plan.args)
+        by_name = {
+            args[0].member.struct if args[0].member else args[0].param: args for args in parameters(self.plan.args)
+        }
+        return [by_name.get(name, ()) for name in self.passed_names]
 
     def _pointers(self, event: Event) -> list[int]:
         """Return the numbers of the parameters that point to the memory of an event."""
@@ -341,43 +348,6 @@ class Dependences:
             if isinstance(arg, TensorArg) and event.buffer in (arg.param, arg.shares)
         ]
         return numbers or [_NO_PARAMETER]
-
-
-def needs_multiples(event: Event, arg: TensorArg) -> bool:
-    """Return whether an access is right for sizes that the width of the access divides."""
-    if event.instruction.startswith(_COLLECTIVE):
-        return event.rule in _ADDRESS_RULES or event.rule.endswith("-race")
-    return event.rule == "memory/misaligned" or (event.rule in _ADDRESS_RULES and _is_vector(event, arg))
-
-
-def is_far_from_arrays(event: Event | None) -> bool:
-    """Return whether an access to local memory is nowhere near an array.
-
-    The kernel read the address from memory, or computed it from sizes that do not fit together.
-    """
-    if event is None or event.buffer != LOCAL_MEMORY:
-        return False
-    return event.offset is not None and not -_FAR <= event.offset <= _FAR
-
-
-def _is_vector(event: Event, arg: TensorArg) -> bool:
-    """Return whether one access covers several elements of the parameter's type."""
-    # Of a vector access the event may report only the element that is out of bounds: the instruction decides first.
-    if arg.lanes == 1 and _VECTOR.search(event.instruction):
-        return True
-    return event.size is not None and event.size > dtype_size(arg.dtype) * arg.lanes
-
-
-def _is_in_array(event: Event) -> bool:
-    """Return whether an access is to shared or local memory."""
-    return ".shared" in event.instruction or ".local" in event.instruction
-
-
-def _is_capacity(event: Event, case: Case) -> bool:
-    """Return whether an access behind an array of fixed length is at an index that some size allows."""
-    if event.rule != "memory/out-of-bounds" or event.offset is None or event.offset < 0 or not event.size:
-        return False
-    return event.offset // event.size < max(case.dims.values(), default=0)
 
 
 def _names(expressions: Iterable[Expression]) -> frozenset[str]:

@@ -289,11 +289,12 @@ class PlanRun:
     ) -> Iterator[Finding]:
         snapshot = MismatchSnapshot.of(self.plan, case, outcome, expected, mismatch)
         self.snapshots.setdefault(mismatch.rule, snapshot)
-        return self._claimed(self.placer.mismatch(snapshot, case_id), case)
+        unwritten = mismatch.param if mismatch.rule == "numeric/unwritten-output" else None
+        return self._claimed(self.placer.mismatch(snapshot, case_id), case, unwritten)
 
-    def _claimed(self, finding: Finding, case: Case) -> Iterator[Finding]:
+    def _claimed(self, finding: Finding, case: Case, unwritten: str | None = None) -> Iterator[Finding]:
         """Yield a finding that is not about one access, as far as it may be claimed."""
-        claimed = claim(finding, None, case, self._dependences_of(case))
+        claimed = claim(finding, None, case, self._dependences_of(case), unwritten)
         if claimed is not None:
             yield claimed
 

@@ -102,6 +102,12 @@ def parameters(args: Iterable[PlanArg]) -> list[tuple[PlanArg, ...]]:
     return found
 
 
+def parameter_name(args: tuple[PlanArg, ...]) -> str:
+    """Return the name of a parameter of the C signature: that of its argument, or of the struct."""
+    member = args[0].member
+    return args[0].param if member is None else member.struct
+
+
 @dataclass(frozen=True, slots=True)
 class PythonChoice:
     """A compile-time value that is neither a number nor a boolean, by the value of a dim, from 1.

@@ -232,3 +232,38 @@ void run(const int* rank, const float* x, float* y, int n) { scatter<<<n / 64, 6
 def test_indices_of_a_scatter_may_differ(tmp_path: Path, clear: str, update: str, errors: set[str]) -> None:
     found = severities(tmp_path, SCATTER.replace("CLEAR", clear).replace("UPDATE", update))
     assert {rule for rule, all_of_it in found.items() if Severity.ERROR in all_of_it} == errors
+
+
+WRITES = """
+#include <torch/extension.h>
+__global__ void k(const int* order, const int* lengths, const float* x, float* out, int rows, int cols) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows * cols) return;
+  STORE
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor order, torch::Tensor lengths) {
+  TORCH_CHECK(x.dim() == 2 && order.dim() == 1 && lengths.dim() == 1);
+  TORCH_CHECK(order.size(0) == x.size(0) && lengths.size(0) == x.size(0));
+  auto out = torch::empty_like(x);
+  int rows = x.size(0), cols = x.size(1);
+  k<<<(rows * cols + 127) / 128, 128>>>(order.data_ptr<int>(), lengths.data_ptr<int>(), x.data_ptr<float>(),
+                                        out.data_ptr<float>(), rows, cols);
+  return out;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "severity"),
+    [
+        ("out[order[i / cols] * cols + i % cols] = x[i];", Severity.INFORMATION),
+        ("if (i % cols < lengths[i / cols]) out[i] = x[i];", Severity.INFORMATION),
+        ("if (i % cols + 1 < cols) out[i] = x[i] * lengths[i / cols];", Severity.ERROR),
+    ],
+)
+def test_an_output_that_some_values_leave_unwritten_is_information(tmp_path: Path, store: str, severity: Severity) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(WRITES.replace("STORE", store))
+    (request,) = collect([str(source)], CheckOptions(), tmp_path).requests
+    found = [one for one in check_kernel(request) if isinstance(one, Finding)]
+    assert {one.severity for one in found if one.rule == "numeric/unwritten-output"} == {severity}
