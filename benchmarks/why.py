@@ -27,7 +27,7 @@ from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.why import RecordedFailure, recorded_case, why
 from gpuemu_lsp.engine.debug.accesses import Accesses
 from gpuemu_lsp.engine.debug.history import History
-from gpuemu_lsp.engine.emulator.launch.recorder import MemoryPicture
+from gpuemu_lsp.engine.emulator.launch.recorder import MemoryPicture, RecordingLimits
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.report.explanations import render_explanation
@@ -37,6 +37,9 @@ from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from tests.support.corpus import CORPUS, FOLDERS
 from tests.support.expectations import read_expectations
 
+LIMITS = RecordingLimits(payload_bytes=64 << 20, runs=200_000)
+COUNTERPARTS = {"tensor_swapped_buggy": "tensor_core"}
+"""Correct counterparts that gpuemu.toml does not name."""
 _COMMENT = re.compile(r"//.*")
 
 
@@ -94,7 +97,8 @@ def bugs(root: Path, names: set[str]) -> Iterator[tuple[CheckRequest, tuple[int,
             path = Path(request.spec.source)
             if (names and request.spec.name not in names) or not read_expectations(path).required:
                 continue
-            correct = path.parent / f"{likes.get(request.spec.name) or path.stem.removesuffix('_buggy')}.cu"
+            like = COUNTERPARTS.get(path.stem) or likes.get(request.spec.name) or path.stem.removesuffix("_buggy")
+            correct = path.parent / f"{like}.cu"
             yield request, mistake_lines(path, correct)
 
 
@@ -102,14 +106,29 @@ def mistake_lines(path: Path, correct: Path) -> tuple[int, ...]:
     """Return the lines that differ from the correct kernel; around a gap its two neighbours."""
     wrong = _code(path)
     if not correct.exists() or correct == path:
-        return tuple(item.line + 1 for item in read_expectations(path).required if item.line is not None)
+        return expected_lines(path)
     lines: set[int] = set()
     for kind, _, _, first, end in difflib.SequenceMatcher(None, _code(correct), wrong, autojunk=False).get_opcodes():
         if kind in ("replace", "insert"):
             lines |= set(range(first + 1, end + 1))
         elif kind == "delete":
-            lines |= {first, first + 1}
-    return tuple(sorted(lines - {1}))
+            before = [number for number in range(first) if re.search(r"\w", wrong[number])]
+            after = [number for number in range(first, len(wrong)) if re.search(r"\w", wrong[number])]
+            lines |= {number + 1 for number in (*before[-1:], *after[:1])}
+    # A statement has the line on which it begins, or any other one of it.
+    for number in sorted(lines):
+        while number < len(wrong) and wrong[number - 1] and not wrong[number - 1].endswith((";", "{", "}")):
+            number += 1
+            lines.add(number)
+    lines -= {
+        number for number in lines if not re.search(r"\w", wrong[number - 1]) or "__global__" in wrong[number - 1]
+    }
+    return tuple(sorted(lines)) or expected_lines(path)
+
+
+def expected_lines(path: Path) -> tuple[int, ...]:
+    """Return the lines with announced findings, of a kernel whose mistake is not in its file."""
+    return tuple(item.line + 1 for item in read_expectations(path).required if item.line is not None)
 
 
 def _code(path: Path) -> list[str]:
@@ -165,7 +184,7 @@ def compared(case: RecordedFailure, moments: int) -> tuple[bool, bool, int]:
     """
     emulator, request, block = case.emulator, case.request, case.block
     plain = emulator.run(request)
-    outcome, recording = emulator.record(request, block)
+    outcome, recording = emulator.record(request, block, LIMITS)
     if recording is None:
         return False, False, -1
     history = History(recording)
@@ -174,7 +193,7 @@ def compared(case: RecordedFailure, moments: int) -> tuple[bool, bool, int]:
     generator = random.Random(0)
     for _ in range(moments if len(recording.runs) > 1 else 0):
         run = generator.randrange(1, len(recording.runs))
-        _, other = emulator.record(request, block, picture_at=run)
+        _, other = emulator.record(request, block, LIMITS, picture_at=run)
         if other is None:
             continue
         for picture in other.memory:

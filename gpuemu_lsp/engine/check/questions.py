@@ -147,9 +147,30 @@ def _access(question: Question, record: RecordBlock) -> Answer:
     if access is None:
         return _statement(block, thread, finding.place)
     name = block.names.name(int(access["address"]), int(access["size"]))
-    notes = block.neighbours(access) if finding.rule == "memory/uninitialized-read" else ()
-    chain = block.chain(f"thread {index} accesses {name}", [Criterion(thread, int(access["tick"]))], notes)
-    return (chain,), ()
+    criterion, declared = Criterion(thread, int(access["tick"])), block.declaration(access)
+    if finding.rule != "memory/uninitialized-read":
+        return (block.chain(f"thread {index} accesses {name}", [criterion], declared=declared),), ()
+    chain = block.chain(f"thread {index} reads {name}, which has no value", [criterion], declared=declared)
+    copy = block.pending_copy(access)
+    if copy is not None:
+        return (chain, _last_wait(block, copy, criterion)), ()
+    address, size = int(access["address"]), int(access["size"])
+    for place in _near(address, size):
+        if block.names.array(place, size) == block.names.array(address, size) and len(
+            block.accesses.writers(place, size)
+        ):
+            chains, notes = _next_to(block, address, place, size)
+            return (chain, *chains), notes
+    return (chain,), (f"no thread of the block writes an element near {name}",)
+
+
+def _last_wait(block: RecordedBlock, copy: Criterion, read: Criterion) -> Chain:
+    """Return the last wait for copies by the thread that has issued one, before another thread reads its target."""
+    index = block.thread_index(copy.thread)
+    wait = block.last_wait(copy.thread, read.tick)
+    if wait is None:
+        return block.chain(f"thread {index} issues the copy here, and waits for none before the read", [copy])
+    return block.chain(f"thread {index} waits last here, which does not cover the copy", [wait, copy])
 
 
 def _race(question: Question, record: RecordBlock) -> Answer:

@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.debug.explain import RecordedBlock, SourceLines
 from gpuemu_lsp.engine.debug.explanation import Explanation
 from gpuemu_lsp.engine.debug.memory_names import Format
+from gpuemu_lsp.engine.emulator.launch.recorder import DEFAULT_LIMITS, RecordingLimits
 from gpuemu_lsp.engine.execution import Buffer, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
@@ -43,7 +44,7 @@ def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage
         yield replace(answer, problem=next((one.message for one in opened.findings), "the case cannot be run"))
         return
     yield Stage(name, "execute")
-    stored = _finding(opened.run, opened.case, failure, case_id)
+    stored = _stored_finding(opened.run, opened.case, failure, case_id)
     if stored is None:
         yield replace(answer, verdict="fixed", problem=f"it no longer fails with {failure.rule}")
         return
@@ -51,6 +52,11 @@ def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage
     yield Stage(name, "record")
     run, finding = _run_with_names(opened, failure, case_id) or (opened.run, stored)
     yield _explained(answer, Question(finding, opened.case, run))
+
+
+_HANG_SECONDS = 0.5
+_HANG_LIMITS = RecordingLimits(payload_bytes=32 << 20, runs=100_000)
+"""Time, and size of the recording, of a launch that does not end: every iteration of its loop is like the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +73,19 @@ def recorded_case(request: CheckRequest, failure: Failure) -> RecordedFailure | 
     opened = reopen(request, failure)
     if opened.run is None or opened.case is None:
         return None
-    stored = _finding(opened.run, opened.case, failure, failure.case)
+    stored = _stored_finding(opened.run, opened.case, failure, failure.case)
     if stored is None:
         return None
     run, finding = _run_with_names(opened, failure, failure.case) or (opened.run, stored)
     emulator: Emulator = run.runner.executor  # type: ignore[assignment]
     return RecordedFailure(emulator, run.runner.complete(opened.case), Question(finding, opened.case, run).block())
+
+
+def _stored_finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
+    """Return the stored error, if its run still shows it; a launch that hangs is given less time from now on."""
+    if failure.rule == "sync/hang":
+        run.runner.launch = replace(run.runner.launch, max_seconds=_HANG_SECONDS)
+    return _finding(run, case, failure, case_id)
 
 
 def _finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
@@ -123,6 +136,7 @@ class _Recorder:
 
     def __init__(self, run: PlanRun, case: Case) -> None:
         self._run, self._case = run, case
+        self._limits = DEFAULT_LIMITS if run.runner.launch.max_seconds > _HANG_SECONDS else _HANG_LIMITS
         self.latest: RecordedBlock | None = None
 
     def block(self, number: int) -> RecordedBlock | None:
@@ -132,7 +146,7 @@ class _Recorder:
         runner = self._run.runner
         launch = runner.complete(self._case)
         emulator: Emulator = runner.executor  # type: ignore[assignment]
-        outcome, recording = emulator.record(launch, number)
+        outcome, recording = emulator.record(launch, number, self._limits)
         if recording is None:
             return None
         source_map = runner.source_map(self._case, self._run.context.findings.source_map)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.debug.copies import WORD, async_copies
 from gpuemu_lsp.engine.debug.history import Bits, History, Numbers
 from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import Slot, SlotRole
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -25,11 +26,13 @@ class Kind(IntEnum):
     LOAD = 0
     STORE = 1
     UPDATE = 2  # an atomic one, which reads and writes
+    ISSUE = 3  # the issue of an asynchronous copy, from which on its target has no value
 
 
 ACCESS: Final = np.dtype(
     [
         ("tick", "<i8"),
+        ("cause", "<i8"),
         ("address", "<u8"),
         ("value", "<u8"),
         ("thread", "<i4"),
@@ -38,18 +41,26 @@ ACCESS: Final = np.dtype(
         ("refused", "?"),
     ]
 )
-"""One element of an access: what it loads or leaves in memory. A refused store leaves nothing there."""
+"""One element of an access: what it loads or leaves in memory. A refused one is not executed.
+
+``cause`` is the tick of the instruction that makes it; that of an asynchronous copy is before its ``tick``."""
 
 Table: TypeAlias = npt.NDArray[np.void]
 """Rows of :data:`ACCESS`."""
 _Read: TypeAlias = Callable[[Operand, SlotRole], Bits]
+_WIDEST: Final = 16
+"""Bytes of the widest element."""
 _ACCESSES = frozenset({"ld", "ldu", "st", "atom", "red"})
 
 
 class Accesses:
-    """The accesses of a history, and memory at its moments."""
+    """The accesses of a history, and memory at its moments; with ``synchronous`` those of asynchronous copies are not.
 
-    def __init__(self, history: History) -> None:
+    What a copy reads is looked up in the synchronous ones.
+    """
+
+    def __init__(self, history: History, *, synchronous: bool = False) -> None:
+        self._with_copies = history.program.has_async_copies and not synchronous
         self._history, self._recording = history, history.recording
         self._frame = max(history.program.local_bytes, 1)
         self._pictures = sorted(self._recording.memory, key=lambda picture: picture.address)
@@ -63,6 +74,8 @@ class Accesses:
                 if instruction.opcode in _ACCESSES and memory_space(instruction) != "param":
                     here = [slot for slot in slots if slot.position == position]
                     parts += self._accesses(instruction, position, here, runs, warp)
+        if self._with_copies:
+            parts.append(self._copies())
         if not parts:
             return np.zeros(0, dtype=ACCESS)
         table = np.concatenate(parts)
@@ -76,22 +89,55 @@ class Accesses:
         chosen: Table = self.table[(self.table["kind"] != Kind.LOAD) & ~self.table["refused"]]
         return chosen
 
-    def of_thread_at(self, thread: int, tick: int) -> Table:
-        """Return the accesses of a thread at a tick."""
-        low, high = np.searchsorted(self.table["tick"], [tick, tick + 1])
+    @cached_property
+    def _ticks(self) -> Numbers:
+        # A field of the table is not contiguous: each search would copy it.
+        return np.ascontiguousarray(self.table["tick"])
+
+    def between(self, thread: int, first: int, last: int) -> Table:
+        """Return the accesses of a thread from a tick to another one, both included."""
+        low, high = np.searchsorted(self._ticks, [first, last + 1])
         there = self.table[low:high]
         own: Table = there[there["thread"] == thread]
         return own
 
     def writers(self, address: int, size: int, before: int | None = None) -> Table:
         """Return what wrote some bytes, in order of time; before a tick if one is given."""
-        return _near(_until(self.writes, before), address, size)
+        order, addresses = self._writes_by_address
+        low, high = np.searchsorted(addresses, [max(address - _WIDEST + 1, 0), address + size])
+        near = _overlapping(self.writes[np.sort(order[low:high])], address, size)
+        return near if before is None else near[: np.searchsorted(near["tick"], before)]
+
+    def last_writer(self, address: int, size: int, before: int) -> np.void | None:
+        """Return what wrote some bytes last before a tick, None if the block has not."""
+        order, addresses = self._writes_by_address
+        low, high = np.searchsorted(addresses, [max(address - _WIDEST + 1, 0), address + size]).tolist()
+        limit = int(np.searchsorted(self._write_ticks, before))
+        latest = -1
+        while low < high:
+            # The writes to one address, in order of time: a loop may have made very many.
+            end = int(np.searchsorted(addresses, addresses[low], side="right"))
+            index = int(np.searchsorted(order[low:end], limit)) - 1
+            while index >= 0 and int(addresses[low]) + int(self.writes[order[low + index]]["size"]) <= address:
+                index -= 1
+            latest = max(latest, int(order[low + index]) if index >= 0 else -1)
+            low = end
+        return self.writes[latest] if latest >= 0 else None
+
+    @cached_property
+    def _write_ticks(self) -> Numbers:
+        return np.ascontiguousarray(self.writes["tick"])
+
+    @cached_property
+    def _writes_by_address(self) -> tuple[Numbers, Bits]:
+        """The order of the writes by address, and their addresses in that order."""
+        order = np.argsort(self.writes["address"], kind="stable")
+        return order, np.ascontiguousarray(self.writes["address"][order])
 
     def readers(self, address: int, size: int, after: int = -1) -> Table:
         """Return what read some bytes after a tick, in order of time."""
-        reads = self.table[self.table["kind"] != Kind.STORE]
-        reads = reads[np.searchsorted(reads["tick"], after, side="right") :]
-        return _near(reads, address, size)
+        later = self.table[np.searchsorted(self._ticks, after, side="right") :]
+        return _overlapping(later[np.isin(later["kind"], [Kind.LOAD, Kind.UPDATE])], address, size)
 
     def picture(self, address: int) -> MemoryPicture | None:
         """Return the region that an address lies in, as it was at the start."""
@@ -114,7 +160,7 @@ class Accesses:
             content = int(write["value"]).to_bytes(8, "little")[: write["size"]]
             first = int(write["address"]) - address
             for place in range(max(first, 0), min(first + len(content), size)):
-                data[place], valid[place] = content[place - first], True
+                data[place], valid[place] = content[place - first], write["kind"] != Kind.ISSUE
         return data.tobytes(), valid
 
     # ---- the table ---------------------------------------------------------------------------------------------------
@@ -142,15 +188,17 @@ class Accesses:
             active &= ~holds if instruction.guard.negated else holds
         places = self._addresses(instruction, address, read, len(runs), warp)
         size, kind = type_bytes(access_type(instruction)), _kind(instruction)
-        # A GPU executes the access of a lane as a whole or not at all.
-        whole = size * vector_length(instruction)
-        refused = ~self._is_writable(places, whole) if kind is not Kind.LOAD else np.zeros_like(active)
         ticks = np.broadcast_to((history.start[runs] + position)[:, None], active.shape)
         threads = np.broadcast_to(np.arange(WARP_SIZE) + WARP_SIZE * warp, active.shape)
         for index, values in enumerate(_values(instruction, address, read)):
             part = np.zeros(int(active.sum()), dtype=ACCESS)
-            part["tick"], part["thread"] = ticks[active], threads[active]
-            part["address"] = (places + np.uint64(index * size))[active]
+            part["tick"] = part["cause"] = ticks[active]
+            part["thread"] = threads[active]
+            elements = places + np.uint64(index * size)
+            # Each element for itself, as generated code does; the first with the alignment of the whole vector.
+            alignment = size if index else size * vector_length(instruction)
+            refused = self._refused(instruction, elements, size, alignment, warp)
+            part["address"] = elements[active]
             part["value"], part["size"], part["kind"] = values[active], size, kind
             part["refused"] = refused[active]
             yield part
@@ -167,8 +215,7 @@ class Accesses:
             if space == "shared":
                 places = places + np.uint64(recording.shared)
             elif space == "local":
-                threads = np.arange(WARP_SIZE, dtype=np.uint64) + np.uint64(WARP_SIZE * warp)
-                places = places + np.uint64(recording.local) + threads * np.uint64(self._frame)
+                places = places + np.uint64(recording.local) + self._threads(warp) * np.uint64(self._frame)
         return places
 
     def _symbol(self, symbol: Symbol) -> int:
@@ -178,18 +225,72 @@ class Accesses:
                 return window[symbol.name].offset + symbol.offset
         return self._recording.variables.get(symbol.name, 0) + symbol.offset
 
-    def _is_writable(self, places: Bits, size: int) -> npt.NDArray[np.bool_]:
-        """Return whether a store of ``size`` bytes to each place is executed: aligned, and to writable bytes alone."""
-        writable = np.zeros(places.shape, dtype=np.bool_)
+    def _refused(
+        self, instruction: Instruction, places: Bits, size: int, alignment: int, warp: int
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether the emulator does not execute an access of ``size`` bytes at each place.
+
+        It is misaligned, out of bounds of the memory that it is meant for, or a store to what may only be read.
+        """
+        allowed = np.zeros(places.shape, dtype=np.bool_)
         for picture in self._pictures:
             offsets = (places - np.uint64(picture.address)).astype(np.int64)
             there = (offsets >= 0) & (offsets + size <= len(picture.data))
             if there.any():
-                # Prefix sums: the number of writable bytes up to each place.
-                sums = np.concatenate([[0], np.cumsum(picture.writable)])
-                writable[there] = sums[offsets[there] + size] - sums[offsets[there]] == size
-        writable &= places % np.uint64(size) == 0
-        return writable
+                bytes_allowed = picture.readable if _kind(instruction) is Kind.LOAD else picture.writable
+                # Prefix sums: the number of allowed bytes up to each place.
+                sums = np.concatenate([[0], np.cumsum(bytes_allowed)])
+                allowed[there] = sums[offsets[there] + size] - sums[offsets[there]] == size
+        if memory_space(instruction) == "local":
+            # The memory of a thread is next to that of another one.
+            frames = np.uint64(self._recording.local) + self._threads(warp) * np.uint64(self._frame)
+            allowed &= (places >= frames) & (places + np.uint64(size) <= frames + np.uint64(self._frame))
+        allowed &= places % np.uint64(alignment) == 0
+        return ~allowed
+
+    @staticmethod
+    def _threads(warp: int) -> Bits:
+        return np.arange(WARP_SIZE, dtype=np.uint64) + np.uint64(WARP_SIZE * warp)
+
+    def _copies(self) -> Table:
+        """Return the accesses of asynchronous copies: what they read, and their issue and arrival at the target."""
+        synchronous = Accesses(self._history, synchronous=True)
+        rows: list[tuple[int, int, int, int, int, int, Kind, bool]] = []
+        for copy in async_copies(self._history, self._operand):
+            given, _ = synchronous.memory(copy.source, max(copy.given, 1), copy.issued)
+            data = given[: copy.given].ljust(copy.size, b"\0")
+            for first in range(0, copy.size, WORD):
+                value = int.from_bytes(data[first : first + WORD], "little")
+                common = copy.issued, value, copy.thread, WORD
+                target = copy.target + first
+                if first < copy.given:
+                    rows.append((copy.issued, *_row(common, copy.source + first), Kind.LOAD, False))
+                refused = self.picture(target) is None
+                poison = int.from_bytes(bytes([self._recording.fill]) * WORD, "little")
+                rows.append((copy.issued, *_row((copy.issued, poison, copy.thread, WORD), target), Kind.ISSUE, refused))
+                if copy.delivered is not None:
+                    rows.append((copy.delivered, *_row(common, target), Kind.STORE, refused))
+        return np.array(rows, dtype=ACCESS)
+
+    def _operand(self, operand: Operand, thread: int, tick: int) -> int | None:
+        """Return the bits of an operand of a copy, or the place of an address."""
+        if isinstance(operand, Immediate):
+            return operand.bits
+        if isinstance(operand, Register):
+            definition = self._history.definition(operand.name, thread, tick)
+            return definition.bits if definition is not None else None
+        if not isinstance(operand, Address):
+            return None
+        base = (
+            self._symbol(operand.base)
+            if isinstance(operand.base, Symbol)
+            else self._operand(operand.base, thread, tick)
+        )
+        if base is None:
+            return None
+        place = base + operand.offset
+        # An address in the window of shared memory, or of global memory.
+        return place + self._recording.shared if place < self._recording.shared_size else place
 
     def _update_without_result(self, table: Table) -> None:
         """Replace the operands of ``red`` in the table by what they leave in memory, one after another."""
@@ -215,6 +316,12 @@ class Accesses:
             return 0
         offset = address - picture.address
         return int.from_bytes(picture.data[offset : offset + size].tobytes(), "little")
+
+
+def _row(common: tuple[int, int, int, int], address: int) -> tuple[int, int, int, int, int]:
+    """Return the fields of a row from its cause to its size, given the cause, value, thread and size."""
+    cause, value, thread, size = common
+    return cause, address, value, thread, size
 
 
 def _kind(instruction: Instruction) -> Kind:
@@ -271,11 +378,7 @@ def _as(values: Bits, kind: str, size: int) -> npt.NDArray[Any]:
     return np.ascontiguousarray(values.astype(f"<u{size}")).view(kind)
 
 
-def _until(table: Table, tick: int | None) -> Table:
-    return table if tick is None else table[: np.searchsorted(table["tick"], tick)]
-
-
-def _near(table: Table, address: int, size: int) -> Table:
+def _overlapping(table: Table, address: int, size: int) -> Table:
     low, high = np.uint64(address), np.uint64(address + size)
     near: Table = table[(table["address"] < high) & (table["address"] + table["size"] > low)]
     return near

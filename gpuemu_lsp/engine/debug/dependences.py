@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-
 from gpuemu_lsp.engine.debug.accesses import Accesses, Kind
 from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
@@ -84,23 +82,19 @@ class RuntimeDependences:
 
     def conditions(self, thread: int, tick: int) -> Iterator[RuntimeDependence]:
         """Yield the conditions that decided that a thread executes the instruction at a tick, the innermost alone."""
-        history = self._history
-        run = history.run_at(tick)
-        deciding = self._deciding.get(int(history.block[run]), set())
-        runs = history.runs_of(thread)
-        earlier = runs[: np.searchsorted(runs, run)]
-        there = earlier[np.isin(history.block[earlier], list(deciding))]
-        if len(there):
-            yield from self.branch(thread, int(there[-1]))
+        run = self._history.run_at(tick)
+        deciding = self._deciding.get(int(self._history.block[run]), set())
+        latest = self._history.latest_run(thread, deciding, run)
+        if latest is not None:
+            yield from self.branch(thread, latest)
 
     def decisions(self, thread: int, tick: int) -> Iterator[RuntimeDependence]:
         """Yield what decided that a thread did not execute the instruction that another executed at a tick."""
         history = self._history
         deciding = self._deciding.get(int(history.block[history.run_at(tick)]), set())
-        runs = history.runs_of(thread)
-        there = runs[np.isin(history.block[runs], list(deciding))]
-        if len(there):
-            yield from self.branch(thread, int(there[-1]))
+        latest = history.latest_run(thread, deciding, len(history.block))
+        if latest is not None:
+            yield from self.branch(thread, latest)
 
     def branch(self, thread: int, run: int) -> Iterator[RuntimeDependence]:
         """Yield what the branch at the end of a run depends on."""
@@ -111,10 +105,12 @@ class RuntimeDependences:
     def elements(self, thread: int, tick: int) -> list[Element]:
         """Return the elements of memory that a thread accesses at a tick."""
         found = []
-        for access in self._accesses.of_thread_at(thread, tick):
+        for access in self._accesses.between(thread, tick, tick):
             address, size = int(access["address"]), int(access["size"])
-            writers = self._accesses.writers(address, size, before=tick)
-            writer = (int(writers[-1]["thread"]), int(writers[-1]["tick"])) if len(writers) else None
+            latest = self._accesses.last_writer(address, size, tick)
+            writer = (int(latest["thread"]), int(latest["cause"])) if latest is not None else None
+            if access["kind"] == Kind.ISSUE or access["cause"] != tick:
+                continue
             is_write = access["kind"] == Kind.STORE
             found.append(Element(address, size, int(access["value"]), tick, writer, is_write))
         return found
@@ -123,6 +119,22 @@ class RuntimeDependences:
         definition = self._history.definition(name, thread, tick)
         if definition is not None:
             yield RuntimeDependence(reason, thread, definition.tick)
+            if reason is Reason.VALUE:
+                yield from self._omissions(name, thread, definition.tick, tick)
+
+    def _omissions(self, name: str, thread: int, defined: int, tick: int) -> Iterator[RuntimeDependence]:
+        """Yield the last decision for which a register was not assigned again between two ticks.
+
+        These are the potential dependences of relevant slices (Gyimothy, Beszedes and Forgacs, "An efficient relevant
+        slicing method for debugging", 1999): a loop that was left too early, an assignment that was left out.
+        """
+        history = self._history
+        first, last = history.run_at(defined), history.run_at(tick)
+        if first < last:
+            deciding = {one for block in history.assigning_blocks(name) for one in self._deciding.get(block, ())}
+            latest = history.latest_run(thread, deciding, last)
+            if latest is not None and latest >= first:
+                yield from self.branch(thread, latest)
 
     def _source_thread(self, instruction: Instruction, name: str, thread: int, tick: int) -> int:
         """Return the thread whose register an instruction reads: for ``shfl`` that of another lane."""

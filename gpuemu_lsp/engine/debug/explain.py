@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from gpuemu_lsp.engine.debug.accesses import Accesses, Kind, Table
+from gpuemu_lsp.engine.debug.accesses import Accesses, Kind
+from gpuemu_lsp.engine.debug.copies import is_async_copy
 from gpuemu_lsp.engine.debug.dependences import Element, RuntimeDependences
 from gpuemu_lsp.engine.debug.dwarf.entries import scopes_of
 from gpuemu_lsp.engine.debug.dwarf.sections import assembled
@@ -20,11 +22,14 @@ from gpuemu_lsp.engine.debug.statements import Statement, Statements
 from gpuemu_lsp.engine.debug.variables import Variables, mentioned
 from gpuemu_lsp.engine.emulator.launch.recorder import BlockRecording
 from gpuemu_lsp.engine.execution import Outcome
-from gpuemu_lsp.engine.findings import Json, Place
+from gpuemu_lsp.engine.findings import Json, Place, Range
 from gpuemu_lsp.engine.ptx.model import Location
 
-MOST_STEPS: Final = 12
+MOST_STEPS: Final = 16
+_CLOSEST: Final = 8
+"""Lines that are shown whatever function they are in."""
 _MOST_EARLIER: Final = 5
+_INDEXED: Final = re.compile(r"\b([A-Za-z_]\w*)\s*\[")
 _MOST_ACCESSES: Final = 6
 
 
@@ -40,6 +45,15 @@ class SourceLines:
         lines = (self.text_of(place.path) or "").split("\n")
         number = place.range.start.line
         return lines[number].strip() if number < len(lines) else ""
+
+    def declaration(self, array: str, use: Place) -> Place | None:
+        """Return the line that declares an array, the closest above a use of it; None if there is none."""
+        lines = (self.text_of(use.path) or "").split("\n")
+        declared = re.compile(rf"^\s*(?:[\w:<>]+\s+)+\*?{re.escape(array)}\s*\[[^\]]*\][^()]*;")
+        for number in range(min(use.range.start.line, len(lines)) - 1, -1, -1):
+            if declared.match(lines[number].partition("//")[0]):
+                return Place(use.path, Range.of(number, 0, number, len(lines[number])))
+        return None
 
 
 class RecordedBlock:
@@ -125,7 +139,7 @@ class RecordedBlock:
             one.address for one in self.recording.memory if name in (one.name, "shared memory") or one.kind == "shared"
         ]
         for statement in executions:
-            for access in self._between(statement.thread, statement.first, statement.last):
+            for access in self.accesses.between(statement.thread, statement.first, statement.last):
                 first = int(access["address"])
                 if any(
                     start + offset < first + int(access["size"]) and first < start + offset + size for start in starts
@@ -135,14 +149,7 @@ class RecordedBlock:
 
     def _at_line(self, thread: int, place: Place) -> Iterator[np.void]:
         for statement in self.statements.executions(thread, place.path, place.range.start.line):
-            yield from self._between(thread, statement.first, statement.last)
-
-    def _between(self, thread: int, first: int, last: int) -> Table:
-        table = self.accesses.table
-        low, high = np.searchsorted(table["tick"], [first, last + 1])
-        there = table[low:high]
-        own: Table = there[there["thread"] == thread]
-        return own
+            yield from self.accesses.between(thread, statement.first, statement.last)
 
     # ---- what did not happen -----------------------------------------------------------------------------------------
 
@@ -190,37 +197,62 @@ class RecordedBlock:
         others = f", nor {len(unread) - 1} others" if len(unread) > 1 else ""
         return (f"no thread reads {name}, which thread {who} wrote{where}{others}",)
 
-    def neighbours(self, access: np.void) -> tuple[str, ...]:
-        """Return remarks about who writes the elements next to one that has no value."""
-        address, size = int(access["address"]), int(access["size"])
-        notes = []
-        later = self.accesses.writers(address, size)
-        if len(later):
-            notes.append(f"{self.names.name(address, size)} is written later, {self._written(later[0])}")
-        for place in (address - size, address + size):
-            writes = self.accesses.writers(place, size)
-            if len(writes):
-                notes.append(f"{self.names.name(place, size)}, next to it, is written {self._written(writes[-1])}")
-        if not notes:
-            notes.append(f"no thread of the block writes {self.names.name(address, size)} or an element next to it")
-        return tuple(notes)
+    def pending_copy(self, access: np.void) -> Criterion | None:
+        """Return the asynchronous copy whose target an access reads before it has been waited for."""
+        latest = self.accesses.last_writer(int(access["address"]), int(access["size"]), int(access["tick"]))
+        if latest is None or latest["kind"] != Kind.ISSUE:
+            return None
+        return Criterion(int(latest["thread"]), int(latest["tick"]))
 
-    def _written(self, write: np.void) -> str:
-        statement = self.statements.at(int(write["thread"]), int(write["tick"]))
-        where = f"at line {statement.line + 1} " if statement is not None else ""
-        return f"{where}by thread {_index(self.thread_index(int(write['thread'])))}"
+    def last_wait(self, thread: int, tick: int) -> Criterion | None:
+        """Return the last wait for asynchronous copies by a thread before a tick."""
+        waits = {
+            number: place
+            for number, block in enumerate(self.history.program.blocks)
+            for place, one in enumerate(block.code)
+            if one.opcode == "cp" and one.modifiers[1:2] in (("wait_group",), ("wait_all",))
+        }
+        run = self.history.latest_run(thread, waits, self.history.run_at(tick))
+        if run is None:
+            return None
+        return Criterion(thread, int(self.history.start[run]) + waits[int(self.history.block[run])])
 
     # ---- chains ------------------------------------------------------------------------------------------------------
 
-    def chain(self, question: str, criteria: Iterable[Criterion], notes: Iterable[str] = ()) -> Chain:
-        """Return the statements on which the criteria depend, at most :data:`MOST_STEPS` lines."""
+    def chain(
+        self, question: str, criteria: Iterable[Criterion], notes: Iterable[str] = (), declared: Step | None = None
+    ) -> Chain:
+        """Return the statements on which the criteria depend, at most :data:`MOST_STEPS` lines.
+
+        ``declared`` is a declaration that belongs to the answer.
+        """
         groups: dict[tuple[str, int], list[SlicedStatement]] = {}
         for one in slice_of(criteria, self.statements, self.dependences):
             groups.setdefault((one.statement.place.path, one.statement.line), []).append(one)
-        steps = [self._step(group) for group in groups.values()]
-        left = len(steps) - MOST_STEPS
+        steps = [self._step(group) for group in _chosen(list(groups.values()))]
+        left = len(groups) - len(steps)
         more = (f"{left} further lines are not shown",) if left > 0 else ()
-        return Chain(question, tuple(steps[:MOST_STEPS]), (*notes, *more))
+        last = () if declared is None or any(one.place == declared.place for one in steps) else (declared,)
+        return Chain(question, (*steps, *last), (*notes, *more))
+
+    def declaration(self, access: np.void) -> Step | None:
+        """Return the declaration of the array that an access is meant for, None if it is not in the file.
+
+        The array is the one in shared or local memory that the access is in or next to; where local memory has no
+        names, the one that its line indexes.
+        """
+        thread, tick = int(access["thread"]), int(access["tick"])
+        statement = self.statements.at(thread, tick)
+        name = self.names.name(int(access["address"]), int(access["size"]))
+        if statement is None:
+            return None
+        indexed = _INDEXED.findall(self.source.line(statement.place))
+        for array in dict.fromkeys([*_INDEXED.findall(name), *(indexed if name.startswith("local memory") else [])]):
+            place = self.source.declaration(array, statement.place)
+            if place is not None:
+                text = self.source.line(place)
+                return Step(place, text, "declaration", self.thread_index(thread), tick)
+        return None
 
     def _step(self, group: list[SlicedStatement]) -> Step:
         closest = group[0]
@@ -256,13 +288,13 @@ class RecordedBlock:
 
     def values_of(self, statement: Statement) -> dict[str, Json]:
         """Return the variables that a statement's line mentions, and their values: after it, or else before it."""
-        first = self.history.instruction(statement.first)
-        last = self.history.instruction(statement.last)
+        first = self.statements.line_in_call(statement.first, statement.call)
+        last = self.statements.line_in_call(statement.last, statement.call)
         if first is None or last is None:
             return {}
         words = mentioned(self.source.line(statement.place))
         found: dict[str, Json] = {}
-        for line, tick in ((first.text_line, statement.first), (last.text_line + 1, statement.last + 1)):
+        for line, tick in ((first, statement.first), (last + 1, statement.last + 1)):
             for variable in self.variables.visible(line):
                 if variable.name in words:
                     value = self.variables.value(variable, statement.call, line, statement.thread, tick)
@@ -292,11 +324,24 @@ class RecordedBlock:
         statement = self.statements.at(thread, tick)
         where = f"line {statement.line + 1}" if statement is not None else "the compiler's code"
         who = "" if thread == reader else f", thread {_index(self.thread_index(thread))}"
+        instruction = self.history.instruction(tick)
+        copied = instruction is not None and is_async_copy(instruction)
+        if copied and not self.accesses.memory(element.address, element.size, element.tick)[1].all():
+            return f"to be copied by {where}{who}, which was not waited for"
         return f"written at {where}{who}"
 
 
 def _index(index: tuple[int, int, int]) -> str:
     return f"({', '.join(map(str, index))})"
+
+
+def _chosen(groups: list[list[SlicedStatement]]) -> list[list[SlicedStatement]]:
+    """Return the lines to show: the closest, then those of the kernel itself before those of functions it calls."""
+    if len(groups) <= MOST_STEPS:
+        return groups
+    closest, others = groups[:_CLOSEST], groups[_CLOSEST:]
+    preferred = sorted(others, key=lambda group: group[0].statement.call > 0)[: MOST_STEPS - _CLOSEST]
+    return [*closest, *(group for group in others if any(group is one for one in preferred))]
 
 
 def _same(one: Statement, other: Statement) -> bool:

@@ -28,7 +28,9 @@ class ShownAccess:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement on the path. ``reason`` is that for which the statement before depends on it.
+    """A statement on the path.
+
+    ``reason`` is how what comes before depends on it: ``value``, ``index``, ``condition`` or ``declaration``.
 
     ``thread`` is its index in the block, ``tick`` when it began. ``times`` counts its executions on the path, by
     ``threads`` threads.

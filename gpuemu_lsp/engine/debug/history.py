@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
@@ -128,6 +128,10 @@ class History:
                         found[_WEB.sub("", slot.register)].append((version, number, slot))
         return found
 
+    def assigning_blocks(self, register: str) -> frozenset[int]:
+        """Return the basic blocks that assign a register."""
+        return frozenset(number for _, number, _ in self._definitions.get(_WEB.sub("", register), ()))
+
     def definition(self, register: str, thread: int, tick: int) -> Definition | None:
         """Return the last result of a register before a tick, None if it has none."""
         warp, lane = divmod(thread, WARP_SIZE)
@@ -149,6 +153,17 @@ class History:
         runs = self._runs_by_code.get((version, number, warp), np.zeros(0, dtype=np.int64))
         taken: Numbers = runs[self.lanes[runs] >> np.uint32(lane) & 1 == 1]
         return taken
+
+    def latest_run(self, thread: int, blocks: Iterable[int], before: int) -> int | None:
+        """Return the last run of one of some basic blocks by a thread before a run, None if there is none."""
+        warp, lane = divmod(thread, WARP_SIZE)
+        latest = -1
+        for number in blocks:
+            for version in range(len(self.recording.layouts)):
+                runs = self._runs_by_lane(version, number, warp, lane)
+                index = int(np.searchsorted(runs, before)) - 1
+                latest = max(latest, int(runs[index]) if index >= 0 else -1)
+        return latest if latest >= 0 else None
 
     def active(self, runs: Numbers) -> npt.NDArray[np.bool_]:
         """Return the lanes that execute each run, of the shape (runs, lanes)."""

@@ -55,6 +55,10 @@ class MemoryNames:
             return self._in_local(offset % max(self._history.program.local_bytes, 1), size)
         return self._in_buffer(picture.name, offset, size)
 
+    def array(self, address: int, size: int) -> str:
+        """Return the name of the array that an element is in."""
+        return self.name(address, size).partition("[")[0]
+
     def value(self, address: int, size: int, bits: int, tick: int) -> Json:
         """Return the value of an element that is accessed at a tick, by the type of its buffer or instruction."""
         picture = self._accesses.picture(address)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,15 @@ from gpuemu_lsp.engine.debug.history import History, Numbers
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
 
+_MOST_EXECUTIONS: Final = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One execution of a line by a thread: ticks ``first`` to ``last``. ``call`` is the inlined call it is in."""
+    """One execution of a line by a thread: ticks ``first`` to ``last``.
+
+    ``call`` is the inlined call that the line is in; calls of functions that are not the user's belong to it.
+    """
 
     thread: int
     place: Place
@@ -35,6 +41,7 @@ class Statements:
 
     def __init__(self, history: History, place_of: Callable[[Location | None], Place | None]) -> None:
         self._history = history
+        self._calls_of_user = self._with_user_lines(place_of)
         lines: dict[tuple[str, int, int], int] = {}
         self._places: list[tuple[Place, int]] = []
         self._line_of_site: list[Numbers] = []
@@ -56,11 +63,39 @@ class Statements:
         place = place_of(location)
         if place is None:
             return -1
-        key = place.path, place.range.start.line, instruction.call
+        call = self._owner(instruction.call)
+        key = place.path, place.range.start.line, call
         if key not in lines:
             lines[key] = len(self._places)
-            self._places.append((place, instruction.call))
+            self._places.append((place, call))
         return lines[key]
+
+    def _with_user_lines(self, place_of: Callable[[Location | None], Place | None]) -> frozenset[int]:
+        """Return the calls of functions of the user."""
+        found: set[int] = set()
+        for block in self._history.program.blocks:
+            for one in block.code:
+                if one.call not in found and one.location is not None:
+                    own = replace(one.location, inlined_at=None)
+                    found |= {one.call} if place_of(own) is not None else set()
+        return frozenset(found)
+
+    def _owner(self, call: int) -> int:
+        """Return a call, or the closest one around it that is of a function of the user."""
+        calls = self._history.program.calls
+        while call not in self._calls_of_user and call in calls:
+            call = calls[call].caller
+        return call
+
+    def line_in_call(self, tick: int, call: int) -> int | None:
+        """Return the line of the PTX, in the function of a call, at which the instruction of a tick is executed."""
+        instruction, calls = self._history.instruction(tick), self._history.program.calls
+        if instruction is None:
+            return None
+        line, inner = instruction.text_line, instruction.call
+        while inner != call and inner in calls:
+            line, inner = calls[inner].text_line, calls[inner].caller
+        return line
 
     @lru_cache(maxsize=64)  # noqa: B019 - as long as the question that is answered
     def _starts(self, thread: int) -> tuple[Numbers, Numbers, Numbers]:
@@ -102,14 +137,14 @@ class Statements:
         return [one for one in (self.at(thread, int(tick)) for tick in firsts) if one is not None]
 
     def executions(self, thread: int, path: str, line: int) -> list[Statement]:
-        """Return the executions of a line by a thread, in order."""
+        """Return the executions of a line by a thread, in order; of very many the last ones."""
         firsts, _, lines = self._starts(thread)
         wanted = [
             number
             for number, (place, _) in enumerate(self._places)
             if (place.path, place.range.start.line) == (path, line)
         ]
-        there = firsts[np.isin(lines, wanted)]
+        there = firsts[np.isin(lines, wanted)][-_MOST_EXECUTIONS:]
         return [one for one in (self.at(thread, int(tick)) for tick in there) if one is not None]
 
 

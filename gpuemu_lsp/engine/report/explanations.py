@@ -15,6 +15,7 @@ _REASONS = {
     "value": "",
     "index": "for an index",
     "condition": "for a condition",
+    "declaration": "",
 }
 
 
@@ -42,7 +43,8 @@ def _chain(chain: Chain) -> Iterator[str]:
     for step in chain.steps:
         yield f"    {step.place.range.start.line + 1:>{width}} | {step.text}"
         details = [_who(step), *(_value(value) for value in step.values)]
-        yield f"    {'':{width}} |     {', '.join(details)}"
+        if step.reason != "declaration":
+            yield f"    {'':{width}} |     {', '.join(details)}"
         for access in step.accesses:
             yield f"    {'':{width}} |     {_access(access)}"
     for note in chain.notes:

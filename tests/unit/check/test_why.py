@@ -72,6 +72,28 @@ def test_a_race_shows_what_both_threads_did(explained):
     assert first.thread != second.thread and first.place.range.start.line != second.place.range.start.line
 
 
+def test_a_loop_that_is_left_too_early_is_a_decision_on_the_path(explained):
+    answer, _ = explained("skip_negative_buggy")
+    assert step_with(answer, "if (x[r * cols + j] < 0.0f) break").reason == "condition"
+
+
+def test_an_array_that_is_too_short_is_shown_with_its_declaration(explained):
+    answer, _ = explained("small_shared_buggy")
+    assert step_with(answer, "__shared__ float warps[4]").reason == "declaration"
+
+
+def test_an_element_without_a_value_is_explained_by_the_writes_next_to_it(explained):
+    answer, text = explained("halo_buggy")
+    assert step_with(answer, "for (int t = threadIdx.x; t < 128; t += blockDim.x)")
+    assert "which is near, is written here" in text
+
+
+def test_an_element_that_is_not_written_is_explained_by_its_neighbour(explained):
+    answer, text = explained("vector_rest_buggy")
+    assert step_with(answer, "reinterpret_cast<float2*>(y)[j]")
+    assert "no thread writes y[" in text
+
+
 def test_a_barrier_that_some_threads_skip_shows_one_of_each(explained):
     answer, text = explained("divergent_barrier_buggy")
     assert answer.explanation is not None and len(answer.explanation.chains) == 2

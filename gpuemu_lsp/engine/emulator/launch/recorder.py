@@ -73,6 +73,11 @@ class MemoryPicture:
         return (self.shadow & Shadow.INITIALISED).astype(np.bool_)
 
     @property
+    def readable(self) -> npt.NDArray[np.bool_]:
+        """Whether each byte may be read, with or without a value."""
+        return (self.shadow & Shadow.ADDRESSABLE).astype(np.bool_)
+
+    @property
     def writable(self) -> npt.NDArray[np.bool_]:
         """Whether a store to each byte is allowed."""
         allowed: npt.NDArray[np.bool_] = (self.shadow & (Shadow.ADDRESSABLE | Shadow.READ_ONLY)) == Shadow.ADDRESSABLE
@@ -104,6 +109,11 @@ class BlockRecording:
     local: int
     variables: Mapping[str, int]
     lost: int
+
+    @property
+    def shared_size(self) -> int:
+        """Bytes of the block's shared memory."""
+        return next((len(one.data) for one in self.memory if one.address == self.shared), 0)
 
     @property
     def thread_count(self) -> int:

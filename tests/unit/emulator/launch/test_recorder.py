@@ -42,6 +42,21 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
     atomicMax((int*)&y[3], threadIdx.x * 7 % 13);
 }
 """
+COPY = """
+extern "C" __global__ void k(const float* x, float* y, int n) {
+    __shared__ float s[128];
+    int t = threadIdx.x;
+    unsigned target = (unsigned)__cvta_generic_to_shared(&s[t]);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(target), "l"(&x[t]) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(target + 256), "l"(&x[n]), "r"(t % 2 * 4));
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    float first = s[t];
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    y[t] = first + s[64 + t];
+}
+"""
 OVERRUN = """
 extern "C" __global__ void k(const float* x, float* y, int n) {
     y[threadIdx.x * n] = x[threadIdx.x];
@@ -72,9 +87,7 @@ def record(wanted: Request, block: int = 1, picture_at: int = 0) -> tuple[Outcom
 
 
 @pytest.mark.parametrize("options", [(), ("-G",)], ids=["optimised", "unoptimised"])
-@pytest.mark.parametrize(
-    "source", [REDUCE, DIVERGENT, ATOMIC, OVERRUN], ids=["reduce", "divergent", "atomic", "overrun"]
-)
+@pytest.mark.parametrize("source", [REDUCE, DIVERGENT, ATOMIC, COPY, OVERRUN])
 def test_a_recorded_run_is_the_plain_run_and_memory_is_rebuilt_at_any_moment(source, options):
     wanted = request(source, *options, n=200 if source is OVERRUN else 64)
     outcome, recording = record(wanted)
