@@ -261,7 +261,9 @@ torch::Tensor run(torch::Tensor x, torch::Tensor order, torch::Tensor lengths) {
         ("if (i % cols + 1 < cols) out[i] = x[i] * lengths[i / cols];", Severity.ERROR),
     ],
 )
-def test_an_output_that_some_values_leave_unwritten_is_information(tmp_path: Path, store: str, severity: Severity) -> None:
+def test_an_output_that_some_values_leave_unwritten_is_information(
+    tmp_path: Path, store: str, severity: Severity
+) -> None:
     source = tmp_path / "k.cu"
     source.write_text(WRITES.replace("STORE", store))
     (request,) = collect([str(source)], CheckOptions(), tmp_path).requests
