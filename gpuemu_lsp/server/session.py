@@ -10,6 +10,7 @@ from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults
 from gpuemu_lsp.server.diagnostics.measurement_history import MeasurementHistory
 from gpuemu_lsp.server.diagnostics.publisher import DiagnosticPublisher
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticStore
+from gpuemu_lsp.server.documents.artifact_files import is_artifact_file
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile, ParsedFiles, is_python, is_source, text_on_disk
 from gpuemu_lsp.server.jobs import JobRunner
@@ -70,7 +71,7 @@ class Session:
         A ``.py`` file also is if its last parse found kernels.
         """
         if Path(path).suffix in SUFFIXES:
-            return True
+            return not is_artifact_file(path)
         parsed = self.parsed_files.last(path) if is_python(path) else None
         if parsed is not None and parsed.has_kernels:
             return True

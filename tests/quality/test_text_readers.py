@@ -29,10 +29,11 @@ OTHER_TEXT = {
     "hostcode/python/declarations.py", "hostcode/python/modules.py", "hostcode/python/parameters.py", "plan/triton.py",
     "subjects/triton/language.py",
     # PTX, MLIR, types in mangled names, and what compilers and Python print.
-    "check/dependences.py", "check/failing_thread/line_values.py", "check/failing_thread/ptx_log.py",
+    "check/failing_thread/line_values.py", "check/failing_thread/ptx_log.py",
     "jobs/artifacts.py", "jobs/crash_findings.py", "jobs/requests/cuda_strings.py", "plan/recordings/plans.py",
     "plan/struct_sizes.py",
-    "subjects/cuda/missing_headers.py", "subjects/pyptx/assembly.py", "subjects/triton/compile_errors.py",
+    "check/access_traits.py", "subjects/ptx/line_numbers.py", "subjects/pyptx/preparation.py",
+    "subjects/cuda/missing_headers.py", "subjects/assembly.py", "subjects/triton/compile_errors.py",
     "subjects/triton/mlir_lines.py", "subjects/triton/resources.py",
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ local function root_dir(bufnr, on_dir)
   local root = vim.fs.root(bufnr, "gpuemu.toml")
   local filetype = vim.bo[bufnr].filetype
   local is_config = vim.fs.basename(vim.api.nvim_buf_get_name(bufnr)) == "gpuemu.toml"
-  if filetype == "cuda" or (root and (filetype ~= "toml" or is_config)) then
+  if filetype == "cuda" or filetype == "ptx" or (root and (filetype ~= "toml" or is_config)) then
     on_dir(root)
   elseif filetype == "python" and has_kernels(bufnr) then
     on_dir(nil)
@@ -46,7 +46,7 @@ end
 ---@type vim.lsp.Config
 return {
   cmd = { "gpuemu-lsp", "--stdio" },
-  filetypes = { "cuda", "toml", "python", "c", "cpp" },
+  filetypes = { "cuda", "ptx", "toml", "python", "c", "cpp" },
   root_dir = root_dir,
   -- on_attach is left to the user's configuration.
   on_init = function(client)

@@ -129,7 +129,7 @@ class ClientManager implements vscode.Disposable {
   private options(): LanguageClientOptions {
     return {
       documentSelector: [
-        { scheme: "file", pattern: "**/*.{cu,cuh,h,hpp}" },
+        { scheme: "file", pattern: "**/*.{cu,cuh,h,hpp,ptx}" },
         { scheme: "file", pattern: "**/gpuemu.toml" },
         { scheme: "file", pattern: "**/*.py" },
       ],

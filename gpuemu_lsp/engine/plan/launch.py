@@ -41,7 +41,7 @@ def resolve_launch(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaun
         return ResolvedLaunch(configured.grid, configured.block, configured.shared or parse(0))
     found = _from_host_code(context, roles) or _thread_per_element(context, roles)
     if found is None:
-        problem = "the launch is unknown: no <<<grid, block>>> in the file is integer arithmetic over its sizes"
+        problem = "the launch is unknown: the file has none whose grid and block are integer arithmetic over its sizes"
         return ResolvedLaunch(problem=problem)
     if configured is None:
         return found

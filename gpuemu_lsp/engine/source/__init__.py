@@ -1,4 +1,4 @@
-"""Static reading of a .cu file without a C++ front end, and the device view that NVRTC compiles.
+"""Static reading of a source file without a C++ front end, and the device view that NVRTC compiles.
 
 ``preprocessor``
     Comments and literals blanked, directives, macro definitions, ``#if`` regions that are certainly inactive.
@@ -10,6 +10,8 @@
     The text NVRTC compiles: host-only code replaced by spaces, every line and byte column kept.
 ``python``
     ``.py`` files: Triton kernels, and CUDA code in strings with the place of each character.
+``ptx_source``
+    ``.ptx`` files: entries and their parameters, as the code shows them.
 ``ignore_comments``
     Comments that suppress findings.
 ``reader``, ``model``

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.source import ptx_source
 from gpuemu_lsp.engine.source.device_view.view import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includers import includers
 from gpuemu_lsp.engine.source.headers.includes import includes, load
@@ -55,6 +56,8 @@ def read(
     options
         Compile options; ``-D`` and ``-U`` decide which ``#if`` branches are active.
     """
+    if path.endswith(ptx_source.SUFFIX):
+        return ptx_source.read_ptx(path, text)
     views = device_views(path, text, include_dirs, overlay, options)
     file = views.files[0]
     contents = _known_contents.get(views, lambda: _contents(views))

@@ -15,8 +15,12 @@ that language is prepared.
     The protocol of subjects.
 :mod:`.request`
     What to check, and to which extent.
-:mod:`.cuda`, :mod:`.triton`, :mod:`.pyptx`, :mod:`.ops`
+:mod:`.cuda`, :mod:`.triton`, :mod:`.pyptx`, :mod:`.ptx`, :mod:`.ops`
     The languages.
+:mod:`.one_code_kernel`
+    The subject of languages with one code for all cases.
+:mod:`.assembly`
+    What ptxas says about PTX that a language emits or reads.
 :mod:`.ahead`
     Compilation and translation in a forked process, ahead of the check.
 :mod:`.unregistered`

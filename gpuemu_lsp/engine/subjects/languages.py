@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuemu_lsp.engine.subjects.cuda.language import Cuda
 from gpuemu_lsp.engine.subjects.ops.language import Ops
+from gpuemu_lsp.engine.subjects.ptx.language import Ptx
 from gpuemu_lsp.engine.subjects.pyptx.language import Pyptx
 from gpuemu_lsp.engine.subjects.triton.language import Triton
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 CUDA: Final[Language] = Cuda()
 TRITON: Final[Language] = Triton()
 PYPTX: Final[Language] = Pyptx()
+PTX: Final[Language] = Ptx()
 OPS: Final[Language] = Ops()
-LANGUAGES: Final[tuple[Language, ...]] = (CUDA, TRITON, PYPTX, OPS)
+LANGUAGES: Final[tuple[Language, ...]] = (CUDA, TRITON, PYPTX, PTX, OPS)
 """All languages; an entry that names no kernel of its file is in the first one that occurs there."""
 
 
@@ -26,6 +28,8 @@ def language_of_entry(spec: KernelSpec) -> Language | None:
     """Return the language of a kernel as far as its entry alone says it, None where the text of its ``.py`` does."""
     if spec.op is not None:
         return OPS
+    if spec.source.endswith(".ptx"):
+        return PTX
     if not spec.source.endswith(".py") or spec.string is not None or spec.variable is not None:
         return CUDA
     return next((language for language in LANGUAGES if language.name == spec.language), None)

@@ -10,13 +10,13 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInternalError, JsonRpcInvalidParams
 
-from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import requests_named
 from gpuemu_lsp.server.client.params import document_uri, params_object
 from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
+from gpuemu_lsp.server.documents.artifact_files import artifact_folder
 from gpuemu_lsp.server.documents.locations import path_from_uri
 from gpuemu_lsp.server.documents.parsed_files import kernel_id
 from gpuemu_lsp.server.handlers import background_request
@@ -78,7 +78,7 @@ def write_artifact(path: str, kernel: str, form: str, artifact: dict[str, Any]) 
     """
     digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel)
-    target = cache_root() / "artifacts" / digest / f"{name}.{artifact['arch']}.{form}"
+    target = artifact_folder() / digest / f"{name}.{artifact['arch']}.{form}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(artifact["text"], encoding="utf-8")

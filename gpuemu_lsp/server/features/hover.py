@@ -14,6 +14,7 @@ from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import byte_position, path_from_uri
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.kernel_info.hover_text import finding_text, kernel_text, key_text, line_text
+from gpuemu_lsp.server.kernel_info.ptx_text import name_text
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, kernels_of
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
@@ -38,7 +39,9 @@ def register(server: GpuemuServer, services: Services) -> None:
             parts = [await session.parsed_files.run_in_thread(key_text, session.results, document.text, position)]
         else:
             kernels = await kernels_of(session, document.path)
+            is_ptx = document.path.endswith(".ptx")
             parts = [
+                await session.parsed_files.run_in_thread(name_text, document.text, position) if is_ptx else None,
                 _kernel(session, kernels, position),
                 *_findings(session, document.path, params.position),
                 line_text(kernels, document.path, position.line),

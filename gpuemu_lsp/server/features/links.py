@@ -20,6 +20,7 @@ from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import byte_position, client_range, path_from_uri
 from gpuemu_lsp.server.features.artifact import FORMS, MLIR_FORMS, disassemble, parse_virtual_uri
 from gpuemu_lsp.server.handlers import background_request
+from gpuemu_lsp.server.kernel_info.ptx_text import definitions
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
 
@@ -45,10 +46,13 @@ def register(server: GpuemuServer, services: Services) -> None:
         ]
 
     @background_request(server, types.TEXT_DOCUMENT_DEFINITION)
-    async def definition(params: types.DefinitionParams) -> types.Location | None:
+    async def definition(params: types.DefinitionParams) -> types.Location | list[types.Location] | None:
         cursor = Position(params.position.line, params.position.character)
         path = path_from_uri(params.text_document.uri)
         document = session.documents.get(path) if path is not None else None
+        named = await _ptx_name(session, document, cursor) if document is not None else []
+        if named:
+            return named
         if document is None or document.path.endswith(_ARTIFACTS):
             return await _instruction(session, params)
         position = byte_position(document.lines, cursor, session.publisher.encoding)
@@ -64,6 +68,15 @@ def register(server: GpuemuServer, services: Services) -> None:
             if key in ("name", "source", "entry"):
                 return await _kernel(session, spec)
         return None
+
+
+async def _ptx_name(session: Session, document: Document, cursor: Position) -> list[types.Location]:
+    """Return where a register, label, variable or function of a .ptx is defined; none for an instruction."""
+    if not document.path.endswith(".ptx"):
+        return []
+    position = byte_position(document.lines, cursor, session.publisher.encoding)
+    ranges = await session.parsed_files.run_in_thread(definitions, document.text, position)
+    return [location(session, Place(document.path, span)) for span in ranges]
 
 
 async def _instruction(session: Session, params: types.DefinitionParams) -> types.Location | None:

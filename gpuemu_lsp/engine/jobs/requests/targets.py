@@ -24,7 +24,7 @@ from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.languages import LANGUAGES, calls_function
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
-SUFFIXES = frozenset({".cu", ".cuh"})
+SUFFIXES = frozenset({".cu", ".cuh", ".ptx"})
 _PYTHON = ".py"
 _MOST_NAMED = 4
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})

@@ -1,7 +1,7 @@
 """CUDA kernels: the whole file of a kernel is compiled once, for all its kernels, and one code serves all cases.
 
-:mod:`.language`, :mod:`.preparation`, :mod:`.kernel`
-    The language, the preparation of a kernel, and the kernel as a subject.
+:mod:`.language`, :mod:`.preparation`
+    The language, and the preparation of a kernel.
 :mod:`.program`, :mod:`.session`
     The program that is compiled, and what the checks of its kernels share.
 :mod:`.missing_headers`, :mod:`.newer_architecture`

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.compile.compiler import CompileSession
 from gpuemu_lsp.engine.compile.model import Artifact, CompileResult, ResourceUsage
@@ -19,18 +18,15 @@ from gpuemu_lsp.engine.plan.struct_sizes import with_compiled_sizes
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import device_views
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.subjects.cuda.kernel import CudaKernel
 from gpuemu_lsp.engine.subjects.cuda.missing_headers import left_out
 from gpuemu_lsp.engine.subjects.cuda.newer_architecture import or_newer
 from gpuemu_lsp.engine.subjects.cuda.program import ProgramCompilation
 from gpuemu_lsp.engine.subjects.cuda.recorded_launches import with_recorded_instances, with_recorded_plans
 from gpuemu_lsp.engine.subjects.cuda.session import reading, session_of
 from gpuemu_lsp.engine.subjects.language import PreparedKernel, SourceRequest
+from gpuemu_lsp.engine.subjects.one_code_kernel import OneCodeKernel, facts_of
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.unregistered import softened, without_guessed_instance
-
-if TYPE_CHECKING:
-    from gpuemu_lsp.engine.emulator.analysis.kernel_facts import KernelFacts
 
 
 def prepare_cuda(kernel: SourceRequest) -> PreparedKernel:
@@ -71,7 +67,7 @@ def prepare_cuda(kernel: SourceRequest) -> PreparedKernel:
     return replace(
         prepared,
         findings=findings,
-        subject=CudaKernel(artifact, prepared.source_map),
+        subject=OneCodeKernel(artifact, prepared.source_map),
         unoptimized=partial(_without_optimization, request, source, headers, artifact),
     )
 
@@ -111,8 +107,8 @@ def _compile_architectures(
         # The PTX shows what the source alone does not, such as the types behind typedefs in the signature.
         if not done.artifacts:
             entries = compiled.artifact.entries
-            facts_of = partial(_facts_of, compiled.artifact.ptx)
-            resolved = with_recorded_instances(request, source, resolve(spec, source, entries, facts_of))
+            facts = partial(facts_of, compiled.artifact.ptx)
+            resolved = with_recorded_instances(request, source, resolve(spec, source, entries, facts))
             sized = with_compiled_sizes(resolved, compiled.artifact.ptx, entries)
             done.result = with_recorded_plans(request, source, sized, entries)
         done.artifacts.append(compiled.artifact)
@@ -123,17 +119,6 @@ def _compile_architectures(
                 if entry in compiled.artifact.resources:
                     done.resources.setdefault(compiled.artifact.arch, compiled.artifact.resources[entry])
     return done
-
-
-def _facts_of(ptx: str, mangled: str) -> KernelFacts | None:
-    # Delayed, as all of the emulator: see `case_runner`.
-    from gpuemu_lsp.engine.emulator.analysis.kernel_facts import kernel_facts
-    from gpuemu_lsp.engine.emulator.analysis.kernel_graph import MalformedKernelError
-
-    try:
-        return kernel_facts(ptx, mangled)
-    except MalformedKernelError:
-        return None
 
 
 def _without_optimization(

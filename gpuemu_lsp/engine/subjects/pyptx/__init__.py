@@ -8,8 +8,6 @@
     The PTX of one trace, with the lines of the ``.py`` that emitted the instructions.
 ``tensor_maps``
     The tensor maps that pyptx makes of its tensors.
-``assembly``
-    What ptxas says about the first case's PTX.
 ``plans``
     Plans of a kernel, from gpuemu.toml and what the kernel declares. It does not import pyptx.
 ``errors``

@@ -5,6 +5,7 @@ The module is the user's code: nothing is imported where the workspace is not tr
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,9 +59,9 @@ def prepare_pyptx(request: SourceRequest) -> PreparedKernel:
     if plan is None or code is None:
         return request.stopped(*found)
     file = request.function(kernel.name, kernel.name_range, kernel.range)
-    from gpuemu_lsp.engine.subjects.pyptx.assembly import with_assembly
+    from gpuemu_lsp.engine.subjects.assembly import with_assembly
 
-    artifact, errors = with_assembly(code.artifact, code.source_map, spec.name)
+    artifact, errors = with_assembly(code.artifact, code.source_map, spec.name, _explained)
     if errors:
         return PreparedKernel((*found, *errors), request.place, file)
     return PreparedKernel(
@@ -150,3 +151,16 @@ def _imported(request: SourceRequest, kernel: PyptxKernel, name: Place) -> Pyptx
 
 def _text_of(path: str, request: SourceRequest) -> str | None:
     return request.text if path == request.spec.source else None
+
+
+_ALLOCATION = re.compile(r"Unknown symbol '(?:smem|mbar)_\d+'")
+
+
+def _explained(error: str) -> str:
+    """Return an error of ptxas with the advice for code that pyptx emits."""
+    if _ALLOCATION.search(error) is None:
+        return error
+    return (
+        f"{error}. Above 48 KB of shared memory pyptx gives allocations no names of their own: take `.name` of the "
+        "allocation, and add its `.byte_offset`"
+    )

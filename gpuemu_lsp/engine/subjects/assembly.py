@@ -1,9 +1,9 @@
-"""What ptxas says about a traced kernel: its registers, and the errors of a module that no driver would load."""
+"""What ptxas says about PTX that NVRTC did not write: registers, and the errors of a module that no driver loads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -17,17 +17,15 @@ from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 _SECONDS: Final = 120.0
 _ERROR = re.compile(r"input, line (?P<line>\d+); (?:error|fatal)\s*:\s*(?P<text>.*)")
-_ALLOCATION = re.compile(r"Unknown symbol '(?:smem|mbar)_\d+'")
-_DYNAMIC = (
-    "Above 48 KB of shared memory pyptx gives allocations no names of their own: take `.name` of the allocation, and "
-    "add its `.byte_offset`"
-)
 
 
-def with_assembly(artifact: Artifact, source_map: SourceMap, kernel: str) -> tuple[Artifact, tuple[Finding, ...]]:
+def with_assembly(
+    artifact: Artifact, source_map: SourceMap, kernel: str, explained: Callable[[str], str] = str
+) -> tuple[Artifact, tuple[Finding, ...]]:
     """Return an artifact with its machine code and resource usage, or the errors of ptxas.
 
-    Without a ptxas, and if it cannot be run, the artifact is returned as it is.
+    Without a ptxas, and if it cannot be run, the artifact is returned as it is. ``explained`` adds to the text of an
+    error what a language knows of it.
     """
     path = ptxas_path()
     if path is None:
@@ -37,12 +35,14 @@ def with_assembly(artifact: Artifact, source_map: SourceMap, kernel: str) -> tup
     except AssemblerError:
         return artifact, ()
     if not done.succeeded:
-        found = list(_errors(done.log, artifact, source_map, kernel))
+        found = list(_errors(done.log, artifact, source_map, kernel, explained))
         return artifact, tuple(one for index, one in enumerate(found) if one not in found[:index])
     return replace(artifact, cubin=done.cubin, resources=resources(done.log)), ()
 
 
-def _errors(log: str, artifact: Artifact, source_map: SourceMap, kernel: str) -> Iterator[Finding]:
+def _errors(
+    log: str, artifact: Artifact, source_map: SourceMap, kernel: str, explained: Callable[[str], str]
+) -> Iterator[Finding]:
     """Yield a finding for each error with a line; one for all if none has."""
     positions = source_lines(artifact.ptx)
     files = {path: number for number, path in source_map.files.items()}
@@ -53,9 +53,7 @@ def _errors(log: str, artifact: Artifact, source_map: SourceMap, kernel: str) ->
         if position is not None and position.path in files:
             location = Location(files[position.path], position.line, (position.column or 0) + 1)
             place = source_map.user_place(location)
-        text = match["text"].strip().rstrip(".")
-        if _ALLOCATION.search(text):
-            text = f"{text}. {_DYNAMIC}"
+        text = explained(match["text"].strip().rstrip("."))
         yield make("compile/error", f"ptxas: {text}.", place or source_map.fallback, kernel=kernel, arch=artifact.arch)
     if not matches:
         said = next((line.strip() for line in log.split("\n") if "fatal" in line or "error" in line), "no reason")
