@@ -73,7 +73,7 @@ export interface FailureDetail extends Omit<Failure, "minimized"> {
   elements: WrongElement[];
   picture: Picture | null;
   minimized: Failure | null;
-  commands: { reproduce: string; minimize: string };
+  commands: { reproduce: string; why: string; minimize: string };
 }
 
 /** A source line and a range of artifact lines generated from it. */

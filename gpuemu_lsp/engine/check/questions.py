@@ -39,8 +39,8 @@ class Question:
         return _index(self.finding.data.get(key))
 
     def block(self, key: str = "block") -> int:
-        """Return the linear number of a block of the finding's data, 0 if it names none."""
-        x, y, z = self.index(key) or (0, 0, 0)
+        """Return the linear number of a block, or of a program of Triton, of the finding's data; 0 if it names none."""
+        x, y, z = self.index(key) or self.index("program") or (0, 0, 0)
         grid = self.case.grid
         return x + grid[0] * (y + grid[1] * z)
 
@@ -139,16 +139,21 @@ def _near(offset: int, size: int) -> Iterator[int]:
 
 def _access(question: Question, record: RecordBlock) -> Answer:
     """Return where the index of a wrong access comes from, and what else is known of the element."""
-    index, block = question.index("thread"), record(question.block())
-    if block is None or index is None:
+    index, block, finding = question.index("thread"), record(question.block()), question.finding
+    if block is None:
         return (), ()
-    thread, finding = block.linear_thread(index), question.finding
-    access = block.wrong_access(thread, finding.place, uninitialised=finding.rule == "memory/uninitialized-read")
+    uninitialised = finding.rule == "memory/uninitialized-read"
+    # A program of Triton names no thread.
+    threads = range(block.recording.thread_count) if index is None else [block.linear_thread(index)]
+    found = (block.wrong_access(thread, finding.place, uninitialised=uninitialised) for thread in threads)
+    access = next((one for one in found if one is not None), None)
     if access is None:
-        return _statement(block, thread, finding.place)
+        return _statement(block, threads[0], finding.place)
+    thread = int(access["thread"])
+    index = block.thread_index(thread)
     name = block.names.name(int(access["address"]), int(access["size"]))
     criterion, declared = Criterion(thread, int(access["tick"])), block.declaration(access)
-    if finding.rule != "memory/uninitialized-read":
+    if not uninitialised:
         return (block.chain(f"thread {index} accesses {name}", [criterion], declared=declared),), ()
     chain = block.chain(f"thread {index} reads {name}, which has no value", [criterion], declared=declared)
     copy = block.pending_copy(access)

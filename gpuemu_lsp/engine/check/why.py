@@ -126,6 +126,8 @@ def _explained(answer: Why, question: Question) -> Why:
     block = recorder.latest
     if block is None:
         return replace(answer, problem="its launch was not recorded: it does not come to the block of the finding")
+    if not chains and not notes:
+        notes = ("the finding names no thread or element that could be followed",)
     if block.recording.lost:
         notes = (*notes, f"the recording is full: the last {block.recording.lost:,} steps of the block are missing")
     return replace(answer, explanation=Explanation(chains, block.recording.block_index, block.named, notes))

@@ -17,7 +17,10 @@ def render_replay(replay: Replay, root: str, style: TextStyle) -> str:
     lines = [head, f"  {style.verdict(replay.verdict)}"]
     if replay.verdict != "still fails":
         lines.append(f"  Stored finding: {replay.rule}: {replay.message}")
-    return "\n".join(["\n".join(lines) + "\n", *_blocks(replay, root, style)])
+    blocks = _blocks(replay, root, style)
+    if replay.verdict == "still fails":
+        blocks.append(f"  Why: gpuemu why {replay.case} -k {replay.kernel}\n")
+    return "\n".join(["\n".join(lines) + "\n", *blocks])
 
 
 def _blocks(replay: Replay, root: str, style: TextStyle) -> list[str]:

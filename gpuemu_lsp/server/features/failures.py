@@ -110,6 +110,7 @@ def _details(
         "minimized": failure_to_client(project, unregistered, smaller, uri_of) if smaller is not None else None,
         "commands": {
             "reproduce": f"gpuemu reproduce {failure['id']} --kernel {shlex.quote(failure['kernel'])}",
+            "why": f"gpuemu why {failure['id']} --kernel {shlex.quote(failure['kernel'])}",
             "minimize": f"gpuemu minimize {failure['id']} --kernel {shlex.quote(failure['kernel'])}",
         },
     }

@@ -30,6 +30,7 @@ function page(detail: FailureDetail): Node[] {
     facts(detail),
     element("h2", { text: "Reproduce" }),
     element("pre", { className: "command", text: detail.commands.reproduce }),
+    element("pre", { className: "command", text: detail.commands.why }),
   ];
 }
 
