@@ -10,6 +10,7 @@ PyTorch's. The modules run in the program's process: they import nothing of the 
 - :mod:`.boot`: loads the library before PyTorch is imported, and completes ``torch._C``
 - :mod:`.core_names`: what ``torch._C`` has in a build for CUDA, by name
 - :mod:`.native_calls`: functions of the library
+- :mod:`.build_locks`: locks of builds of extensions, which end with the process that holds them
 """
 
 import re

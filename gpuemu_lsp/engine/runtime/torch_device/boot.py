@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from gpuemu_lsp.engine.runtime.torch_device import TOOLKIT_VARIABLE
+from gpuemu_lsp.engine.runtime.torch_device import TOOLKIT_VARIABLE, build_locks
 
 
 def install() -> None:
@@ -21,17 +21,17 @@ def install() -> None:
 
 
 class _Imports(importlib.abc.MetaPathFinder):
-    """Finds nothing but Triton: it loads the device before ``torch``, and completes ``torch._C`` before ``torch.cuda``.
+    """Finds only what is changed when it has been imported: Triton, and the locks of builds.
 
-    The library's constructors have to run before PyTorch asks whether there is a device, and ``torch.cuda`` looks at
-    what ``torch._C`` has when it is imported. Triton is found as it is elsewhere; its compiler and its autotuner are
-    replaced when it has been imported.
+    It loads the device before ``torch``, and completes ``torch._C`` before ``torch.cuda``: the library's constructors
+    have to run before PyTorch asks whether there is a device, and ``torch.cuda`` looks at what ``torch._C`` has when it
+    is imported. Of Triton the compiler and the autotuner are replaced.
     """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Load and complete what the module needs; return None, but for Triton."""
+        """Load and complete what the module needs; return None, but for what is changed once imported."""
         if fullname == "torch":
             from gpuemu_lsp.engine.runtime.torch_device import native_calls
 
@@ -40,6 +40,8 @@ class _Imports(importlib.abc.MetaPathFinder):
             self._complete(Path(path[0]) if path else Path())
         elif fullname == "triton":
             return self._found(fullname, _use_device)
+        elif fullname == "torch.utils.file_baton":
+            return self._found(fullname, build_locks.install)
         return None
 
     def _found(self, name: str, then: Callable[[ModuleType], None]) -> ModuleSpec | None:
