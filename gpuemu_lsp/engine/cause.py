@@ -14,6 +14,8 @@ class Cause(StrEnum):
 
     STEP_LIMIT = "step-limit"
     """A warp took more steps than a launch may: the loop may be long and not endless."""
+    LONG_LOOP = "long-loop"
+    """A warp took more steps than a launch may, in loops that count to a bound: they end."""
     TIME_LIMIT = "time-limit"
     """The launch reached its time limit while the registers of a loop changed: it may only be slow."""
     TIME_LIMIT_WAITING = "time-limit-waiting"
@@ -51,6 +53,11 @@ class Cause(StrEnum):
     def is_time_limit(self) -> bool:
         """Whether a time limit ended the launch: on a faster machine it might have come to its end."""
         return self in (Cause.TIME_LIMIT, Cause.TIME_LIMIT_WAITING, Cause.DRIVER_TIME_LIMIT)
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the launch was ended in a loop that may have an end: with more time it might have come to it."""
+        return self in (Cause.LONG_LOOP, Cause.TIME_LIMIT)
 
 
 class ErrorTrait(StrEnum):

@@ -21,6 +21,7 @@ Placement: TypeAlias = Callable[[Location | None], tuple[Place, tuple[Related, .
 """Returns the place of a location in the user's files, and those that lead there."""
 
 _LOOPS = {
+    Cause.LONG_LOOP: "in this loop",
     Cause.TIME_LIMIT: "in this loop",
     Cause.STOPPED: "in this loop",
     Cause.STOPPED_WAITING: "while it waited in this loop, whose registers stayed the same",
@@ -72,15 +73,15 @@ def stopped_in_loop(event: Event, launch: str, how: str) -> Event:
 
 
 def slow_launch(event: Event, blocks: int, seconds: float) -> Event:
-    """Return the event of a loop that was stopped while its registers changed as a timeout and not as a hang.
+    """Return the event of a loop that was stopped and may have an end as a timeout and not as a hang.
 
     A test suite's launches have the sizes of a GPU: that one takes long does not show that a loop has no end.
     """
-    if event.cause is not Cause.TIME_LIMIT:
+    if event.cause is None or not event.cause.may_end:
         return event
+    why = f"did not finish within {seconds:g} s" if event.cause is Cause.TIME_LIMIT else "takes too many steps"
     message = (
-        f"the launch of {blocks:,} blocks did not finish within {seconds:g} s, and its results are not complete; use "
-        "smaller sizes or a higher limit"
+        f"the launch of {blocks:,} blocks {why}, and its results are not complete; use smaller sizes or a higher limit"
     )
     return replace(event, rule="engine/timeout", message=message)
 

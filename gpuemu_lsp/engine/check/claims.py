@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.recordings.cases import SAME, SIZED, strategy_parts
 from gpuemu_lsp.engine.rules import make
 
 _ADVICE = "Set dims, args and launch in gpuemu.toml."
+_SMALLER = "Declare smaller sizes in gpuemu.toml."
 _MOST_NAMED = 3
 """Arguments that a message names: a struct may have hundreds of members."""
 
@@ -38,8 +39,9 @@ def claim(
     which a finding says that it was not written.
     """
     plan = dependences.plan
+    unfinished = event is not None and event.cause is not None and event.cause.may_end
     if plan.facts.origin is PlanOrigin.CONFIGURATION:
-        return finding
+        return not_checked(finding, (), refused=True, registered=True) if unfinished else finding
     if event is not None and event.rule == "engine/timeout":
         # Other sizes would be translated to the same code.
         return replace(finding, rule="engine/not-executed", severity=Severity.HINT)
@@ -49,7 +51,7 @@ def claim(
     facts = [fact for fact in _facts(event, case, dependences, unwritten) if fact.source is Source.ASSUMED]
     strongest = max((fact.claim for fact in facts), default=Claim.ERROR)
     reasons = list(dict.fromkeys(fact.reason for fact in facts if fact.reason and fact.claim is strongest))
-    if event is not None and event.cause is not None and event.cause.is_time_limit:
+    if unfinished or (event is not None and event.cause is not None and event.cause.is_time_limit):
         # A loop may be long and not endless, and the time depends on the machine.
         strongest = max(strongest, Claim.NOT_CHECKED)
     if strongest is Claim.NOTHING:
@@ -75,21 +77,21 @@ def is_judged(mismatch: Mismatch, facts: Facts) -> bool:
     return not unwritten or not (recorded or Source.ASSUMED in (buffer.use.source, facts.arrays.source))
 
 
-def not_checked(finding: Finding, reasons: Sequence[str], *, refused: bool) -> Finding:
-    """Return a finding as the hint that the kernel was not checked.
+def not_checked(finding: Finding, reasons: Sequence[str], *, refused: bool, registered: bool = False) -> Finding:
+    """Return a finding as the hint that the kernel was not checked; of a registered one it is a warning.
 
     ``refused``: a trap of the kernel refuses the sizes, or they take too long.
     """
     why = "; ".join((finding.message.rstrip("."), *reasons))
     return make(
         "engine/not-executed",
-        f"'{finding.kernel}' was not checked: {why}. {_ADVICE}",
+        f"'{finding.kernel}' was not checked: {why}. {_SMALLER if registered else _ADVICE}",
         finding.place,
         kernel=finding.kernel,
         dtype=finding.dtype,
         dims=finding.dims,
         data={"refused": why} if refused else {},
-        severity=Severity.HINT,
+        severity=Severity.WARNING if registered else Severity.HINT,
         cause=Cause.INCOMPLETE,
         states_sizes=finding.states_sizes,
     )
@@ -105,8 +107,10 @@ def in_part(finding: Finding, completed: int, cases: int) -> Finding:
     if not completed:
         return finding
     checked = f"'{finding.kernel}' was checked on {completed} of {cases} cases only"
-    message = f"{checked}: {finding.data['refused']}. {_ADVICE}"
-    return replace(finding, rule="config/launch-inferred", message=message)
+    registered = finding.severity is Severity.WARNING
+    message = f"{checked}: {finding.data['refused']}. {_SMALLER if registered else _ADVICE}"
+    # What gpuemu.toml declares is to be run.
+    return replace(finding, rule=finding.rule if registered else "config/launch-inferred", message=message)
 
 
 def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten: str | None) -> Iterator[Fact]:
@@ -177,7 +181,7 @@ def _is_refused(event: Event | None) -> bool:
 
     After another hang the kernel may be at fault, and after an access out of bounds a length that was assumed.
     """
-    return event is not None and (event.rule == "sync/trap" or event.cause is Cause.TIME_LIMIT)
+    return event is not None and (event.rule == "sync/trap" or (event.cause is not None and event.cause.may_end))
 
 
 def _for_threads(fact: Fact, event: Event | None) -> Fact:

@@ -193,7 +193,7 @@ class PlanRun:
         if failed:
             self._record(case, case_id, found)
         elif judged:
-            self.store.mark_passed(case_id)
+            self._mark_passed(case_id, refused=bool(refused))
         most = self.context.request.options.max_failures
         enough = self.progress.failing >= most and not self.source.search_is_longer()
         # All stored cases run, so that an error of the last check is not missing; after a hang none that may hang too.
@@ -310,6 +310,10 @@ class PlanRun:
             names = tuple(argument.name for argument in self.runner.arguments(case))
             self._dependences = Dependences(self.plan, self.runner.launch_of(case), names)
         return self._dependences
+
+    def _mark_passed(self, case_id: str, *, refused: bool) -> None:
+        if not refused:
+            self.store.mark_passed(case_id)
 
     def _record(self, case: Case, case_id: str, found: list[Finding]) -> None:
         finding = next(filter(_is_error, found))

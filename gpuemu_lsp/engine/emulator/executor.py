@@ -182,7 +182,7 @@ def _run_once(
     proxy = AsyncOperations(prepared, clocks)
     runtime.bulk = proxy.execute
     scheduler = Scheduler(prepared, clocks, versions, stop)
-    runtime.on_interrupt = scheduler.stop
+    runtime.on_interrupt, runtime.is_over = scheduler.stop, scheduler.is_over
     ready = time.perf_counter()
     try:
         with stop.listening(scheduler.hurry):

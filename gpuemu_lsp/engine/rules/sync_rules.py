@@ -86,8 +86,8 @@ __global__ void halves(const float* x, float* y, int n) {
         Severity.ERROR,
         "the kernel does not terminate",
         "The step limit was reached in this loop, or it waits for a change that no thread makes: a flag that is not "
-        "set, an arrival at an `mbarrier` that is missing. If the loop terminates after many iterations, use smaller "
-        "dims.",
+        "set, an arrival at an `mbarrier` that is missing. A loop that counts to a bound is not reported, however long "
+        "it is: it was not executed (`engine/not-executed`).",
         Example(
             bad="""\
 __global__ void halvings(const float* x, float* y, int n) {

@@ -50,6 +50,16 @@ def test_a_planted_bug_is_reported_on_its_line(tmp_path: Path, old: str, new: st
     assert report.status == "failed" and report.cases.passed < report.cases.run
 
 
+def test_a_launch_that_takes_too_long_is_not_executed_and_no_case_of_it_passes(tmp_path: Path) -> None:
+    loop = "    float s = 0;\n    for (long long j = 0; j < n * 1000000000ll; ++j) s = s * 0.5f + j;\n"
+    slow = CU.replace("    if", f"{loop}    if", 1).replace("2.0f * x[i]", "2.0f * x[i] + (s == 7.0f)")
+    report, findings, _ = run(request(tmp_path, slow, case_seconds=0.2))
+    assert (report.status, report.cases.passed) == ("not-executed", 0)
+    (finding,) = [one for one in findings if one.severity != "hint"]
+    assert (finding.rule, finding.severity) == ("engine/not-executed", "warning")
+    assert "this loop did not come to its end in 0.2 s" in finding.message
+
+
 def test_without_a_reference_a_clean_kernel_is_unreferenced(tmp_path: Path) -> None:
     toml = '[[kernels]]\nname = "twice"\nsource = "twice.cu"\n'
     report, findings, _ = run(request(tmp_path, toml=toml))

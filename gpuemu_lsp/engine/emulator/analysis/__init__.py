@@ -24,6 +24,7 @@ module                   result                                               us
 ``barrier_intervals``    blocks that run between the same two barriers        ``race_candidates``
 ``register_values``      registers evaluated for many values at once          ``thread_affine``, ``kernel_facts``
 ``comparison_solver``    arguments at which two sides of a setp are equal     inputs that cases try
+``counted_loops``        loops that count to a bound, and so end              limits of a launch
 ``thread_affine``        values and guards that follow from ``%tid`` alone    ``address_conflicts``
 ``address_conflicts``    shared accesses of two threads to one address        ``race_candidates``
 ``race_candidates``      accesses that the race detector instruments          code generation, race detector

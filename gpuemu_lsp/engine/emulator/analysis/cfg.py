@@ -216,7 +216,7 @@ def _reconvergence_order(edges: Edges) -> list[int]:
     for u, targets in enumerate(edges):
         for v in targets:
             if dominates(dominator, v, u):
-                members.setdefault(v, {v}).update(_natural_loop(predecessors, u, v))
+                members.setdefault(v, {v}).update(natural_loop(predecessors, u, v))
     # Natural loops with different headers are nested or disjoint, so the smallest enclosing one is the parent.
     parent: dict[int, int | None] = {}
     for header, body in members.items():
@@ -252,7 +252,7 @@ def _reconvergence_order(edges: Edges) -> list[int]:
     return result
 
 
-def _natural_loop(predecessors: Edges, latch: int, header: int) -> set[int]:
+def natural_loop(predecessors: Edges, latch: int, header: int) -> set[int]:
     """Return the blocks of a natural loop: those that reach the latch without passing through the header."""
     return {header} | reachable([latch], lambda block: predecessors[block] if block != header else ())
 

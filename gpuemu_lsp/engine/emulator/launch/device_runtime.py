@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -61,7 +62,8 @@ class Heap:
 class DeviceRuntime:
     """Serves the calls of device code; ``printed`` is the first ``max_printed`` bytes of their output.
 
-    ``interrupted`` says that an interrupt came during a call, when ``on_interrupt`` was called.
+    ``interrupted`` says that an interrupt came during a call, when ``on_interrupt`` was called. ``is_over`` says of the
+    site of a call that the launch has ended: nothing is done any more.
     """
 
     def __init__(self, arena: Arena, max_printed: int) -> None:
@@ -75,6 +77,7 @@ class DeviceRuntime:
         self.textures: Callable[[int, int, int, int], None] | None = None
         self.interrupted = False
         self.on_interrupt: Callable[[], None] = lambda: None
+        self.is_over: Callable[[int], bool] = lambda site: False
         self._function = CALLBACK(self._called)
 
     @property
@@ -88,7 +91,7 @@ class DeviceRuntime:
         return "".join(self._printed)
 
     def _called(self, context: int, site: int, mask: int, which: int) -> None:
-        if self.interrupted:
+        if self.interrupted or self.is_over(site):
             return
         try:
             self._serve(context, site, mask, which)
@@ -133,8 +136,13 @@ class DeviceRuntime:
             text = format_device(self._arena, template, arguments)
             self._printed.append(text)
             self._size += len(text)
-        found = _SPECIFICATION.findall(template)
-        return sum(1 + (width == b"*") + (precision == b"*") for _, width, precision, _, kind in found if kind != b"%")
+        return _argument_count(template)
+
+
+@lru_cache(maxsize=64)
+def _argument_count(template: bytes) -> int:
+    found = _SPECIFICATION.findall(template)
+    return sum(1 + (width == b"*") + (precision == b"*") for _, width, precision, _, kind in found if kind != b"%")
 
 
 def format_device(arena: Arena, template: bytes, arguments: int) -> str:

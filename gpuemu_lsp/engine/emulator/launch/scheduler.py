@@ -170,6 +170,16 @@ class Scheduler:
         self._prepared.launch.set(LaunchRecord.YIELDS_LEFT, 0)
         self._prepared.launch.set(LaunchRecord.BARRIERS_LEFT, 0)
 
+    def is_over(self, site: int) -> bool:
+        """Return whether the launch has ended, as it does at a call for which no time is left.
+
+        A call takes as long as thousands of backward jumps, after which alone a warp yields.
+        """
+        if not self._ended and self._limits.have_passed:
+            self._limits.report_call(site)
+            self.hurry()
+        return self._report.status == "hung"
+
     def _after_blocks(self, done: int) -> None:
         """Continue in better code, if that pays, after ``done`` blocks."""
         # Between blocks no warp is suspended: the only point at which speculative code can be entered.

@@ -13,7 +13,8 @@ import numpy as np
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.abi.records import RecordView, lanes_of
 from gpuemu_lsp.engine.emulator.abi.states import Resume, Status
-from gpuemu_lsp.engine.emulator.abi.structs import Warp
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
+from gpuemu_lsp.engine.emulator.analysis.counted_loops import is_counted
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.ir.program import EXIT
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
@@ -24,7 +25,8 @@ from gpuemu_lsp.engine.time_limit import TimeLimit
 _ENDLESS = "this loop does not terminate"
 _MESSAGES: Final = {
     Cause.STEP_LIMIT: f"{_ENDLESS}: the step limit was reached",
-    Cause.TIME_LIMIT: f"{_ENDLESS}: the time limit was reached while its registers changed",
+    Cause.LONG_LOOP: "this loop, which counts to a bound, did not come to its end in {steps:,} steps",
+    Cause.TIME_LIMIT: "this loop did not come to its end in {seconds:g} s",
     Cause.TIME_LIMIT_WAITING: f"{_ENDLESS}: the time limit was reached",
     Cause.ENDLESS_WAIT: f"{_ENDLESS}: it waits for a change that no thread makes, as all that are left wait",
     Cause.STOPPED: "the launch was stopped in this loop",
@@ -53,10 +55,14 @@ class LaunchLimits:
 
     def exceeded(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
         """End the launch if it has exceeded its steps or its time, or is asked to stop."""
+        if self._report.status != "completed":
+            return True
+        kernel = self._prepared.kernel
         live = [(index, warp) for index, warp in enumerate(warps) if warp.get(Warp.STATUS) != Status.DONE]
         for index, warp in live:
             if warp.get(Warp.STEPS) > self._prepared.request.max_steps:
-                self._report_hang(resident, index, warp, Cause.STEP_LIMIT)
+                counted = is_counted(kernel.program, kernel.graph, self._block_of(warp)[0])
+                self._report_hang(resident, index, warp, Cause.LONG_LOOP if counted else Cause.STEP_LIMIT)
                 return True
         if live and self.have_passed:
             index, warp = _executing(live)
@@ -70,6 +76,14 @@ class LaunchLimits:
     def report_wait(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
         """End the launch, as it is proved to wait without an end."""
         self._report_hang(resident, *_executing(list(enumerate(warps))), Cause.ENDLESS_WAIT)
+
+    def report_call(self, site: int) -> None:
+        """End the launch at a call that device code makes, such as ``printf``, for which no time is left."""
+        seconds, block = self._prepared.request.max_seconds, self._prepared.launch.get(LaunchRecord.NEXT_BLOCK)
+        message = f"the launch did not come to its end in {seconds:g} s, and made calls such as this one until then"
+        cause = Cause.TIME_LIMIT if self._stop.reason is None else Cause.STOPPED
+        self._report.add(Incident("sync/hang", message, site, 0, block, cause=cause))
+        self._report.status = "hung"
 
     def _only_waits(self) -> bool:
         """Return whether the warps of all blocks that have started had the same registers after two turns, or wait.
@@ -85,11 +99,18 @@ class LaunchLimits:
     def _report_hang(self, resident: ResidentBlock, index: int, warp: RecordView, cause: Cause) -> None:
         site, lane = self._place_of(warp)
         thread, block = index * WARP_SIZE + lane, resident.number
-        self._report.add(Incident("sync/hang", _MESSAGES[cause], site, thread, block, cause=cause))
+        request = self._prepared.request
+        message = _MESSAGES[cause].format(steps=request.max_steps, seconds=request.max_seconds)
+        self._report.add(Incident("sync/hang", message, site, thread, block, cause=cause))
         self._report.status = "hung"
 
     def _place_of(self, warp: RecordView) -> tuple[int, int]:
         """Return the site at which a warp continues, and a lane that does."""
+        number, lane = self._block_of(warp)
+        return self._first_located(number), lane
+
+    def _block_of(self, warp: RecordView) -> tuple[int, int]:
+        """Return the basic block at which a warp continues, and a lane that does."""
         resume = warp.get(Warp.RESUME)
         if resume >= Resume.FIRST_BLOCK:
             number, lane = resume - Resume.FIRST_BLOCK, lanes_of(warp.get(Warp.ACTIVE_MASK) or 1)[0]
@@ -97,8 +118,7 @@ class LaunchLimits:
             runnable = warp.get(Warp.LIVE_MASK) & ~warp.get(Warp.BARRIER_MASK)
             lane = lanes_of(runnable or 1)[0]
             number = int(warp.row(Warp.PC)[lane])
-        number = number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0
-        return self._first_located(number), lane
+        return (number if 0 <= number < len(self._prepared.kernel.program.blocks) else 0), lane
 
     def _first_located(self, number: int) -> int:
         """Return the first site from a basic block on that has a source line: a block of one jump has none."""
