@@ -78,7 +78,7 @@ async def _kernel_symbols(session: Session, document: Document) -> list[types.Do
             kind=types.SymbolKind.Function,
             range=client_range(lines, decl.range, encoding),
             selection_range=client_range(lines, decl.name_range, encoding),
-            detail="__global__",
+            detail=".entry" if parsed.path.endswith(".ptx") else "__global__",
         )
         for decl in parsed.kernels
         if decl.range not in parsed.functions  # a function of Python, which Python servers list

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.editor_project import EditorProject, make_project
 from support.neovim import run_scenario
+from support.ptx_texts import ONE_TOO_MANY
 from support.python_strings import copy_with_expectations
 
 from gpuemu_lsp import __version__
@@ -24,6 +25,8 @@ def project(tmp_path: Path) -> EditorProject:
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
 def test_scenario(scenario: Path, project: EditorProject, editor_environment: dict[str, str]) -> None:
     facts: dict[str, Any] = {"bug_line": project.bug_line, "fixed": project.fixed, "version": __version__}
+    if scenario.stem == "ptx":
+        facts["ptx"] = ONE_TOO_MANY
     if scenario.stem == "strings":
         facts["strings"] = copy_with_expectations(project.root.parent / "strings")
     run_scenario(scenario, project.root, editor_environment, facts)
