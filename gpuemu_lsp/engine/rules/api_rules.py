@@ -45,7 +45,8 @@ RULES = (
         Severity.ERROR,
         "failed launch that is not noticed",
         "The launch is rejected, so that the kernel does not run, and the program never asks with `cudaGetLastError` "
-        "or `cudaPeekAtLastError`. The results of the program are those of the memory as it was. Where the call "
+        "or `cudaPeekAtLastError`, or only after a later launch, which then seems to have failed. The results of the "
+        "program are those of the memory as it was. Where the call "
         "returns the error, as `cudaLaunchKernelEx` does, it is an information: the program may look at it.",
         Example(
             bad="scale<<<grid, 2048>>>(x, y, n);\ncudaDeviceSynchronize();\n",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from gpuemu_lsp.engine.findings import Severity
@@ -23,6 +23,16 @@ _LAUNCH_FAILURE = 719
 R = TypeVar("R", bound=Message)
 
 
+@dataclass(frozen=True, slots=True)
+class _RejectedLaunch:
+    """A launch that was rejected, and the reason. ``returned``: the call returned the error."""
+
+    text: str
+    reason: str
+    site: CallSite | None
+    returned: bool
+
+
 class Answers:
     """Answers the messages of one program with a device.
 
@@ -34,7 +44,9 @@ class Answers:
         self._repeats_unseen = repeats_unseen
         self.library_calls = 0
         self._skips_launches = False
-        self._unchecked: list[tuple[str, CallSite | None, Severity | None]] = []
+        self._unchecked: list[_RejectedLaunch] = []
+        self._followed = 0
+        """How many of them other launches have followed: who asks for the error now may take it for theirs."""
         self._table: dict[type[Message], Callable[..., Answer]] = {}
         self._add(messages.LoadModule, self._load_module)
         self._add(messages.FindKernel, self._find_kernel)
@@ -82,12 +94,19 @@ class Answers:
 
     def end(self, *, leaks: bool) -> None:
         """Add the findings of the program's end: rejected launches that it did not check for, and leaks."""
-        for message, site, severity in self._unchecked:
-            self._device.findings.host("api/failed-launch", message, site, None, severity=severity)
+        for launch in self._unchecked:
+            # Whether the program looks at what the call returns is not known.
+            how = "fails, which the call returns" if launch.returned else "fails and the program does not check for it"
+            self._report_rejected(launch, how)
         if leaks:
             for allocation in self._device.allocator.not_freed:
                 message = f"{allocation.size} bytes are never freed"
                 self._device.findings.host("api/leak", message, allocation.site, None)
+
+    def _report_rejected(self, launch: _RejectedLaunch, how: str) -> None:
+        severity = Severity.INFORMATION if launch.returned else None
+        message = f"{launch.text} {how}: {launch.reason}"
+        self._device.findings.host("api/failed-launch", message, launch.site, None, severity=severity)
 
     def count_unseen(self) -> None:
         """Count, when the program has ended, what its library did without a message."""
@@ -161,6 +180,7 @@ class Answers:
     def _launch(self, request: messages.LaunchKernel) -> Answer:
         if self._skips_launches:
             return messages.Launched(error=0, contents=0, watched=self._device.shared.watched())
+        self._followed = len(self._unchecked)
         kernel, _ = self._device.modules.kernel(request.launch.kernel)
         result = self._device.launch(request.launch, call_site(request.calls, kernel.function.name))
         return messages.Launched(
@@ -182,18 +202,16 @@ class Answers:
             name = kernel.function.name
             text = launch_text(ProgramLaunch(kernel, request.grid, request.block, 0, b"", None))
         site = call_site(request.calls, name)
-        if request.returned:
-            # Whether the program looks at what the call returns is not known.
-            message = f"{text} fails, which the call returns: {request.reason}"
-            self._unchecked.append((message, site, Severity.INFORMATION))
-        else:
-            message = f"{text} fails and the program does not check for it: {request.reason}"
-            self._unchecked.append((message, site, None))
+        self._followed = len(self._unchecked)
+        self._unchecked.append(_RejectedLaunch(text, request.reason, site, request.returned))
         return Acknowledged()
 
     def _errors_checked(self, request: messages.ErrorsChecked) -> Answer:
         del request
-        self._unchecked.clear()
+        for launch in self._unchecked[: self._followed]:
+            if not launch.returned:
+                self._report_rejected(launch, "fails and the program asks for the error only after a later launch")
+        self._unchecked, self._followed = [], 0
         return Acknowledged()
 
     def _execute_operator(self, request: messages.ExecuteOperator) -> Answer:

@@ -25,3 +25,4 @@ def test_a_write_hides_earlier_ones_of_its_stream_only():
     assert write(2, 0, 8) == ["1: 0 to 4", "2: 0 to 8"]
     assert write(1, 2, 6) == ["1: 0 to 4", "2: 0 to 8", "1: 2 to 6"]
     assert write(1, 0, 8) == ["2: 0 to 8", "1: 0 to 8"]
+    memory.close()
