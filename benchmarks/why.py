@@ -1,9 +1,11 @@
 """`gpuemu why` on the planted bugs of the corpus: whether recordings are right, and the mistake is on the path.
 
     python -m benchmarks.why [--cases FOLDER] [--show] [--moments N] [NAME ...]
+    python -m benchmarks.why --correct [--moments N]
 
 FOLDER keeps the failing cases of earlier runs. The mistake is what differs between a kernel and its correct
-counterpart; where lines are missing, the statements around the gap count.
+counterpart; where lines are missing, the statements around the gap count. ``--correct`` compares recordings of the
+correct kernels with plain runs.
 """
 
 from __future__ import annotations
@@ -16,24 +18,28 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import tomli
 
+from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.model import Why
 from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.check.plan_setup import open_plan
+from gpuemu_lsp.engine.check.prepare import prepare
 from gpuemu_lsp.engine.check.why import RecordedFailure, recorded_case, why
 from gpuemu_lsp.engine.debug.accesses import Accesses
 from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.emulator.launch.recorder import MemoryPicture, RecordingLimits
 from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.report.explanations import render_explanation
 from gpuemu_lsp.engine.report.text import TextStyle
 from gpuemu_lsp.engine.store import Failure, Store
-from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.subjects.request import FIRST_CASES, CheckOptions, CheckRequest
 from tests.support.corpus import CORPUS, FOLDERS
 from tests.support.expectations import read_expectations
 
@@ -71,7 +77,11 @@ def main() -> None:
     parser.add_argument("--cases", type=Path)
     parser.add_argument("--moments", type=int, default=5)
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--correct", action="store_true")
     options = parser.parse_args()
+    if options.correct:
+        compare_correct(options.moments)
+        return
     with tempfile.TemporaryDirectory() as temporary:
         root = options.cases or Path(temporary)
         if not (root / FOLDERS[0]).exists():
@@ -84,6 +94,36 @@ def main() -> None:
     print(f"{len(results)} planted bugs; on the path: {sum(one.found for one in results)}")
     print(f"recorded run = plain run: {sum(one.same_outputs and one.same_events for one in results)}")
     print(f"memory as in a second run: {sum(not one.wrong_bytes for one in results)}")
+
+
+def compare_correct(moments: int) -> None:
+    """Compare recordings of the correct kernels, one drawn case of each, with plain runs."""
+    equal = total = 0
+    for folder in FOLDERS:
+        for request in collect([str(CORPUS / folder)], CheckOptions(), CORPUS).requests:
+            path = Path(request.spec.source)
+            case = None if read_expectations(path).required else drawn_case(request)
+            if case is None:
+                continue
+            same_outputs, same_events, wrong = compared(case, moments)
+            total, equal = total + 1, equal + (same_outputs and same_events and not wrong)
+            if not (same_outputs and same_events) or wrong:
+                print(f"- {request.spec.name}: outputs {same_outputs}, events {same_events}, {wrong} wrong bytes")
+    print(f"{total} correct kernels; recorded run = plain run, memory as in a second run: {equal}")
+
+
+def drawn_case(request: CheckRequest) -> RecordedFailure | None:
+    """Return the largest of the first cases of a kernel, and a block in the middle of its grid."""
+    request = replace(request, options=replace(request.options, store_root=None))
+    prepared = prepare(request)
+    if prepared.artifact is None:
+        return None
+    emulator, _ = choose_executor(request, prepared)
+    run = open_plan(request, prepared, prepared.plans[0], emulator)
+    cases = draw_cases(run.plan, run.context.seed, FIRST_CASES, run.context.hints)
+    launch = run.runner.complete(max(cases, key=lambda case: sum(case.dims.values())))
+    x, y, z = launch.grid
+    return RecordedFailure(emulator, launch, x * y * z // 2)  # type: ignore[arg-type]
 
 
 def bugs(root: Path, names: set[str]) -> Iterator[tuple[CheckRequest, tuple[int, ...]]]:

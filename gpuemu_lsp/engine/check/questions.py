@@ -195,7 +195,9 @@ def _race(question: Question, record: RecordBlock) -> Answer:
         text = f"thread {index} of block {block.recording.block_index}"
         found = _statement(block, thread, place, text, _offset(finding))
         chains += found[0]
-    return tuple(chains), ("nothing orders the two accesses: no barrier that both threads pass lies between them",)
+    blocks = {tuple(question.index(key) or ()) for key in ("block", "other_block")} - {()}
+    note = "the blocks of a grid are executed in any order" if len(blocks) > 1 else "no barrier orders the two accesses"
+    return tuple(chains), (note,)
 
 
 def _offset(finding: Finding) -> tuple[str, int, int] | None:

@@ -54,12 +54,13 @@ def async_copies(history: History, read: ReadOperand) -> list[AsyncCopy]:
         lane, words = lanes[thread], instruction.modifiers[1:]
         if words == ("commit_group",):
             lane.committed += 1
-        elif words[:1] in (("wait_all",), ("wait_group",)):
+        elif words[:1] in (("wait_all",), ("wait_group",)) or words[:2] == ("mbarrier", "arrive"):
+            # The arrival that waits for the copies delivers them, as late as is allowed.
             groups = instruction.operands[0].bits if words == ("wait_group",) else -1  # type: ignore[union-attr]
             covered = [one for group, one in lane.pending if groups < 0 or group < lane.committed - groups]
             lane.pending = [(group, one) for group, one in lane.pending if not any(one is copy for copy in covered)]
             found += [_delivered(one, tick) for one in covered]
-        else:
+        elif is_async_copy(instruction):
             copy = _issued(instruction, thread, tick, read)
             if copy is not None:
                 lane.pending.append((lane.committed, copy))

@@ -37,7 +37,7 @@ class Reason(IntEnum):
 class Element:
     """Bytes of memory that an instruction accessed, and their value; ``writer`` is who wrote them, None for none.
 
-    The writer is a thread and a tick.
+    The writer is a thread and a tick. Of an atomic update, ``bits`` are what it leaves in memory.
     """
 
     address: int
@@ -46,6 +46,7 @@ class Element:
     tick: int
     writer: tuple[int, int] | None
     is_write: bool = False
+    is_update: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,8 @@ class RuntimeDependences:
             writer = (int(latest["thread"]), int(latest["cause"])) if latest is not None else None
             if access["kind"] == Kind.ISSUE or access["cause"] != tick:
                 continue
-            is_write = access["kind"] == Kind.STORE
-            found.append(Element(address, size, int(access["value"]), tick, writer, is_write))
+            is_write, is_update = access["kind"] == Kind.STORE, access["kind"] == Kind.UPDATE
+            found.append(Element(address, size, int(access["value"]), tick, writer, is_write, is_update))
         return found
 
     def _register(self, reason: Reason, name: str, thread: int, tick: int) -> Iterator[RuntimeDependence]:

@@ -272,7 +272,7 @@ class RecordedBlock:
             times=len(executions),
             threads=len({one.thread for one in executions.values()}),
             values=tuple(self._values(statement, own)),
-            accesses=tuple(self._access(element, statement) for element in _distinct(elements)[:_MOST_ACCESSES]),
+            accesses=tuple(self._accesses(elements, statement))[:_MOST_ACCESSES],
         )
 
     # ---- values ------------------------------------------------------------------------------------------------------
@@ -303,12 +303,20 @@ class RecordedBlock:
                         found[variable.name] = value
         return found
 
+    def _accesses(self, elements: Sequence[Element], statement: Statement) -> Iterator[ShownAccess]:
+        """Yield the accesses of a statement, without those of memory that only the compiler has names for."""
+        for element in _distinct(elements):
+            access = self._access(element, statement)
+            if not (self.named and access.name.startswith("local memory")):
+                yield access
+
     def _access(self, element: Element, statement: Statement) -> ShownAccess:
         name = self.names.name(element.address, element.size)
         value = self.names.value(element.address, element.size, element.bits, element.tick)
-        return ShownAccess(
-            name, value, element.is_write, "" if element.is_write else self.origin(element, statement.thread)
-        )
+        if element.is_write:
+            return ShownAccess(name, value, "write")
+        access = "update" if element.is_update else "read"
+        return ShownAccess(name, value, access, self.origin(element, statement.thread))
 
     def origin(self, element: Element, reader: int) -> str:
         """Return in words who wrote the value of an element that a thread reads."""

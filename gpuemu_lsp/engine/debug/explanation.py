@@ -18,11 +18,15 @@ class ShownValue:
 
 @dataclass(frozen=True, slots=True)
 class ShownAccess:
-    """An element of memory that a statement reads or writes; ``origin`` says in words where a read value is from."""
+    """An element of memory that a statement accesses.
+
+    ``access`` is ``read``, ``write`` or ``update``, of which ``value`` is what it leaves in memory. ``origin`` says in
+    words where the value is from that was there.
+    """
 
     name: str
     value: Json
-    is_write: bool = False
+    access: str = "read"
     origin: str = ""
 
 

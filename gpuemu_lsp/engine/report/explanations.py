@@ -67,8 +67,7 @@ def _value(value: ShownValue) -> str:
 
 
 def _access(access: ShownAccess) -> str:
-    verb = "writes" if access.is_write else "reads"
-    return f"{verb} {access.name} = {_text(access.value)}" + (f", {access.origin}" if access.origin else "")
+    return f"{access.access}s {access.name} = {_text(access.value)}" + (f", {access.origin}" if access.origin else "")
 
 
 def _text(value: Json) -> str:
@@ -115,7 +114,7 @@ def _step_record(step: Step, root: str) -> Json:
             {
                 "name": one.name,
                 "value": one.value,
-                "access": "write" if one.is_write else "read",
+                "access": one.access,
                 "origin": one.origin or None,
             }
             for one in step.accesses

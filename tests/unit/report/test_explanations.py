@@ -18,7 +18,7 @@ STEP = Step(
     times=6,
     threads=2,
     values=(ShownValue("half", 1, (4, 2)),),
-    accesses=(ShownAccess("s[3]", 0.5, origin="never written"), ShownAccess("s[3]", 1.25, is_write=True)),
+    accesses=(ShownAccess("s[3]", 0.5, origin="never written"), ShownAccess("s[3]", 1.25, "write")),
 )
 EXPLAINED = Why(
     "k",
