@@ -33,7 +33,7 @@ def render_explanation(why: Why, root: str, style: TextStyle) -> str:
         for note in why.explanation.notes:
             text += f"  note: {note}\n"
         if not why.explanation.named:
-            text += "  note: the case fails in optimised code alone, which has no names of variables\n"
+            text += "  note: variables are not shown: the code that fails has no names of them\n"
     return text
 
 

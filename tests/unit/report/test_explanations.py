@@ -34,7 +34,7 @@ def test_a_step_has_its_line_thread_values_and_accesses():
     assert "    9 | s[t] += s[t + half];\n" in text
     assert "thread (3, 0, 0) of 2, 6 times [for an index], half = 1 (before: 4, 2)" in text
     assert "reads s[3] = 0.5, never written" in text and "writes s[3] = 1.25" in text
-    assert "note: a remark" in text and "no names of variables" in text
+    assert "note: a remark" in text and "variables are not shown" in text
 
 
 def test_the_record_has_numbers_and_paths_relative_to_the_project():
