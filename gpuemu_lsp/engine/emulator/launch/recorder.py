@@ -178,8 +178,9 @@ class BlockRecorder:
             grid=request.grid,
             threads=request.block,
             fill=request.fill,
-            runs=self._runs[: self._record.get(RecordingRecord.COUNT)].copy(),
-            payload=self._payload[: self._record.get(RecordingRecord.USED)].copy(),
+            # Views: a copy would double the memory, and what is behind them was never written.
+            runs=self._runs[: self._record.get(RecordingRecord.COUNT)],
+            payload=self._payload[: self._record.get(RecordingRecord.USED)],
             layouts=self._versions.recording_layouts(),
             memory=self._memory,
             shared=self._shared,
