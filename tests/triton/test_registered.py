@@ -104,6 +104,36 @@ def test_a_wrong_fill_of_the_masked_tail_is_found_on_the_store(check):
     assert result["exit"] == 1
 
 
+OFFSETS = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def negate(x, y, rows, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)ROW
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + row * cols + column, mask=column < cols)
+    tl.store(y + row * cols + column, -value, mask=column < cols)
+"""
+LARGE = """\
+[[kernels]]
+name = "negate"
+source = "negate.py"
+dims = { rows = { min = 1, max = 60000 }, cols = { min = 1, max = 60000 } }
+args = { x = { in = ["rows", "cols"] }, y = { out = ["rows", "cols"] }, rows = "rows", cols = "cols" }
+constexprs = { BLOCK = 64 }
+launch = { grid = ["rows", "ceil_div(cols, 64)"] }
+"""
+
+
+@pytest.mark.parametrize(("row", "wrong"), [("", True), (".to(tl.int64)", False)])
+def test_an_offset_beyond_32_bits_at_the_declared_sizes_is_an_error(check, row, wrong):
+    text = OFFSETS.replace("ROW", row)
+    result = check({"negate.py": text, "gpuemu.toml": LARGE})
+    assert errors(result) == ([("memory/index-overflow", line_of(text, "value ="))] if wrong else [])
+
+
 def test_a_load_without_mask_is_out_of_bounds_on_its_line(check):
     text = SOFTMAX.replace("mask=inside, other=OTHER", "")
     result = check({"softmax.py": text, "gpuemu.toml": CONFIG})

@@ -251,8 +251,10 @@ def _check_plan(
     run = open_plan(request, prepared, plan, executor, totals.deadline)
     totals.runs.append(run)
     yield from map(totals.add, run.opening)
-    if run.runner.subject is None:
-        overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings)
+    subject = run.runner.subject
+    if plan.triton is not None or subject is None:
+        code = None if subject is None else subject.first(plan, run.context.seed)
+        overflows = index_overflows(plan, run.context.hints, run.runner.launch, run.context.findings, code)
         yield from map(totals.add, map(prepared.ignores.apply, overflows))
     largest, began = None, scheduled_clock()
     run.source.searched = searched

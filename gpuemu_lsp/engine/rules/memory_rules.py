@@ -141,7 +141,7 @@ __global__ void copy(const float* x, float* y, int n) {
     ),
     Rule(
         "memory/index-overflow",
-        Severity.WARNING,
+        Severity.ERROR,
         "32-bit index overflow before address computation",
         "At the largest sizes of `[kernels.dims]`, a 32-bit product or sum overflows and is then widened to an "
         "address, so the access is to a wrong element. Such sizes are too large to run; only the integer "

@@ -47,6 +47,8 @@ class CaseCode:
     """The grid of the launch; that of the case if None."""
     cluster: Dim3 | None = None
     """Blocks of a cluster, where an attribute of the launch says it."""
+    parameters: tuple[str, ...] | None = None
+    """The arguments of the plan that the code has, by parameter; None where it has all, in their order."""
     run: Callable[[Case], Outcome] | None = None
     """Runs the case, for a subject without PTX; None where an executor runs the artifact."""
 

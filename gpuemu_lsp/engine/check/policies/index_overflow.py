@@ -8,8 +8,9 @@ nothing is claimed: the kernel may only ever see small ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory
 from gpuemu_lsp.engine.execution import Dim3, Request
@@ -20,10 +21,11 @@ from gpuemu_lsp.engine.fuzz.model import LaunchHints
 from gpuemu_lsp.engine.fuzz.size_classes import DimSizes, dim_sizes
 from gpuemu_lsp.engine.lint.index_overflow import IndexOverflow, IntegerInterpreter
 from gpuemu_lsp.engine.plan.facts import PlanOrigin
-from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
-from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
+from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
+from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, names
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.model import Function
+from gpuemu_lsp.engine.subjects.model import CaseCode
 
 _GPU_BYTES = 80 << 30
 """Memory that the tensors of a launch must fit in: larger launches do not occur."""
@@ -33,22 +35,51 @@ _BUFFER_DISTANCE = 1 << 44
 """Distance of the addresses that the buffers are given, larger than any offset."""
 
 
-def index_overflows(plan: Plan, hints: LaunchHints, launch: Request, findings: FindingFactory) -> Iterator[Finding]:
-    """Yield a warning if an index overflows at the largest declared sizes; undeclared sizes count as small."""
+def index_overflows(
+    plan: Plan, hints: LaunchHints, launch: Request, findings: FindingFactory, code: CaseCode | None = None
+) -> Iterator[Finding]:
+    """Yield an error if an index overflows at the largest declared sizes; undeclared sizes count as small.
+
+    ``code`` is that of one case, where not all have that of ``launch``: it has to be the code of the largest sizes too.
+    """
     if plan.inferred or plan.facts.origin is not PlanOrigin.CONFIGURATION:
+        return
+    args, block = _passed_arguments(plan, code), None if code is None else code.block
+    if args is None:
         return
     found = largest_launch(plan, dim_sizes(plan, hints))
     if found is None:
         return
     dims, geometry = found
-    function = parse(launch.artifact.ptx).functions.get(launch.entry)
-    if function is None or len(function.params) != len(plan.args):
+    geometry = replace(geometry, block=block or geometry.block)
+    artifact, entry = (launch.artifact, launch.entry) if code is None else (code.artifact, code.entry)
+    function = parse(artifact.ptx).functions.get(entry)
+    # The parameters of a struct are not followed; memory that a compiler adds comes last.
+    if function is None or (len(function.params) != len(args) if code is None else len(function.params) < len(args)):
         return
-    for block, thread in _threads(geometry):
-        overflow = _follow(plan, function, geometry, block, thread)
+    for at, thread in _threads(geometry):
+        overflow = _follow(args, function, geometry, at, thread)
         if overflow is not None:
-            yield _finding(findings, overflow, dims, block, thread)
+            advice = "`(size_t)row * cols`" if code is None else "`row.to(tl.int64) * cols`"
+            yield _finding(findings, overflow, dims, at, thread, advice)
             return
+
+
+def _passed_arguments(plan: Plan, code: CaseCode | None) -> tuple[PlanArg, ...] | None:
+    """Return the arguments of the code by parameter; None if sizes decide about what it is compiled with."""
+    if code is None:
+        return plan.args
+    if code.parameters is None or plan.triton is None:
+        return None
+    by_name = {arg.param: arg for arg in plan.args}
+    left_out = [arg for name, arg in by_name.items() if name not in code.parameters]
+    compiled = [arg.value for arg in left_out if isinstance(arg, ScalarArg)]
+    compiled += [expression for _, expression in plan.triton.options]
+    varied = plan.triton.choices or plan.triton.configuration is not None
+    varied = varied or any(names(value) for value in compiled if isinstance(value, Expression))
+    if varied or not by_name.keys() >= {*code.parameters}:
+        return None
+    return tuple(by_name[name] for name in code.parameters)
 
 
 def largest_launch(plan: Plan, sizes: tuple[DimSizes, ...]) -> tuple[Mapping[str, int], CaseGeometry] | None:
@@ -112,10 +143,12 @@ def _threads(geometry: CaseGeometry) -> Iterator[tuple[Dim3, Dim3]]:
         yield at, last
 
 
-def _follow(plan: Plan, function: Function, geometry: CaseGeometry, block: Dim3, thread: Dim3) -> IndexOverflow | None:
+def _follow(
+    args: Sequence[PlanArg], function: Function, geometry: CaseGeometry, block: Dim3, thread: Dim3
+) -> IndexOverflow | None:
     params: dict[str, int] = {}
-    for number, (param, arg) in enumerate(zip(function.params, plan.args, strict=True), 1):
-        value = number * _BUFFER_DISTANCE if isinstance(arg, TensorArg) else _scalar(arg, geometry)
+    for number, (param, arg) in enumerate(zip_longest(function.params, args), 1):
+        value = number * _BUFFER_DISTANCE if not isinstance(arg, ScalarArg) else _scalar(arg, geometry)
         if value is not None:
             params[param.name] = value
     specials = {
@@ -127,14 +160,14 @@ def _follow(plan: Plan, function: Function, geometry: CaseGeometry, block: Dim3,
 
 
 def _finding(
-    findings: FindingFactory, overflow: IndexOverflow, dims: Mapping[str, int], block: Dim3, thread: Dim3
+    findings: FindingFactory, overflow: IndexOverflow, dims: Mapping[str, int], block: Dim3, thread: Dim3, advice: str
 ) -> Finding:
     # At the access, not the multiplication: a hoisted product has the line it was hoisted to.
     place, related = findings.source_map.place(overflow.access.location)
     sizes = ", ".join(f"{name} = {size}" for name, size in dims.items())
     message = (
         f"This index overflows 32 bits: with {sizes} it is {overflow.index}, and the wrapped value is used as an "
-        "address. Widen a factor first, as in `(size_t)row * cols`."
+        f"address. Widen a factor first, as in {advice}."
     )
     data: dict[str, Json] = {
         "index": overflow.index,

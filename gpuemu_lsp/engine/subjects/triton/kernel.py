@@ -210,6 +210,7 @@ class TritonKernelSubject:
             # program store one element.
             Checks(block_races=False),
             {"ptx": compiled, **{form: code.kernel.asm[form] for form in REPRESENTATIONS}},
+            parameters=tuple(name for name, kind in code.signature.items() if kind != "constexpr"),
         )
 
     def _arguments(self, plan: Plan, case: Case, general: bool) -> dict[str, Any]:
