@@ -34,6 +34,8 @@ def check_unoptimized(
     if prepared.subject is None or not prepared.subject.single:
         yield _not_run(request, prepared, "Triton compiles no code that can be compared.")
         return
+    if prepared.unoptimized is None:
+        return  # what runs is the text itself
     yield Stage(name, "compile-unoptimized")
     try:
         compiled = prepared.without_optimization()

@@ -103,7 +103,7 @@ def _run_with_names(opened: ReopenedCase, failure: Failure, case_id: str) -> tup
 
 def _unoptimized(opened: ReopenedCase) -> PlanRun | None:
     run, prepared = opened.run, opened.prepared
-    if run is None or prepared is None or prepared.subject is None or not prepared.subject.single:
+    if run is None or prepared is None or prepared.unoptimized is None:
         return None
     if run.runner.launch.artifact.debug_sections:
         return run

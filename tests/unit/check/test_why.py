@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.corpus import copy_kernels
+from support.ptx_texts import ONE_TOO_MANY
 
 from gpuemu_lsp.engine.check.model import Why
 from gpuemu_lsp.engine.check.pipeline import check_kernel
@@ -106,3 +107,16 @@ def test_the_record_has_the_same_as_the_text(explained):
     (chain,) = record["chains"]
     assert [step["line"] for step in chain["steps"]] == [step.place.range.start.line + 1 for step in steps(answer)]
     assert record["names"] is True and record["problem"] is None
+
+
+def test_the_instructions_of_a_ptx_are_followed(tmp_path):
+    (tmp_path / "scale.ptx").write_text(ONE_TOO_MANY, encoding="utf-8")
+    (tmp_path / "gpuemu.toml").write_text('[project]\nname = "scale"\n', encoding="utf-8")
+    (request,) = collect(["scale.ptx"], CheckOptions(cases=6), tmp_path).requests
+    for _ in check_kernel(request, lambda *_: None):
+        pass
+    with Store(tmp_path) as store:
+        failure = min((item.failure for item in store.failures(100)), key=lambda each: sum(each.dims.values()))
+    answer = next(each for each in why(request, failure, failure.case) if isinstance(each, Why))
+    assert step_with(answer, "setp.gt.s32 %p1, %r5, %r1").reason == "condition"
+    assert "variables are not shown: the code that fails has no names" in render_explanation(answer, str(tmp_path), TextStyle())
