@@ -119,4 +119,6 @@ def test_the_instructions_of_a_ptx_are_followed(tmp_path):
         failure = min((item.failure for item in store.failures(100)), key=lambda each: sum(each.dims.values()))
     answer = next(each for each in why(request, failure, failure.case) if isinstance(each, Why))
     assert step_with(answer, "setp.gt.s32 %p1, %r5, %r1").reason == "condition"
-    assert "variables are not shown: the code that fails has no names" in render_explanation(answer, str(tmp_path), TextStyle())
+    assert "variables are not shown: the code that fails has no names" in render_explanation(
+        answer, str(tmp_path), TextStyle()
+    )
