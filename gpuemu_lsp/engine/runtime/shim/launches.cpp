@@ -235,6 +235,8 @@ API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void
 API cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
     Function* function = function_of(host);
     if (!function) return result(cudaErrorInvalidDeviceFunction);
+    // Programs ask for what is newer, and do without it where it is refused: Triton for more shared memory.
+    if (attribute > cudaFuncAttributeClusterSchedulingPolicyPreference) return result(cudaErrorInvalidValue);
     function->settings++;
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         if (value < 0 || function->shared + size_t(value) > most_shared()) return result(cudaErrorInvalidValue);
