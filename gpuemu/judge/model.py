@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-NOT_EMULATED = frozenset({"NotImplementedError", "OutOfMemoryError"})
-"""Exceptions that say what an emulated device lacks."""
+NOT_EMULATED = frozenset({"NotImplementedError", "OutOfMemoryError", "TritonMissing"})
+"""Exceptions that say what an emulated device lacks; the last is that of `torch.compile` where Triton is missing."""
 
 
 ALIGNED = "aligned"
