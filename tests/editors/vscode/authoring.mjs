@@ -47,6 +47,19 @@ try {
     await bench.command("View: Hide Panel");
   });
 
+  await bench.step("a .ptx is checked, and its registers have hovers", async () => {
+    fs.writeFileSync(inFolder("scale.ptx"), facts.ptx);
+    await bench.file("scale.ptx");
+    await bench.goTo(lineOf(facts.ptx, "st.global.f32"));
+    const line = lineOf(facts.ptx, "st.global.f32");
+    await until("the store is underlined", async () => (await bench.underlinedLines()).includes(line));
+    const store = page.locator(".view-line").filter({ hasText: "st.global.f32" });
+    await store.locator("span").filter({ hasText: /^%f2$/ }).last().hover();
+    await page.locator(".monaco-hover").filter({ hasText: "add.f32 %f2, %f1, %f1;" }).waitFor();
+    await bench.shot("ptx");
+    await page.keyboard.press("Escape");
+  });
+
   await bench.step("a reference that raises is marked on its own line", async () => {
     const name = "reference/rows.py";
     const before = read(name);

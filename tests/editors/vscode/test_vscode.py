@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.editor_project import EditorProject
+from support.ptx_texts import ONE_TOO_MANY
 from support.python_strings import copy_with_expectations
 from support.vscode import SCRIPTS, Installed, assert_all_passed, build, installed, run_script, with_server
 
@@ -99,5 +100,6 @@ def _run(
         "suite": "client",
         "bug_line": project.bug_line,
         "fixed": project.fixed,
+        "ptx": ONE_TOO_MANY,
     }
     return run_script(tools, SCRIPTS / script, tmp_path, environment, facts)
