@@ -14,6 +14,7 @@ from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay, Why
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.requests.targets import files_naming
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
@@ -228,7 +229,8 @@ def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
         print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent[:_RECENT])}", file=sys.stderr)
     requests = calls
     for root, kernels in wanted.items():
-        sources = sources_of(root, kernels)
+        # A project's own checks are of the files that it registers; others were checked by their names.
+        sources = dict.fromkeys([*sources_of(root, kernels), *files_naming(root, kernels)])
         targets = find_targets([*sources, str(root)], CheckOptions(executor=options.executor, arch=options.arch))
         if targets is None:
             return None

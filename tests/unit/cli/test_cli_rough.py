@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -166,3 +167,14 @@ def test_a_python_program_is_not_recorded_which_is_said_with_what_to_do(capsys):
 def test_an_option_of_the_program_names_where_it_goes(capsys):
     assert gpuemu(["run", "./program", "-n", "5"]) == 2
     assert "unrecognized arguments: -n 5: those of the program go after --" in capsys.readouterr().err
+
+
+def test_a_case_of_a_file_that_the_project_does_not_register_is_reproduced(empty, capsys):
+    (empty / "gpuemu.toml").write_text('[project]\nname = "other"\n')
+    (empty / "a.cu").write_text(
+        "__global__ void copy(const float* x, float* y, int n) { int i = threadIdx.x; if (i <= n) y[i] = x[i]; }\n"
+    )
+    assert gpuemu(["test", "--quick", "a.cu"]) == 1
+    case = re.search(r"gpuemu reproduce (\d+)", capsys.readouterr().out)[1]
+    assert gpuemu(["reproduce", case]) == 1
+    assert "no longer in the project" not in capsys.readouterr().err

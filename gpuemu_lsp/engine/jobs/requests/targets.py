@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -157,6 +157,12 @@ def _unknown(projects: Sequence[Project], name: str) -> str:
 def projects_below(folder: Path) -> list[Path]:
     """Return the folders below ``folder`` that have a configuration of their own."""
     return [path.parent for path in _walk(folder) if path.name == CONFIG_NAME]
+
+
+def files_naming(folder: Path, names: Collection[str]) -> list[str]:
+    """Return the files with kernels below a folder that have one of some names in their text."""
+    texts = ((path, _text(path)[0] or "") for path in _walk(folder))
+    return [path.as_posix() for path, text in texts if any(name in text for name in names)]
 
 
 def _walk(folder: Path) -> Iterator[Path]:
