@@ -179,7 +179,7 @@ _PARTS = {
 
 
 def described(name: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    """Return what an instruction does, and what is known of its modifiers; None for an unknown opcode.
+    """Return what an instruction does, and what its modifiers say; None for an unknown opcode.
 
     Parameters
     ----------
