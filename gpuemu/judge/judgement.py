@@ -196,15 +196,15 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
         reason = f"{errors[0].error}: {compiler or last_line(errors[0].message)}"
         verdict = Verdict.NOT_JUDGED if is_missing_here(compiler) else Verdict.DOES_NOT_BUILD
         return replace(row, verdict=verdict, reason=reason, notes=())
-    caught = _caught_here_only(run)
-    if caught:
-        return replace(row, reason=f"the answer goes on after an error that a GPU's machine does not have: {caught}")
     if run.errors:
         # The device knows what was written where the result itself is copied to the host.
         error = run.errors[0]
         own = Path(error["path"]).resolve().parent == Path(__file__).resolve().parent
         unwritten = own and error["rule"] == "api/uninitialized-copy"
         return replace(row, verdict=Verdict.HACK if unwritten else Verdict.UNSAFE, reason=sentence(error))
+    caught = _caught_here_only(run)
+    if caught:
+        return replace(row, reason=f"the answer goes on after an error that a GPU's machine does not have: {caught}")
     wrong = next((result for result in deciding if result.is_wrong), None)
     if wrong is not None:
         return _wrong(row, wrong)
