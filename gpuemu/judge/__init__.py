@@ -11,7 +11,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.gradients`: gradients as a result, for answers to a backward pass
 - :mod:`.judgement`: one answer to its verdict
 - :mod:`.hacks`: right results that are not computed as the task asks
-- :mod:`.build_errors`: what a failed build says
+- :mod:`.messages`, :mod:`.raised`: what a failed build says; an exception and whose fault it is
 - :mod:`.answer_text`: what the text of an answer says
 - :mod:`.processes`: the two child processes, from this side
 - :mod:`.extension_folders`: where extensions of answers are built

@@ -11,14 +11,15 @@ import contextlib
 import json
 import os
 import sys
-import traceback
 import types
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gpuemu.judge.executed_lines import ExecutedLines
+from gpuemu.judge.raised import Raised
 from gpuemu.judge.task import constructor_arguments
 from gpuemu.judge.values import copied, equal, load, mapped, save, tensors_of
 
@@ -42,7 +43,7 @@ def main(folder: Path) -> int:
         try:
             model_class = _model_class(path, request["model"])
         except BaseException as error:  # code of the answer, which may also exit
-            note("not loaded", error=type(error).__name__, message=str(error))
+            note("not loaded", raised=asdict(Raised.of(error, str(path))))
             return 1
         note("loaded")
         calls = Calls(model_class, folder)
@@ -50,20 +51,14 @@ def main(folder: Path) -> int:
             try:
                 note("call", call=calls.call(case["name"], case["after"]))
             except BaseException as error:
-                failed = {"error": type(error).__name__, "message": str(error), "building": _builds(error)}
-                note("call", call={"case": case["name"], **failed})
+                note("call", call={"case": case["name"], "raised": asdict(Raised.of(error, str(path)))})
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     return 1
-    note("lines", lines=sorted(lines.executed), handled=lines.handled)
+    handled = {line: asdict(raised) for line, raised in lines.handled.items()}
+    note("lines", lines=sorted(lines.executed), handled=handled)
     if request["skip"]:
         note("without launches", **calls.without_launches(request["skip"]))
     return 0
-
-
-def _builds(error: BaseException) -> bool:
-    """Return whether an exception is from PyTorch's build of an extension."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(frame.f_globals.get("__name__") == "torch.utils.cpp_extension" for frame in frames)
 
 
 def _has_torch_device() -> bool:

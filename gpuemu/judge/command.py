@@ -14,9 +14,10 @@ from gpuemu.judge.earlier_rows import EarlierRows, EarlierRowsError
 from gpuemu.judge.judgement import judge
 from gpuemu.judge.layouts import NoAnswerError, find_answers
 from gpuemu.judge.model import Answer, Verdict
+from gpuemu.judge.processes import stopped
 from gpuemu.judge.report import line, record, render
 from gpuemu_lsp.engine.jobs.cluster import ClusterError, connected
-from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE
+from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ def run(
     dask
         ``HOST:PORT`` of a Dask scheduler whose workers judge, or ``local``; they read the same files.
     """
+    rows: list[Mapping[str, Any]] = []
     try:
         answers = [answer for answer in find_answers(paths, references) if not only or answer.name in only]
         if not answers:
@@ -71,7 +73,6 @@ def run(
             kept = {place: row for place, answer in enumerate(answers) if earlier and (row := earlier.row(answer))}
             waiting = [answer for place, answer in enumerate(answers) if place not in kept]
             judged = _judged(waiting, seconds, jobs, dask, stack)
-            rows: list[Mapping[str, Any]] = []
             for place, answer in enumerate(answers):
                 row = kept.get(place) or next(judged)
                 rows.append(row)
@@ -80,6 +81,11 @@ def run(
                 progress(f"{len(rows)} of {len(answers)}: {line(row)}")
     except (NoAnswerError, EarlierRowsError, ClusterError) as error:
         return JudgedAnswers("", EXIT_USAGE, str(error))
+    except KeyboardInterrupt:
+        count = len(rows)
+        judged_text = "1 answer was judged" if count == 1 else f"{count} answers were judged"
+        following = f"name {resume} once more to go on" if resume else "with --resume FILE they would be kept"
+        return JudgedAnswers("", EXIT_INTERRUPTED, f"interrupted; {judged_text}: {following}")
     return JudgedAnswers(render(rows, form), _exit_code({row["verdict"] for row in rows}))
 
 
@@ -89,10 +95,18 @@ def _judged(
     """Yield the rows of answers, as records, in their order."""
     if dask is None:
         pool = stack.enter_context(ThreadPoolExecutor(jobs))
+        stack.push(lambda error, *_: _end(pool) if error is KeyboardInterrupt else None)
         return iter(pool.map(lambda answer: _record(answer, seconds), answers))
     client = stack.enter_context(connected(dask, jobs))
     futures = client.map(_record, answers, [seconds] * len(answers), pure=False)
     return (future.result() for future in futures)
+
+
+def _end(pool: ThreadPoolExecutor) -> None:
+    """End the judgements of a pool."""
+    pool.shutdown(wait=False, cancel_futures=True)
+    with stopped():
+        pool.shutdown()
 
 
 def _record(answer: Answer, seconds: float) -> dict[str, Any]:

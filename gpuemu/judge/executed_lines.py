@@ -7,16 +7,18 @@ import threading
 from types import FrameType
 from typing import Any
 
+from gpuemu.judge.raised import Raised
+
 
 class ExecutedLines:
     """Notes the lines of a file that are executed, in all threads, in ``executed``; 1-based.
 
-    ``handled`` has, by line, the type and the text of the first exception that was being handled there.
+    ``handled`` has, by line, the first exception that was being handled there.
     """
 
     def __init__(self, path: str) -> None:
         self.executed: set[int] = set()
-        self.handled: dict[int, tuple[str, str]] = {}
+        self.handled: dict[int, Raised] = {}
         self._path = path
 
     def __enter__(self) -> ExecutedLines:
@@ -37,5 +39,5 @@ class ExecutedLines:
             self.executed.add(frame.f_lineno)
             error = sys.exc_info()[1]
             if error is not None and frame.f_lineno not in self.handled:
-                self.handled[frame.f_lineno] = type(error).__name__, str(error)
+                self.handled[frame.f_lineno] = Raised.of(error, self._path)
         return self._on_line

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuemu.judge.answer_text import fallbacks
-from gpuemu.judge.build_errors import compiler_error
-from gpuemu.judge.model import ALIGNED, Answer, CaseResult, Values, first_line
+from gpuemu.judge.model import ALIGNED, Answer, CaseResult, Values
 from gpuemu.judge.processes import AnswerRun
 
 
@@ -42,8 +41,8 @@ def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> st
 
 def _of_type(run: AnswerRun, line: int) -> str:
     """Return which error is caught in a line, with the compiler's if it is from a build."""
-    error, message = run.handled.get(line, ("", ""))
-    return f": {error}: {compiler_error(message) or first_line(message)}" if error else ""
+    raised = run.handled.get(line)
+    return f": {raised.sentence}" if raised is not None else ""
 
 
 def _fails(result: CaseResult) -> bool:

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.judge.answer_text import multiplies_in_tf32, names_a_size, narrow_formats, untaken_branches
-from gpuemu.judge.build_errors import compiler_error, is_build_error, is_missing_here
 from gpuemu.judge.hacks import hack_of
+from gpuemu.judge.messages import compiler_error, first_line, is_missing_here, last_line
 from gpuemu.judge.model import (
     ALIGNED,
-    NOT_EMULATED,
     TF32,
     Answer,
     Case,
@@ -28,8 +27,6 @@ from gpuemu.judge.model import (
     Status,
     Values,
     Verdict,
-    first_line,
-    last_line,
 )
 from gpuemu.judge.processes import AnswerRun, TaskConnection, TaskFailedError, run_answer
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
@@ -144,11 +141,11 @@ def _not_loaded(answer: Answer, run: AnswerRun) -> Row:
     if run.load_error is None:
         reason = run.problem or f"its process ended: {last_line(run.log)}"
         return Row(answer, Verdict.NOT_JUDGED, reason)
-    error, message = run.load_error
-    compiler = compiler_error(f"{message}{run.log}")
-    missing = error == "ModuleNotFoundError" or error in NOT_EMULATED or is_missing_here(compiler)
+    raised = run.load_error
+    compiler = compiler_error(f"{raised.message}{run.log}")
+    missing = raised.error == "ModuleNotFoundError" or raised.is_not_emulated or is_missing_here(compiler)
     verdict = Verdict.NOT_JUDGED if missing else Verdict.DOES_NOT_BUILD
-    return Row(answer, verdict, ": ".join(filter(None, (error, first_line(message), compiler))))
+    return Row(answer, verdict, ": ".join(filter(None, (raised.error, first_line(raised.message), compiler))))
 
 
 def _results(
@@ -160,7 +157,7 @@ def _results(
         call = run.calls.get(case.name)
         if call is None:
             results.append(CaseResult(case, None, None, run.problem or "the process of the answer ended before it"))
-        elif call.error:
+        elif call.raised is not None:
             results.append(CaseResult(case, call, None))
         elif case.values is Values.WEIGHTS and call.weights != "names":
             results.append(CaseResult(case, call, None, "its weights have other names than the task's"))
@@ -190,11 +187,10 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
     )
     deciding = [result for result in results if result.case.decides]
     same = [result for result in deciding if result.status is Status.SAME]
-    errors = [result.call for result in deciding if result.call is not None and is_build_error(result.call)]
+    errors = [result.raised for result in deciding if result.raised is not None and result.raised.is_build_error]
     if errors and not same:
-        compiler = compiler_error(errors[0].message)
-        reason = f"{errors[0].error}: {compiler or last_line(errors[0].message)}"
-        verdict = Verdict.NOT_JUDGED if is_missing_here(compiler) else Verdict.DOES_NOT_BUILD
+        reason = f"{errors[0].error}: {errors[0].compiler_error or last_line(errors[0].message)}"
+        verdict = Verdict.NOT_JUDGED if errors[0].is_missing_here else Verdict.DOES_NOT_BUILD
         return replace(row, verdict=verdict, reason=reason, notes=())
     if run.errors:
         # The device knows what was written where the result itself is copied to the host.
@@ -219,11 +215,7 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
 
 def _caught_here_only(run: AnswerRun) -> str:
     """Return the first error that an answer caught and that is a lack of this machine, empty if there is none."""
-    for error, message in run.handled.values():
-        compiler = compiler_error(message)
-        if error in NOT_EMULATED or is_missing_here(compiler):
-            return f"{error}: {compiler or first_line(message)}"
-    return ""
+    return next((raised.sentence for raised in run.handled.values() if raised.is_missing_here), "")
 
 
 def _wrong(row: Row, result: CaseResult) -> Row:

@@ -8,9 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-NOT_EMULATED = frozenset({"NotImplementedError", "OutOfMemoryError", "TritonMissing"})
-"""Exceptions that say what an emulated device lacks; the last is that of `torch.compile` where Triton is missing."""
-
+from gpuemu.judge.raised import Raised
 
 ALIGNED = "aligned"
 """The label of sizes that the usual tiles of kernels divide wherever they divide the task's own."""
@@ -148,16 +146,12 @@ class Case:
 class Call:
     """One call of an answer, as its process saw it.
 
-    ``error`` is the type of an exception and ``message`` its text, both empty if it returned; ``building``: it is from
-    the build of an extension. ``weights`` says how the
-    model got those of the task: by their ``names``, from the ``seed``, or as the ``same model``. ``changed_inputs`` are
-    positions among the tensors.
+    ``raised`` is its exception, None if it returned. ``weights`` says how the model got those of the task: by their
+    ``names``, from the ``seed``, or as the ``same model``. ``changed_inputs`` are positions among the tensors.
     """
 
     case: str
-    error: str = ""
-    message: str = ""
-    building: bool = False
+    raised: Raised | None = None
     weights: str = ""
     changed_inputs: tuple[int, ...] = ()
 
@@ -220,24 +214,29 @@ class CaseResult:
     """Why it was not run."""
 
     @property
+    def raised(self) -> Raised | None:
+        """The exception of the call."""
+        return self.call.raised if self.call is not None else None
+
+    @property
     def status(self) -> Status:
         """What the case showed."""
-        if self.call is not None and self.call.error:
+        if self.raised is not None:
             return Status.RAISED
         return self.comparison.status if self.comparison is not None else Status.NOT_RUN
 
     @property
     def is_wrong(self) -> bool:
         """Whether the answer has failed here, and not its emulation."""
-        if self.status is Status.RAISED:
-            return self.call is not None and self.call.error not in NOT_EMULATED
+        if self.raised is not None:
+            return not self.raised.is_not_emulated
         return self.status is Status.DIFFERS
 
     @property
     def sentence(self) -> str:
         """What is wrong, in one line."""
-        if self.call is not None and self.call.error:
-            return f"raises {self.call.error}: {first_line(self.call.message)}"
+        if self.raised is not None:
+            return f"raises {self.raised.sentence}"
         return self.reason or (self.comparison.message if self.comparison is not None else "")
 
 
@@ -263,15 +262,3 @@ class Row:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-def first_line(text: str) -> str:
-    """Return the first line of a message."""
-    lines = text.strip().splitlines()
-    return lines[0] if lines else "without a message"
-
-
-def last_line(text: str) -> str:
-    """Return the last line of a message: of a compiler's, its reason."""
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "without a message"

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,11 +23,19 @@ from typing import IO, Any
 from gpuemu.judge.answer_text import needs_torch_device
 from gpuemu.judge.extension_folders import extension_folder
 from gpuemu.judge.model import Answer, Call, Case
-from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised
+from gpuemu.judge.raised import Raised
+from gpuemu_lsp.engine.runtime.processes.supervised import end_all, run_supervised
 
 _END_SECONDS = 15.0
 """What `gpuemu run` may take to end a program and to report, after its own limit."""
 _ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
+
+
+_stopped = threading.Event()
+
+
+class JudgementStoppedError(Exception):
+    """A judgement does not go on: see :func:`stopped`."""
 
 
 class TaskFailedError(Exception):
@@ -60,6 +68,13 @@ class _TaskServer:
             self._errors.seek(0)
             return self._errors.read().decode(errors="replace").splitlines()
 
+    def end(self) -> None:
+        """End the server, and with it its tasks."""
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+
     def _start(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         # Each message of such a socket is received as it was sent.
@@ -79,6 +94,18 @@ class _TaskServer:
 
 
 _task_server = _TaskServer()
+
+
+@contextlib.contextmanager
+def stopped() -> Iterator[None]:
+    """End the processes of all judgements in threads of this process, and start no other in the body."""
+    _stopped.set()
+    try:
+        end_all()
+        _task_server.end()
+        yield
+    finally:
+        _stopped.clear()
 
 
 class TaskConnection:
@@ -126,20 +153,20 @@ class TaskConnection:
 class AnswerRun:
     """What the process of an answer left: its calls by case, and the findings and launches of ``gpuemu run``.
 
-    ``loaded`` is False if its module failed; ``load_error`` is then the exception and its text, unless the process
-    ended before. ``lines`` are those of the answer that were executed; ``handled`` has, by line, the type and the text
-    of exceptions that it caught. ``torch_work`` is what PyTorch's ``operators`` did in one call, most first, None where
+    ``loaded`` is False if its module failed; ``load_error`` is then the exception, unless the process ended before.
+    ``lines`` are those of the answer that were executed; ``handled`` has, by line, the first exception that was being
+    handled there. ``torch_work`` is what PyTorch's ``operators`` did in one call, most first, None where
     it was not measured. ``problem`` is why it ended early, None if it did not. ``filled``: new memory was filled with a
     value, as no device of PyTorch knows what was written.
     """
 
     loaded: bool
-    load_error: tuple[str, str] | None
+    load_error: Raised | None
     calls: Mapping[str, Call]
     findings: tuple[Mapping[str, Any], ...]
     launches: int
     lines: frozenset[int]
-    handled: Mapping[int, tuple[str, str]]
+    handled: Mapping[int, Raised]
     same_without_launches: bool | None
     torch_work: int | None
     operators: tuple[str, ...]
@@ -154,7 +181,13 @@ class AnswerRun:
 
 
 def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: float) -> AnswerRun:
-    """Call an answer with the inputs of cases, which are in a folder, for at most this long."""
+    """Call an answer with the inputs of cases, which are in a folder, for at most this long.
+
+    Raises
+    ------
+    JudgementStoppedError
+        In the body of :func:`stopped`.
+    """
     request = {
         "answer": str(answer.path),
         "model": answer.model,
@@ -173,10 +206,14 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
     try:
         with extension_folder(answer.all_text, folder) as extensions:
+            if _stopped.is_set():
+                raise JudgementStoppedError
             environment = {"TORCH_EXTENSIONS_DIR": str(extensions)}
             run_supervised(words, environment=environment, seconds=seconds + _END_SECONDS)
     except subprocess.TimeoutExpired:
         problem = f"stopped after {seconds:g} seconds, the time limit of an answer"
+    if _stopped.is_set():
+        raise JudgementStoppedError
     entries = [json.loads(line) for line in _lines(events)]
     result = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     failed = next((entry for entry in entries if entry["event"] == "not loaded"), None)
@@ -184,12 +221,12 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     skipped: dict[str, Any] = next((entry for entry in entries if entry["event"] == "without launches"), {})
     return AnswerRun(
         loaded=any(entry["event"] == "loaded" for entry in entries),
-        load_error=(failed["error"], failed["message"]) if failed is not None else None,
+        load_error=Raised(**failed["raised"]) if failed is not None else None,
         calls={entry["call"]["case"]: _call(entry["call"]) for entry in entries if entry["event"] == "call"},
         findings=tuple(result.get("findings", ())),
         launches=int(result.get("launches", 0)),
         lines=frozenset(executed.get("lines", ())),
-        handled={int(line): (error[0], error[1]) for line, error in executed.get("handled", {}).items()},
+        handled={int(line): Raised(**raised) for line, raised in executed.get("handled", {}).items()},
         same_without_launches=skipped.get("same"),
         torch_work=skipped.get("torch_work"),
         operators=tuple(skipped.get("operators", ())),
@@ -200,7 +237,8 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
 
 
 def _call(record: Mapping[str, Any]) -> Call:
-    return Call(**{**record, "changed_inputs": tuple(record.get("changed_inputs", ()))})
+    raised = Raised(**record["raised"]) if "raised" in record else None
+    return Call(**{**record, "raised": raised, "changed_inputs": tuple(record.get("changed_inputs", ()))})
 
 
 def _lines(path: Path) -> list[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
-from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
-
-EXIT_INTERRUPTED = 130
-"""128 + SIGINT, the convention of shells."""
+from gpuemu_lsp.engine.report.exit_codes import EXIT_FINDINGS, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
 
 
 class OutputError(Exception):
@@ -42,6 +41,24 @@ def guarded(run: Callable[[], int]) -> int:
         traceback.print_exc()
         print("Internal error (a bug in gpuemu-lsp). Please report it with the lines above.", file=sys.stderr)
         return EXIT_INTERNAL
+
+
+@contextlib.contextmanager
+def ended_as_by_an_interrupt() -> Iterator[None]:
+    """Make SIGTERM, and the SIGHUP of a terminal that is closed, interrupts for the body, as Ctrl-C is."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            before[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _discard_output() -> None:

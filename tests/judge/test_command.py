@@ -6,6 +6,9 @@ import csv
 import io
 import json
 import shlex
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -102,3 +105,20 @@ def test_the_command_that_judges_an_answer_again(folder):
     assert words == ["gpuemu", "judge", str(answer.path), "--reference", str(answer.task)]
     (again,) = find_answers([answer.path], [answer.task])
     assert again.task == answer.task
+
+
+def test_a_judge_that_is_ended_says_how_many_answers_it_has_judged(folder, tmp_path):
+    endless = folder / "b_wrong" / "solution.py"
+    endless.write_text(
+        ANSWER.replace(
+            "class ModelNew", "print(open('started', 'w').close())\nwhile True:\n    pass\n\n\nclass ModelNew"
+        )
+    )
+    words = ["-m", "gpuemu_lsp.cli.gpuemu", "judge", folder, "--jobs", "2", "--resume", tmp_path / "rows.jsonl"]
+    with subprocess.Popen([sys.executable, *map(str, words)], stderr=subprocess.PIPE, text=True) as judge:
+        assert "1 of 2" in judge.stderr.readline()
+        judge.send_signal(signal.SIGTERM)
+        errors = judge.stderr.read()
+    assert judge.returncode == 130
+    assert errors == f"gpuemu: interrupted; 1 answer was judged: name {tmp_path / 'rows.jsonl'} once more to go on\n"
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 1

@@ -251,10 +251,25 @@ def test_an_answer_that_torch_compiles_whole_is_called_as_it_is(judged):
     assert "launches no kernel" in row.reason
 
 
-@pytest.mark.parametrize("error", ["NotImplementedError", "type('TritonMissing', (RuntimeError,), {})"])
+@pytest.mark.parametrize("error", ["NotImplementedError", "TritonMissing"])
 def test_an_error_that_only_the_emulation_has_is_not_the_answer_s(judged, error):
-    lines = ("try:", f"    raise {error}('graphs')", "except Exception:", "    pass")
-    text = ANSWER.replace(_FORWARD, "".join(f"        {line}\n" for line in lines) + _FORWARD)
-    row = judged(text)
+    # Code of another file than the answer's, as a library's is.
+    row = judged(_catching(f"exec(\"class TritonMissing(RuntimeError): ...\\nraise {error}('graphs')\")"))
     assert row.verdict is Verdict.NOT_JUDGED, row
     assert "does not have: " in row.reason and row.reason.endswith(": graphs")
+
+
+def test_what_an_answer_itself_raises_and_catches_is_not_a_lack_of_the_emulation(judged):
+    row = judged(_catching("raise NotImplementedError('only for contiguous tensors')"))
+    assert row.verdict is Verdict.SAME, row
+
+
+def test_an_answer_that_does_not_implement_a_size_of_its_task_differs(judged):
+    row = judged(ANSWER.replace(_FORWARD, "        raise NotImplementedError('only square matrices')\n"))
+    assert row.verdict is Verdict.DIFFERS, row
+    assert "raises NotImplementedError: only square matrices" in row.reason
+
+
+def _catching(statement):
+    lines = ("try:", f"    {statement}", "except Exception:", "    pass")
+    return ANSWER.replace(_FORWARD, "".join(f"        {line}\n" for line in lines) + _FORWARD)

@@ -64,7 +64,7 @@ def _answer(solution: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     binding = spec.get("binding") or "tvm-ffi"
     if binding != "torch":
         reason = f"solutions with the binding {binding} are not supported: their binding must be torch"
-        return f"raise NotImplementedError({reason!r})\n"
+        return f"raise ModuleNotFoundError({reason!r})\n"
     compiled = [path for path in sources if Path(path).suffix in _COMPILED]
     return f"""from pathlib import Path as _Path
 

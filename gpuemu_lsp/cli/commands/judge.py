@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuemu_lsp.cli.process_boundary import ended_as_by_an_interrupt
 from gpuemu_lsp.engine.extensions import MissingExtensionError, extension
 from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 
@@ -21,7 +22,8 @@ def judge(answers: Sequence[Path], references: Sequence[Path], form: str, output
         print(f"gpuemu: {line}", file=sys.stderr, flush=True)
 
     try:
-        judged = extension("judge-answers")(answers, references, form, progress, **options)
+        with ended_as_by_an_interrupt():
+            judged = extension("judge-answers")(answers, references, form, progress, **options)
     except MissingExtensionError as error:
         print(f"gpuemu: {error}", file=sys.stderr)
         return EXIT_USAGE

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from gpuemu_lsp.cli.commands.nvcc import nvcc
 from gpuemu_lsp.cli.commands.python_programs import (
@@ -19,6 +16,7 @@ from gpuemu_lsp.cli.commands.python_programs import (
     torch_environment,
     uses_torch_device,
 )
+from gpuemu_lsp.cli.process_boundary import ended_as_by_an_interrupt
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.memory_limit import kills_for_memory
 from gpuemu_lsp.engine.project import discover
@@ -61,7 +59,7 @@ def run(
     """
     sources = [word for word in words if word.endswith((".cu", ".cpp", ".cc"))]
     sources = list(words[: len(sources)]) if words[0] in sources else []
-    with _ended_as_by_an_interrupt(), temporary_folder("gpuemu-run-") as folder:
+    with ended_as_by_an_interrupt(), temporary_folder("gpuemu-run-") as folder:
         program = Path(words[0])
         if sources:
             program = Path(folder) / program.stem
@@ -88,24 +86,6 @@ def run(
             print(f"gpuemu: {program}: {error.strerror}", file=sys.stderr)
             return EXIT_USAGE
     return _report(result, form, output, builds=installed is not None)
-
-
-@contextlib.contextmanager
-def _ended_as_by_an_interrupt() -> Iterator[None]:
-    """Make SIGTERM, and the SIGHUP of a terminal that is closed, interrupts for the body, as Ctrl-C is."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    before = {}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            before[number] = signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _recording_path(record: str | None, folder: Path, program: str) -> Path | None:
@@ -167,7 +147,7 @@ def run_python_program(
             print(_NOT_RECORDED, file=sys.stderr)
             return EXIT_USAGE
         return _report(run_python(words, module=module), form, output, "Triton's and numba-cuda's are checked")
-    with _ended_as_by_an_interrupt():
+    with ended_as_by_an_interrupt():
         try:
             folder = Path.cwd() if module else Path(words[0]).absolute().parent
             path = _recording_path(record, folder, program.name)

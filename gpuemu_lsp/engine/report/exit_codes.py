@@ -13,3 +13,5 @@ EXIT_USAGE = 2
 """Bad usage or configuration, or something was not checked."""
 EXIT_INTERNAL = 3
 """Internal error (a bug in gpuemu-lsp)."""
+EXIT_INTERRUPTED = 130
+"""128 + SIGINT, the convention of shells."""

@@ -1,13 +1,9 @@
-"""What a failed build of an answer says: the compiler's error, and whether it is the answer's fault."""
+"""What the messages of failed builds and calls say: their first and last line, and a compiler's error."""
 
 from __future__ import annotations
 
 import re
 
-from gpuemu.judge.model import Call
-
-_EXCEPTIONS = frozenset({"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"})
-"""Those of Triton's compiler, which compiles at the first launch."""
 _COMPILER_ERROR = re.compile(r"^.*?([^/\s]+(?:\(\d+\)|:\d+(?::\d+)?): (?:fatal )?error: .*)$", re.MULTILINE)
 _MISSING = re.compile(
     r"pip install|(?:fatal error: |cannot open source file \")(?:cu(?!te\b|tlass)|nv|thrust/|cub/)\w*"
@@ -15,9 +11,16 @@ _MISSING = re.compile(
 """Errors about a header of NVIDIA's toolkit that is not installed here, where it would be on a GPU's machine."""
 
 
-def is_build_error(call: Call) -> bool:
-    """Return whether a call has failed as a kernel or an extension does not compile."""
-    return call.error in _EXCEPTIONS or call.building
+def first_line(text: str) -> str:
+    """Return the first line of a message."""
+    lines = text.strip().splitlines()
+    return lines[0] if lines else "without a message"
+
+
+def last_line(text: str) -> str:
+    """Return the last line of a message: of a compiler's, its reason."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "without a message"
 
 
 def compiler_error(text: str) -> str:

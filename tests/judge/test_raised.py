@@ -1,11 +1,11 @@
-"""What a failed build of an answer says."""
+"""Whose fault an exception is, and what a failed build says."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpuemu.judge.build_errors import compiler_error, is_build_error, is_missing_here
-from gpuemu.judge.model import Call
+from gpuemu.judge.messages import compiler_error, is_missing_here
+from gpuemu.judge.raised import Raised
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_a_text_without_an_error():
     [("RuntimeError", True, True), ("CompilationError", False, True), ("RuntimeError", False, False)],
 )
 def test_extensions_that_a_constructor_builds(error, building, builds):
-    assert is_build_error(Call("small-task", error, "x", building)) is builds
+    assert Raised(error, "x", building).is_build_error is builds
