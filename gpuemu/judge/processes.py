@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -69,10 +70,10 @@ class _TaskServer:
             return self._errors.read().decode(errors="replace").splitlines()
 
     def end(self) -> None:
-        """End the server, and with it its tasks."""
+        """End the server and its tasks, which are its process group."""
         with self._lock:
-            if self._process is not None:
-                self._process.kill()
+            if self._process is not None and self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
 
     def _start(self) -> None:
