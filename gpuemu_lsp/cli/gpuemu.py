@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuemu_lsp import __version__
 from gpuemu_lsp.cli.arguments import EXIT_CODES, architecture
-from gpuemu_lsp.cli.verbs import answers, cases, checks, measures, programs
+from gpuemu_lsp.cli.verbs import agents, answers, cases, checks, measures, programs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     measures.add(verbs)
     programs.add(verbs)
     answers.add(verbs)
+    agents.add(verbs)
 
     lint = verbs.add_parser("lint", help="report registers, spills and patterns of compiled kernels")
     lint.add_argument("-k", "--kernel", metavar="KERNEL", help="a registered kernel (default: all)")

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from gpuemu_lsp.cli.commands.check import find_targets, open_pool
+from gpuemu_lsp.cli.commands.check import find_targets
 from gpuemu_lsp.cli.commands.failures import project_root
 from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.cli.progress import ProgressBar
@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.jobs.measurement import (
     keep,
     measured_in,
 )
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.report.comparison import comparison_record, render_comparison
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import find_targets, open_pool, print_config_errors
+from gpuemu_lsp.cli.commands.check import find_targets, print_config_errors
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.calibration import Calibration, CalibrationOptions, ToleranceEnvelope, evidence
 from gpuemu_lsp.engine.jobs.calibration import calibrate as measure
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.project.edits import applied, kernel_index, remark, set_in_kernel
 from gpuemu_lsp.engine.project.load import load
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE

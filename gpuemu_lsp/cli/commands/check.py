@@ -13,16 +13,15 @@ from gpuemu_lsp.cli.output import OutputOptions
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster, ClusterError
+from gpuemu_lsp.engine.jobs.pools import open_pool, split_time_budget
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
-from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.expected import verify
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
-from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.workers.model import Limits
+from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.workers.pool import Pool
 
 _WATCH_TIMEOUT_MS = 200
@@ -82,17 +81,6 @@ def watch(command: CheckCommand) -> int:
             print("Watching for changes. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
             names = next(found for found in changes if found)
             print(f"Changed: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}", file=sys.stderr, flush=True)
-
-
-def open_pool(jobs: int | None, executor: str = "auto") -> Pool:
-    """Return a pool whose fork server starts now. Workers are forked when needed, by default at most one for each core.
-
-    On a GPU there is no memory limit, because a CUDA context reserves more than it allows.
-    """
-    limits = Limits(memory_bytes=None) if executor == "gpu" else Limits()
-    pool = Pool(FUNCTIONS, size=jobs or os.cpu_count() or 1, limits=limits, preload=PRELOAD)
-    pool.start()
-    return pool
 
 
 def find_targets(arguments: Sequence[str], options: CheckOptions) -> Targets | None:
@@ -169,16 +157,6 @@ def verified(run: Run, code: int) -> int:
     verification = verify(run, texts)
     print(verification.text(), file=sys.stderr)
     return verification.exit_code(run)
-
-
-def split_time_budget(requests: Sequence[CheckRequest], jobs: int | None) -> Sequence[CheckRequest]:
-    """Divide a time budget for the whole run among its kernels."""
-    share = (jobs or os.cpu_count() or 1) / max(1, len(requests))
-    shares = (request.options.seconds and request.options.seconds * min(1.0, share) for request in requests)
-    return [
-        replace(request, options=replace(request.options, seconds=seconds))
-        for request, seconds in zip(requests, shares, strict=True)
-    ]
 
 
 def _folders(command: CheckCommand) -> list[Path]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import find_targets, open_pool, print_config_errors
+from gpuemu_lsp.cli.commands.check import find_targets, print_config_errors
 from gpuemu_lsp.cli.output import write
 from gpuemu_lsp.cli.progress import ProgressBar
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.report.coverage import files_of, percent, render_coverage
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import open_pool
 from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.workers.model import Failed, Job, WorkerDied

@@ -9,13 +9,14 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import find_targets, open_pool
+from gpuemu_lsp.cli.commands.check import find_targets
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.engine.build.context import build_context
 from gpuemu_lsp.engine.build.model import BuildContext, SettingKind
 from gpuemu_lsp.engine.check.not_executed import ReasonGroup, reason_groups
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.regular_file import file_text

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import find_targets, open_pool
+from gpuemu_lsp.cli.commands.check import find_targets
 from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.model import ArtifactReport
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.project import discover, load

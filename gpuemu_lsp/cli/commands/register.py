@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import open_pool
 from gpuemu_lsp.cli.output import print_out
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.requests.new_entry import reference_path, relative_path, with_free_name
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, collect
 from gpuemu_lsp.engine.jobs.run_one import run_job

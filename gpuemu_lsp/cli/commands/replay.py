@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import find_targets, open_pool
+from gpuemu_lsp.cli.commands.check import find_targets
 from gpuemu_lsp.cli.commands.failures import failure_table, project_roots
 from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay, Why
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.requests.targets import files_naming
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job

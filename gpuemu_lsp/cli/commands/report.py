@@ -8,19 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.cli.commands.check import (
-    CheckCommand,
-    open_runner,
-    print_executor_fallback,
-    split_time_budget,
-    targets_of,
-)
+from gpuemu_lsp.cli.commands.check import CheckCommand, open_runner, print_executor_fallback, targets_of
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.cli.report_context import report_context
 from gpuemu_lsp.engine.attest import SigningUnavailableError, require_signing
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.cluster import ClusterError
+from gpuemu_lsp.engine.jobs.pools import split_time_budget
 from gpuemu_lsp.engine.jobs.requests.targets import Targets
 from gpuemu_lsp.engine.jobs.run import fingerprinted, run_requests
 from gpuemu_lsp.engine.report.comparison import render_comparison

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import open_pool
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.cli.report_context import project_title
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.run_one import run_job
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE

@@ -24,8 +24,9 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
     """Return the finding for the check of one kernel that ended without a verdict."""
     name = request.spec.name
     match ending:
-        case Cancelled():
-            return _finding(request, "engine/not-executed", "The check was cancelled.")
+        case Cancelled(reason=reason):
+            message = f"The check of '{name}' was ended: {reason}." if reason else "The check was cancelled."
+            return _finding(request, "engine/not-executed", message)
         case Failed(stage=stage) if stage == _REFERENCE:
             return _reference(request, f"The reference failed: {ending.kind}: {ending.message}", ending.traceback)
         case Failed():

@@ -78,7 +78,7 @@ def finding_record(finding: Finding, root: str) -> dict[str, Json]:
         "dtype": finding.dtype,
         "case": finding.case,
         "dims": dict(finding.dims),
-        "data": _clean(dict(finding.data)),
+        "data": without_nonfinite(dict(finding.data)),
         "related": [
             {"path": relative(item.place.path, root), "range": _range(item.place), "message": item.message}
             for item in finding.related
@@ -104,19 +104,19 @@ def _position(path: str, position: Position) -> dict[str, Json]:
     return {"line": position.line, "character": utf16(path, position)}
 
 
-def _clean(value: Json) -> Json:
+def without_nonfinite(value: Json) -> Json:
     """Replace NaN and infinities, which JSON lacks, by strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _clean(item) for key, item in value.items()}
+        return {key: without_nonfinite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [without_nonfinite(item) for item in value]
     return value
 
 
 def _number(value: float | None) -> Json:
-    return _clean(value)
+    return without_nonfinite(value)
 
 
 def findings_of_document(document: Mapping[str, Any], root: str) -> list[Finding]:

@@ -39,9 +39,9 @@ class JobHandle:
         """Whether the ending is decided. Its callback may not have run yet."""
         return self._ending is not None
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str = "") -> None:
         """Cancel the job. Its ending is decided when this returns; the worker is killed in the background."""
-        self.post(Cancelled())
+        self.post(Cancelled(reason))
         self._on_cancel(self)
 
     def wait(self, timeout: float | None = None) -> Ending | None:

@@ -118,7 +118,9 @@ class WorkerDied:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The caller cancelled the job, or the pool was closed."""
+    """The caller cancelled the job, or the pool was closed; ``reason`` is a clause for the user, empty without one."""
+
+    reason: str = ""
 
 
 Ending: TypeAlias = "Done | Failed | TimedOut | WorkerDied | Cancelled"

@@ -1,0 +1,128 @@
+"""JSON Schema of the arguments and results of tools, and the check of arguments against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.findings import Json
+
+Schema: TypeAlias = "dict[str, Json]"
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+
+def text(description: str = "", *, choices: tuple[str, ...] = ()) -> Schema:
+    """Return the schema of a string, of one of ``choices`` if there are any."""
+    return _described({"type": "string", **({"enum": list(choices)} if choices else {})}, description)
+
+
+def integer(description: str = "", *, minimum: int | None = None, maximum: int | None = None) -> Schema:
+    """Return the schema of a whole number."""
+    return _described({"type": "integer", **_limits(minimum, maximum)}, description)
+
+
+def number(description: str = "", *, minimum: float | None = None, maximum: float | None = None) -> Schema:
+    """Return the schema of a number of an argument, which is finite."""
+    return _described({"type": "number", **_limits(minimum, maximum)}, description)
+
+
+def value(description: str = "") -> Schema:
+    """Return the schema of a number of a kernel: ``nan``, ``inf`` and ``-inf`` are strings, which JSON lacks."""
+    return _described({"type": ["number", "string", "null"]}, description)
+
+
+def boolean(description: str = "") -> Schema:
+    """Return the schema of true or false."""
+    return _described({"type": "boolean"}, description)
+
+
+def array(items: Schema, description: str = "") -> Schema:
+    """Return the schema of a list."""
+    return _described({"type": "array", "items": items}, description)
+
+
+def mapping(values: Schema, description: str = "") -> Schema:
+    """Return the schema of an object with any names."""
+    return _described({"type": "object", "additionalProperties": values}, description)
+
+
+def record(properties: Mapping[str, Schema], required: tuple[str, ...] | None = None, description: str = "") -> Schema:
+    """Return the schema of an object with these properties only; all are ``required`` by default."""
+    names = tuple(properties) if required is None else required
+    schema: Schema = {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(names),
+        "additionalProperties": False,
+    }
+    return _described(schema, description)
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return the schema of a value that may be null."""
+    described = {"description": schema["description"]} if "description" in schema else {}
+    return {"anyOf": [schema, {"type": "null"}], **described}
+
+
+def problems(schema: Mapping[str, Json], given: Json, name: str = "arguments") -> Iterator[str]:
+    """Yield what is wrong with arguments, a sentence each; of schemas as this module makes them for arguments."""
+    expected = schema["type"]
+    assert isinstance(expected, str)
+    if not isinstance(given, _TYPES[expected]) or (isinstance(given, bool) and expected != "boolean"):
+        article = "an" if expected[0] in "aio" else "a"
+        yield f"{name} must be {article} {expected}, not {_shown(given)}"
+        return
+    choices = schema.get("enum")
+    if isinstance(choices, list) and given not in choices:
+        yield f"{name} must be one of {', '.join(map(str, choices))}, not {_shown(given)}"
+    for key, fails, word in (("minimum", -1, "at least"), ("maximum", 1, "at most")):
+        limit = schema.get(key)
+        if isinstance(limit, int | float) and isinstance(given, int | float) and (given - limit) * fails > 0:
+            yield f"{name} must be {word} {limit}, not {_shown(given)}"
+    if isinstance(given, dict):
+        yield from _of_object(schema, given, name)
+    items = schema.get("items")
+    if isinstance(given, list) and isinstance(items, dict):
+        for number_, item in enumerate(given):
+            yield from problems(items, item, f"{name}[{number_}]")
+
+
+def _of_object(schema: Mapping[str, Json], given: Mapping[str, Json], name: str) -> Iterator[str]:
+    properties, more, required = (
+        schema.get("properties", {}),
+        schema.get("additionalProperties"),
+        schema.get("required"),
+    )
+    assert isinstance(properties, dict)
+    for key in required if isinstance(required, list) else ():
+        if key not in given:
+            yield f"{name} lacks {key!r}"
+    for key, item in given.items():
+        inner = properties.get(key, more)
+        if isinstance(inner, dict):
+            yield from problems(inner, item, key if name == "arguments" else f"{name}.{key}")
+        elif more is False:
+            yield f"{name} has no {key!r}; there are: {', '.join(properties) or 'none'}"
+
+
+def _shown(given: Json) -> str:
+    shown = repr(given)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+
+
+def _limits(minimum: float | None, maximum: float | None) -> Schema:
+    limits = {"minimum": minimum, "maximum": maximum}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def _described(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description} if description else schema
