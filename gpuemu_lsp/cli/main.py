@@ -28,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     if options.explain is not None:
         return _explain(options.explain)
+    if options.debug_adapter:
+        from gpuemu_lsp.debug_adapter.start import serve as serve_debugger
+
+        return serve_debugger()
     if options.check is None and not options.watch:
         from gpuemu_lsp.server.start import serve
 
@@ -51,6 +55,11 @@ def _parser() -> argparse.ArgumentParser:
         "--tcp", type=loopback, metavar="HOST:PORT", help="speak LSP over TCP, to one client on this machine"
     )
     socket.add_argument("--ws", type=loopback, metavar="HOST:PORT", help="the same over a WebSocket (needs websockets)")
+    parser.add_argument(
+        "--debug-adapter",
+        action="store_true",
+        help="speak the Debug Adapter Protocol over stdin and stdout: a failing case, forwards and backwards",
+    )
     parser.add_argument("--clientProcessId", help=argparse.SUPPRESS)  # passed by some LSP clients
     parser.add_argument(
         "--check",

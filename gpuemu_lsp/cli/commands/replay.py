@@ -8,19 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.cli.commands.check import find_targets
 from gpuemu_lsp.cli.commands.failures import failure_table, project_roots
 from gpuemu_lsp.cli.output import OutputOptions, print_out
 from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay, Why
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.pools import open_pool
-from gpuemu_lsp.engine.jobs.requests.targets import files_naming
+from gpuemu_lsp.engine.jobs.requests.stored_cases import requests_of
 from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
 from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec
-from gpuemu_lsp.engine.recordings.project_files import sources_of
 from gpuemu_lsp.engine.report.charts import error_map_png
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.explanations import explanation_record, render_explanation
@@ -230,12 +228,7 @@ def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
         print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent[:_RECENT])}", file=sys.stderr)
     requests = calls
     for root, kernels in wanted.items():
-        # A project's own checks are of the files that it registers; others were checked by their names.
-        sources = dict.fromkeys([*sources_of(root, kernels), *files_naming(root, kernels)])
-        targets = find_targets([*sources, str(root)], CheckOptions(executor=options.executor, arch=options.arch))
-        if targets is None:
-            return None
-        found = [request for request in targets.requests if request.spec.name in kernels]
+        found = requests_of(root, kernels, CheckOptions(executor=options.executor, arch=options.arch))
         for name in sorted(kernels - {request.spec.name for request in found}):
             print(f"gpuemu: case {options.case} is of '{name}', which is no longer in the project.", file=sys.stderr)
         requests += found

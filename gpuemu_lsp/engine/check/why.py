@@ -34,19 +34,35 @@ if TYPE_CHECKING:
     from gpuemu_lsp.engine.emulator import Emulator
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainedCase:
+    """The answer, and what records blocks of the launch that it is about; None where no launch is recorded."""
+
+    answer: Why
+    recorder: Recorder | None = None
+
+
 def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Why]:
     """Explain the stored case ``case_id`` of one kernel; yield stages, and its :class:`Why` last."""
+    for event in explained_case(request, failure, case_id):
+        yield event.answer if isinstance(event, ExplainedCase) else event
+
+
+def explained_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | ExplainedCase]:
+    """Explain a stored case as :func:`why` does; yield last the answer with the recordings that it is from."""
     name = request.spec.name
     yield Stage(name, "compile")
     opened = reopen(request, failure)
     answer = Why(failure.kernel, failure.dtype, case_id)
     if opened.run is None or opened.case is None:
-        yield replace(answer, problem=next((one.message for one in opened.findings), "the case cannot be run"))
+        problem = next((one.message for one in opened.findings), "the case cannot be run")
+        yield ExplainedCase(replace(answer, problem=problem))
         return
     yield Stage(name, "execute")
     stored = _stored_finding(opened.run, opened.case, failure, case_id)
     if stored is None:
-        yield replace(answer, verdict="fixed", problem=f"it no longer fails with {failure.rule}")
+        problem = f"it no longer fails with {failure.rule}"
+        yield ExplainedCase(replace(answer, verdict="fixed", problem=problem))
         return
     answer = replace(answer, verdict="still fails", finding=stored)
     yield Stage(name, "record")
@@ -117,23 +133,25 @@ def _unoptimized(opened: ReopenedCase) -> PlanRun | None:
     return replace(unoptimized_run(run, prepared, artifact), store=ReplayStore(run.plan, run.context.hints, None))
 
 
-def _explained(answer: Why, question: Question) -> Why:
+def _explained(answer: Why, question: Question) -> ExplainedCase:
     """Return the answer with the explanation of a finding, or with the problem."""
     if question.run.runner.executor.name != "emulator":
-        return replace(answer, problem="only launches in the emulator can be recorded")
-    recorder = _Recorder(question.run, question.case)
+        return ExplainedCase(replace(answer, problem="only launches in the emulator can be recorded"))
+    recorder = Recorder(question.run, question.case)
     chains, notes = ask(question, recorder.block)
     block = recorder.latest
     if block is None:
-        return replace(answer, problem="its launch was not recorded: it does not come to the block of the finding")
+        problem = "its launch was not recorded: it does not come to the block of the finding"
+        return ExplainedCase(replace(answer, problem=problem))
     if not chains and not notes:
         notes = ("the finding names no thread or element that could be followed",)
     if block.recording.lost:
         notes = (*notes, f"the recording is full: the last {block.recording.lost:,} steps of the block are missing")
-    return replace(answer, explanation=Explanation(chains, block.recording.block_index, block.named, notes))
+    explanation = Explanation(chains, block.recording.block_index, block.named, notes)
+    return ExplainedCase(replace(answer, explanation=explanation), recorder)
 
 
-class _Recorder:
+class Recorder:
     """Records blocks of one launch."""
 
     def __init__(self, run: PlanRun, case: Case) -> None:

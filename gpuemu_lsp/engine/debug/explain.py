@@ -83,6 +83,7 @@ class RecordedBlock:
         outcome: Outcome,
     ) -> None:
         self.recording, self.source, self.outcome = recording, source, outcome
+        self.code, self.formats = code, formats
         self.history = History(recording)
         self.accesses = Accesses(self.history)
         self.statements = Statements(self.history, source.place_of)

@@ -148,6 +148,14 @@ class History:
         at, run, slot = latest
         return Definition(at, int(self.values(slot, np.array([run]))[0, lane]))
 
+    def assignments(self, register: str, thread: int) -> list[int]:
+        """Return the ticks at which a thread assigns a register, in no order."""
+        warp, lane = divmod(thread, WARP_SIZE)
+        ticks: set[int] = set()
+        for version, number, slot in self._definitions.get(_WEB.sub("", register), ()):
+            ticks |= set((self.start[self._runs_by_lane(version, number, warp, lane)] + slot.position).tolist())
+        return list(ticks)
+
     @lru_cache(maxsize=4096)  # noqa: B019 - as above
     def _runs_by_lane(self, version: int, number: int, warp: int, lane: int) -> Numbers:
         runs = self._runs_by_code.get((version, number, warp), np.zeros(0, dtype=np.int64))

@@ -98,7 +98,7 @@ class Statements:
         return line
 
     @lru_cache(maxsize=64)  # noqa: B019 - as long as the question that is answered
-    def _starts(self, thread: int) -> tuple[Numbers, Numbers, Numbers]:
+    def spans(self, thread: int) -> tuple[Numbers, Numbers, Numbers]:
         """Return the first tick and last tick of each statement of a thread, and the numbers of their lines."""
         history, runs = self._history, self._history.runs_of(thread)
         if not len(runs):
@@ -122,9 +122,22 @@ class Statements:
         ends = np.concatenate([begins[1:], [len(lines)]]) - 1
         return ticks[begins], ticks[ends], lines[begins]
 
+    def numbers_of(self, path: str, line: int) -> list[int]:
+        """Return the numbers of a line, one for each call that it is in."""
+        return [
+            number
+            for number, (place, _) in enumerate(self._places)
+            if (place.path, place.range.start.line) == (path, line)
+        ]
+
+    @property
+    def places(self) -> list[Place]:
+        """The places of all lines with code."""
+        return [place for place, _ in self._places]
+
     def at(self, thread: int, tick: int) -> Statement | None:
         """Return the statement that a thread executes at a tick."""
-        firsts, lasts, lines = self._starts(thread)
+        firsts, lasts, lines = self.spans(thread)
         index = int(np.searchsorted(firsts, tick, side="right")) - 1
         if index < 0:
             return None
@@ -133,18 +146,13 @@ class Statements:
 
     def last(self, thread: int, count: int) -> list[Statement]:
         """Return the last statements of a thread, the latest first."""
-        firsts = self._starts(thread)[0][::-1][:count]
+        firsts = self.spans(thread)[0][::-1][:count]
         return [one for one in (self.at(thread, int(tick)) for tick in firsts) if one is not None]
 
     def executions(self, thread: int, path: str, line: int) -> list[Statement]:
         """Return the executions of a line by a thread, in order; of very many the last ones."""
-        firsts, _, lines = self._starts(thread)
-        wanted = [
-            number
-            for number, (place, _) in enumerate(self._places)
-            if (place.path, place.range.start.line) == (path, line)
-        ]
-        there = firsts[np.isin(lines, wanted)][-_MOST_EXECUTIONS:]
+        firsts, _, lines = self.spans(thread)
+        there = firsts[np.isin(lines, self.numbers_of(path, line))][-_MOST_EXECUTIONS:]
         return [one for one in (self.at(thread, int(tick)) for tick in there) if one is not None]
 
 

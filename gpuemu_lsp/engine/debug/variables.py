@@ -24,13 +24,19 @@ class Variables:
     def __init__(self, history: History, accesses: Accesses, scopes: Sequence[Scope], names: MemoryNames) -> None:
         self._history, self._accesses, self._scopes, self._names = history, accesses, scopes, names
 
-    def visible(self, line: int) -> Iterator[SourceVariable]:
-        """Yield the variables in scope at a line of the PTX; an inner one hides an outer one of its name."""
-        found: dict[str, SourceVariable] = {}
+    def visible(self, line: int, level: int | None = None) -> Iterator[SourceVariable]:
+        """Yield the variables in scope at a line of the PTX; an inner one hides an outer one of its name.
+
+        ``level`` is that of one of the functions that are inlined into each other there, 0 the outermost.
+        """
+        variables: dict[str, SourceVariable] = {}
         for function in self._scopes:
+            inlined = -1
             for scope in function.at(line):
-                found |= {variable.name: variable for variable in scope.variables}
-        yield from found.values()
+                inlined += bool(scope.function)
+                if level in (None, inlined):
+                    variables |= {variable.name: variable for variable in scope.variables}
+        yield from variables.values()
 
     def value(self, variable: SourceVariable, call: int, line: int, thread: int, tick: int) -> Json:
         """Return the value of a variable before a tick, None where it has none that can be shown.
@@ -81,18 +87,23 @@ class Variables:
 
     def _shown(self, type_: Type, bits: int) -> Json:
         """Return a value as JSON has it; a pointer as what it points to."""
-        if type_.kind in ("base", "struct") and (known := element_type(type_.name)) is not None and known.lanes == 1:
-            # Halves are structs.
-            return number(bits & ((1 << 8 * type_.size) - 1), numpy_dtype(known.dtype))
-        if type_.kind in ("base", "enum") and 0 < type_.size <= 8:
-            dtype = np.dtype(f"<{_LETTERS.get(type_.encoding, 'u')}{type_.size}")
-            value = number(bits & ((1 << 8 * type_.size) - 1), dtype)
-            names: dict[Json, str] = {constant: name for name, constant in type_.enumerators}
-            return bool(value) if type_.encoding == "bool" else names.get(value, value)
         if type_.kind == "pointer" and self._accesses.picture(bits) is not None:
             size = type_.target.size if type_.target is not None and type_.target.size else 1
             return f"&{self._names.name(bits, size)}"
-        return None
+        return scalar(type_, bits)
+
+
+def scalar(type_: Type, bits: int) -> Json:
+    """Return the value of a number or an enumerator, None for what is not a scalar."""
+    if type_.kind in ("base", "struct") and (known := element_type(type_.name)) is not None and known.lanes == 1:
+        # Halves are structs.
+        return number(bits & ((1 << 8 * type_.size) - 1), numpy_dtype(known.dtype))
+    if type_.kind in ("base", "enum") and 0 < type_.size <= 8:
+        dtype = np.dtype(f"<{_LETTERS.get(type_.encoding, 'u')}{type_.size}")
+        value = number(bits & ((1 << 8 * type_.size) - 1), dtype)
+        names: dict[Json, str] = {constant: name for name, constant in type_.enumerators}
+        return bool(value) if type_.encoding == "bool" else names.get(value, value)
+    return None
 
 
 def mentioned(text: str) -> frozenset[str]:

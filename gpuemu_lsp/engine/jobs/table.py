@@ -8,6 +8,7 @@ _TARGETS = {
     "functions": ("check", "measure", "reproduce", "why", "export", "minimize", "lint", "describe", "self_check"),
     "files.checks": ("check_file", "programs"),
     "stored.failures": ("failures", "failure"),
+    "debug_job": ("debug",),
     "disassembly": ("disassemble",),
     "registration": ("registration",),
     "stored.save_comparison": ("changes", "accept"),

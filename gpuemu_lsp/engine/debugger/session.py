@@ -1,0 +1,227 @@
+"""A debugging session: the moment that is looked at, the threads in focus, and how both move.
+
+Nothing is executed: the position moves through a recording, forwards and backwards. It is always before a statement of
+the thread in focus, or before an instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from gpuemu_lsp.engine.debug.explain import RecordedBlock
+from gpuemu_lsp.engine.debug.explanation import Chain
+from gpuemu_lsp.engine.debugger.breakpoints import Debuggee, FindingBreakpoint, Hit, LogPoint, Stop, Stopper
+from gpuemu_lsp.engine.debugger.frames import Frames, StackFrame
+from gpuemu_lsp.engine.debugger.names import Names
+from gpuemu_lsp.engine.debugger.objects import Moment
+from gpuemu_lsp.engine.debugger.timeline import StepKind, Timeline
+from gpuemu_lsp.engine.debugger.views import View
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+
+RecordBlock: TypeAlias = Callable[[int], RecordedBlock | None]
+"""Records a block of the launch by its linear number; None if the launch does not come to it."""
+_FINDING: Final = 0
+"""The number of the finding among the breakpoints, which begin at 1."""
+MOST_WARPS: Final = 32
+"""Warps that are listed as threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class DebuggedCase:
+    """What is debugged: the text of its finding, the finding's rule and moment, and where it comes from.
+
+    ``notes`` are limits of the recording. Without a moment the session begins with the first statement of thread 0.
+    """
+
+    text: str = ""
+    rule: str = ""
+    hit: Hit | None = None
+    notes: tuple[str, ...] = ()
+    chains: tuple[Chain, ...] = ()
+
+
+class DebugSession:
+    """The state of a session; ``record`` records another block of the launch."""
+
+    def __init__(self, block: RecordedBlock, record: RecordBlock, subject: DebuggedCase) -> None:
+        self._record, self.subject = record, subject
+        self.stops_at_finding = True
+        self.breakpoints: dict[int, Stopper] = {}
+        self.log_points: dict[int, LogPoint] = {}
+        self._finding_block = block.recording.block
+        self._enter(block)
+        hit = subject.hit or self._first(0)
+        self._lanes: dict[int, int] = {}
+        self.move(hit)
+
+    def _enter(self, block: RecordedBlock) -> None:
+        frames = Frames(block)
+        self.block = block
+        self.debuggee = Debuggee(block, frames, Timeline(block.history, block.statements, frames), Names(block))
+
+    # ---- position ----------------------------------------------------------------------------------------------------
+
+    @property
+    def thread(self) -> int:
+        """The thread in focus, by its linear number in the block."""
+        return self.position.thread
+
+    @property
+    def tick(self) -> int:
+        """The moment that is looked at."""
+        return self.position.tick
+
+    def move(self, hit: Hit, *, exactly: bool = False) -> None:
+        """Look at the statement of a thread that has a tick, before it is executed; or exactly at the tick."""
+        self.cursor = hit
+        span = self.debuggee.timeline.statement(hit.thread, hit.tick)
+        first = hit.tick if exactly or span is None or span[0] > hit.tick else span[0]
+        self.position = Hit(first, hit.thread)
+        self._lanes[hit.thread // WARP_SIZE] = hit.thread % WARP_SIZE
+
+    def focus(self, thread: int) -> None:
+        """Look at another thread of the block at the same moment."""
+        self.position = Hit(self.tick, thread)
+        self.cursor = Hit(self.cursor.tick, thread)
+        self._lanes[thread // WARP_SIZE] = thread % WARP_SIZE
+
+    def enter_block(self, number: int) -> bool:
+        """Look at the first statement of another block; return False if the launch does not come to it."""
+        if number == self.block.recording.block:
+            return True
+        block = self._record(number)
+        if block is None:
+            return False
+        self._enter(block)
+        self._lanes, self.breakpoints, self.log_points = {}, {}, {}
+        at_finding = number == self._finding_block and self.subject.hit is not None
+        self.move(self.subject.hit if at_finding and self.subject.hit is not None else self._first(0))
+        return True
+
+    def _first(self, thread: int) -> Hit:
+        ends = self.debuggee.timeline.ends(thread)
+        return Hit(ends[0] if ends is not None else 0, thread)
+
+    # ---- threads -----------------------------------------------------------------------------------------------------
+
+    def warps(self) -> list[int]:
+        """Return the warps that are listed: the first ones, and always that of the thread in focus."""
+        count = -(-self.block.recording.thread_count // WARP_SIZE)
+        listed = list(range(min(count, MOST_WARPS)))
+        own = self.thread // WARP_SIZE
+        return listed if own in listed else [*listed[:-1], own]
+
+    def thread_of(self, warp: int) -> int:
+        """Return the thread of a warp that is in focus."""
+        return warp * WARP_SIZE + self._lanes.get(warp, 0)
+
+    def lanes_here(self, warp: int) -> int:
+        """Return how many lanes of a warp execute its next statement together."""
+        history = self.block.history
+        return int(history.lanes[history.run_at(self.place(self.thread_of(warp)))]).bit_count()
+
+    def place(self, thread: int) -> int:
+        """Return the tick of what a thread executes next: its own in the thread in focus, else a statement's first."""
+        if thread == self.thread:
+            return self.tick
+        timeline = self.debuggee.timeline
+        span = timeline.statement(thread, self.tick)
+        if span is None:
+            return self.tick
+        if self.tick > span[1]:
+            return timeline.step(thread, self.tick, StepKind.IN) or span[0]
+        return span[0]
+
+    def stack(self, thread: int) -> tuple[StackFrame, ...]:
+        """Return the call stack of a thread."""
+        return self.debuggee.frames.at(self.place(thread))
+
+    def view(self, thread: int, frame: StackFrame) -> View:
+        """Return what a frame of a thread sees at the moment that is looked at."""
+        return View(self.moment(thread), frame, self.debuggee.names)
+
+    def moment(self, thread: int) -> Moment:
+        """Return what a thread sees at the moment that is looked at."""
+        return Moment(self.block, thread, self.tick)
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def step(self, thread: int, step: StepKind) -> Stop:
+        """Move a thread by a statement."""
+        tick = self.debuggee.timeline.step(thread, self.place(thread), step)
+        return self._stepped(thread, tick, back=step in (StepKind.BACK, StepKind.BACK_OUT))
+
+    def step_instruction(self, thread: int, *, back: bool) -> Stop:
+        """Move a thread by an instruction."""
+        tick = self.debuggee.timeline.instruction_step(thread, self.place(thread), back=back)
+        return self._stepped(thread, tick, back=back, exactly=True)
+
+    def _stepped(self, thread: int, tick: int | None, *, back: bool, exactly: bool = False) -> Stop:
+        if tick is None:
+            return self._end(thread, back=back)
+        self.move(Hit(tick, thread), exactly=exactly)
+        return Stop("step", "step back" if back else "step")
+
+    def _end(self, thread: int, *, back: bool) -> Stop:
+        """Stop at the first or last statement of a thread: the recording has no more of it."""
+        ends = self.debuggee.timeline.ends(thread)
+        if ends is not None:
+            self.move(Hit(ends[0 if back else 1], thread))
+        if back:
+            return Stop("entry", "start of the block", "the recording begins here")
+        return Stop("pause", "end of the recording", "the thread executes no further statement")
+
+    # ---- going on ----------------------------------------------------------------------------------------------------
+
+    def go(self, log: Callable[[str], None], *, back: bool) -> tuple[Stop, int | None]:
+        """Move to the next stopper, or to the last one before; else to an end of the recording.
+
+        Returns the stop and the number of the breakpoint; ``log`` receives the texts of log points that are passed.
+        """
+        stoppers = dict(self.breakpoints)
+        if self.stops_at_finding and self._finding is not None:
+            stoppers[_FINDING] = self._finding
+        begun = self.cursor
+        hits = [
+            (hit, number)
+            for number, stopper in stoppers.items()
+            if (hit := next(iter(stopper.hits(begun, back=back)), None)) is not None
+        ]
+        reached = (max if back else min)((hit for hit, _ in hits), default=None)
+        for text in self._logged(begun, reached, back=back):
+            log(text)
+        if reached is None:
+            return self._end(self.thread, back=back), None
+        # Of several at one moment the finding says the most.
+        number = min(number for hit, number in hits if hit == reached)
+        self.move(reached)
+        return stoppers[number].stop(reached), None if number == _FINDING else number
+
+    @property
+    def _finding(self) -> FindingBreakpoint | None:
+        hit = self.subject.hit
+        if hit is None or self.block.recording.block != self._finding_block:
+            return None
+        return FindingBreakpoint(hit, Stop("exception", self.subject.rule, self.subject.text))
+
+    def at_start(self) -> Stop:
+        """Return the stop with which the session begins."""
+        finding = self._finding
+        if finding is None:
+            return Stop("entry", "start of the block", self.subject.text)
+        return finding.stop(self.cursor)
+
+    def _logged(self, begun: Hit, end: Hit | None, *, back: bool) -> Iterator[str]:
+        """Yield the texts of the log points between two moments, in the order in which they are passed."""
+        passed: list[tuple[Hit, LogPoint]] = []
+        for point in self.log_points.values():
+            for hit in point.stopper.hits(begun, back=back):
+                if end is not None and (hit < end if back else hit > end):
+                    break
+                passed.append((hit, point))
+        for hit, point in sorted(passed, key=lambda item: item[0], reverse=back):
+            view = self.debuggee.view(hit)
+            if view is not None:
+                yield point.message.text(view)

@@ -1,0 +1,138 @@
+"""The job of a debugging session: it records a failing case, then answers requests on a channel of its own.
+
+A job's values only go out; requests come in through a socket whose path the payload has. User code runs here while the
+case is recorded, and nothing of it afterwards.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.model import Stage, Why
+from gpuemu_lsp.engine.check.why import ExplainedCase, explained_case
+from gpuemu_lsp.engine.debug.explain import RecordedBlock
+from gpuemu_lsp.engine.debug.explanation import Step
+from gpuemu_lsp.engine.debugger.breakpoints import Hit
+from gpuemu_lsp.engine.debugger.protocol import DebugRequestError, number, text
+from gpuemu_lsp.engine.debugger.requests import Requests
+from gpuemu_lsp.engine.debugger.session import DebuggedCase, DebugSession
+from gpuemu_lsp.engine.debugger.syntax import CExpressionError
+from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.functions import encode
+from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
+from gpuemu_lsp.engine.jobs.requests.stored_cases import requests_of
+from gpuemu_lsp.engine.store import RECORDED, Failure, Store, StoreError
+from gpuemu_lsp.engine.subjects.languages import calls_function
+from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
+from gpuemu_lsp.engine.workers.frames import FrameReader
+from gpuemu_lsp.engine.workers.frames import encode as frame
+
+_NO_LAUNCH = "it is a call of a Python function, of which no launch can be recorded"
+
+_UNNAMED = "the optimised code is shown, which has lines, registers and memory, but no variables"
+
+
+class _CannotDebugError(Exception):
+    """The launch cannot be debugged; the message is for the user."""
+
+
+def debug(payload: Json) -> Iterator[Json]:
+    """Record a stored failing case, and answer requests about it until the other side closes the channel.
+
+    ``payload`` has the ``channel``, the arguments of the ``launch`` (``root``, ``case``, and optionally ``kernel`` and
+    ``dtype``), and the numbers ``first_line`` and ``first_column`` of the client. Yields stages, then ``{"ready":
+    True}`` or ``{"problem"}``, the reason why there is nothing to debug.
+    """
+    assert isinstance(payload, dict)
+    launch = payload["launch"]
+    assert isinstance(launch, dict)
+    try:
+        request, failure = _stored(Path(text(launch, "root")), launch)
+        for event in explained_case(request, failure, failure.case):
+            if isinstance(event, Stage):
+                yield encode(event)
+            else:
+                session = session_of(event)
+    except (_CannotDebugError, StoreError) as error:
+        yield {"problem": str(error)}
+        return
+    requests = Requests(session, number(payload, "first_line"), number(payload, "first_column"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+        channel.connect(text(payload, "channel"))
+        yield {"ready": True}
+        _serve(channel, requests)
+
+
+def _stored(root: Path, launch: dict[str, Json]) -> tuple[CheckRequest, Failure]:
+    """Return the stored failure that a launch names, and the request for its kernel."""
+    case, kernel, dtype = text(launch, "case"), text(launch, "kernel"), text(launch, "dtype")
+    with Store(root) as store:
+        failures = [
+            item.failure
+            for item in store.find(case)
+            if kernel in ("", item.failure.kernel) and dtype in ("", item.failure.dtype)
+        ]
+    if not failures:
+        of = f" of '{kernel}'" if kernel else ""
+        raise _CannotDebugError(f"there is no stored case '{case}'{of} in {root}; gpuemu failures lists them")
+    kernels = sorted({failure.kernel for failure in failures})
+    if len(kernels) > 1:
+        raise _CannotDebugError(f'case {case} is of several kernels: choose one with "kernel": {", ".join(kernels)}')
+    failure = failures[0]
+    if failure.key.strategy == RECORDED:
+        raise _CannotDebugError(_NO_LAUNCH)
+    requests = requests_of(root, {failure.kernel}, CheckOptions())
+    if not requests:
+        raise _CannotDebugError(f"case {case} is of '{failure.kernel}', which is no longer in the project")
+    if calls_function(requests[0].spec):
+        raise _CannotDebugError(_NO_LAUNCH)
+    return compiled_request(requests[0])[0], failure
+
+
+def session_of(explained: ExplainedCase) -> DebugSession:
+    """Return a session about an explained case, which begins at its finding."""
+    answer, recorder = explained.answer, explained.recorder
+    block = recorder.latest if recorder is not None else None
+    if recorder is None or block is None:
+        raise _CannotDebugError(f"case {answer.case} of '{answer.kernel}' cannot be debugged: {answer.problem}")
+    return DebugSession(block, recorder.block, _subject(answer, block))
+
+
+def _subject(answer: Why, block: RecordedBlock) -> DebuggedCase:
+    explanation, finding = answer.explanation, answer.finding
+    assert explanation is not None and finding is not None
+    first = [chain.steps[0] for chain in explanation.chains if chain.steps]
+    step = next((one for one in first if one.place.range.start.line == finding.place.range.start.line), None)
+    step = step or next(iter(first), None)
+    hit = None if step is None else _hit(step, block)
+    notes = explanation.notes if explanation.named else (_UNNAMED, *explanation.notes)
+    return DebuggedCase(finding.whole_message, finding.rule, hit, notes, explanation.chains)
+
+
+def _hit(step: Step, block: RecordedBlock) -> Hit:
+    return Hit(step.tick, block.linear_thread(step.thread))
+
+
+def _serve(channel: socket.socket, requests: Requests) -> None:
+    reader = FrameReader()
+    while data := channel.recv(1 << 16):
+        for request in reader.feed(data):
+            assert isinstance(request, dict)
+            for message in _answers(requests, request):
+                channel.sendall(frame(message))
+
+
+def _answers(requests: Requests, request: dict[str, Json]) -> Iterator[Json]:
+    """Yield the response to a request, and the events that follow it."""
+    command, arguments = text(request, "command"), request.get("arguments")
+    response: dict[str, Json] = {"type": "response", "request_seq": request.get("seq"), "command": command}
+    try:
+        reply = requests.reply(command, arguments if isinstance(arguments, dict) else {})
+    except (DebugRequestError, CExpressionError) as error:
+        yield response | {"success": False, "message": str(error)}
+        return
+    yield response | {"success": True, "body": reply.body}
+    for name, body in reply.events:
+        yield {"type": "event", "event": name, "body": body}

@@ -1,0 +1,145 @@
+"""Sessions about planted bugs: the stop at the finding, steps in both directions, breakpoints, values, commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu_lsp.engine.debugger.protocol import DebugRequestError
+from gpuemu_lsp.engine.debugger.syntax import CExpressionError
+
+
+def test_a_session_begins_at_the_finding_and_steps_back_to_its_cause(client):
+    session = client("odd_reduce_buggy")
+    assert session.stop["reason"] == "exception" and "expected" in session.stop["text"]
+    assert session.line == 13
+    lines = [session.move("stepBack") for _ in range(5)]
+    assert lines == [7, 11, 10, 9, 8]
+    assert session.values()["size"] == "3"
+    assert session.move("next") == 9 and session.values()["half"] == "1"
+
+
+@pytest.mark.parametrize("kernel", ["odd_reduce_buggy", "warp_tail_buggy", "off_by_one_buggy"])
+def test_steps_back_and_forward_again_come_to_the_same_moments(client, kernel):
+    session = client(kernel)
+    moments = [session.session.position]
+    for _ in range(20):
+        session.move("stepBack")
+        if session.stop["reason"] == "entry":
+            break
+        moments.append(session.session.position)
+    assert len(moments) > 2
+    for expected in moments[-2::-1]:
+        session.move("next")
+        assert session.session.position == expected
+
+
+def test_a_condition_is_looked_for_in_all_threads_forwards_and_backwards(client):
+    session = client("odd_reduce_buggy")
+    (verified,) = session.breakpoints({"line": 9, "condition": "half == 3 && threadIdx.x == 2"})
+    assert verified["verified"]
+    assert session.move("reverseContinue") == 9
+    assert session.stop["hitBreakpointIds"] == [verified["id"]]
+    assert session.evaluate("threadIdx.x") == "2" and session.evaluate("half") == "3"
+    session.move("continue")
+    assert session.stop["reason"] == "exception"
+    # A plain one is of the thread in focus.
+    session.breakpoints({"line": 9})
+    session.move("reverseContinue")
+    assert (session.evaluate("half"), session.evaluate("threadIdx.x")) == ("1", "0")
+
+
+def test_data_is_followed_to_who_writes_it(client):
+    session = client("odd_reduce_buggy")
+    shared = session.rows("Shared memory")
+    reference = next(row["variablesReference"] for row in shared if row["name"] == "parts")
+    data = session.request("dataBreakpointInfo", variablesReference=reference, name="[1]")
+    assert data["description"] == "parts[1]"
+    session.request("setDataBreakpoints", breakpoints=[{"dataId": data["dataId"], "accessType": "write"}])
+    assert session.move("reverseContinue") == 9
+    assert session.stop["text"] == "thread (1, 0, 0) writes parts[1] = -8.809484"
+    session.move("reverseContinue")
+    before = session.session.position
+    session.move("continue")
+    assert session.session.position > before
+
+
+def test_a_variable_in_a_register_is_followed(client):
+    session = client("odd_reduce_buggy")
+    session.move("stepBack")
+    data = session.request("dataBreakpointInfo", name="size")
+    session.request("setDataBreakpoints", breakpoints=[{"dataId": data["dataId"]}])
+    lines = [session.move("reverseContinue") for _ in range(3)]
+    assert lines == [11, 11, 11]
+    assert session.stop["text"] == "thread (0, 0, 0) changes size"
+
+
+def test_log_points_report_all_threads_and_do_not_stop(client):
+    session = client("odd_reduce_buggy")
+    session.breakpoints({"line": 11, "logMessage": "size {size} -> {half}, {missing}", "condition": "t == 5"})
+    session.move("reverseContinue")
+    assert session.stop["reason"] == "entry"
+    assert session.outputs[-6:] == [
+        f"thread (5, 0, 0): size {size} -> {half}, <there is no variable 'missing' here>"
+        for size, half in ((3, 1), (6, 3), (12, 6), (24, 12), (48, 24), (96, 48))
+    ]
+
+
+def test_a_breakpoint_is_moved_to_the_next_line_with_code(client):
+    session = client("odd_reduce_buggy")
+    moved, behind, wrong, count = session.breakpoints(
+        {"line": 3}, {"line": 99}, {"line": 9, "condition": "half =="}, {"line": 9, "hitCondition": "often"}
+    )
+    assert moved["verified"] and moved["line"] == 4
+    assert not behind["verified"] and "no code" in behind["message"]
+    assert wrong == {"verified": False, "line": 9, "message": "a value is missing at the end"}
+    assert "number" in count["message"]
+
+
+def test_arrays_are_paged_and_lanes_are_folded(client):
+    session = client("odd_reduce_buggy")
+    parts = next(row for row in session.rows("Shared memory") if row["name"] == "parts")
+    assert parts["indexedVariables"] == 96
+    page = session.request("variables", variablesReference=parts["variablesReference"], start=94, count=10)["variables"]
+    assert [row["name"] for row in page] == ["[94]", "[95]"]
+    assert page[0]["evaluateName"] == "parts[94]"
+    lanes = session.values("Lanes")
+    assert lanes["t"] == "0..31 step 1" and lanes["cols"].startswith("all ")
+
+
+def test_commands_of_the_console(client):
+    session = client("odd_reduce_buggy")
+    assert session.evaluate("readers parts[2]", "repl").startswith("no thread reads parts[2] after now")
+    assert session.evaluate("who parts[0]", "repl").startswith("parts[0] = 2.6221428: line 9, thread (0, 0, 0)")
+    assert "reads parts[1] = -8.809484" in session.evaluate("origin parts[0]", "repl")
+    assert session.evaluate("lanes t + 1", "repl") == "t + 1 = 1..32 step 1"
+    assert "no thread reads parts[2], which thread (2, 0, 0) wrote" in session.evaluate("why", "repl")
+    assert session.evaluate("thread 33", "repl") == "thread (33, 0, 0)"
+    assert session.stop["threadId"] == 2 and session.evaluate("t") == "33"
+    with pytest.raises(DebugRequestError, match="there is no thread 96: there are 96 x 1 x 1"):
+        session.evaluate("thread 96", "repl")
+    with pytest.raises(CExpressionError, match="no variable 'foo'"):
+        session.evaluate("foo")
+
+
+def test_another_block_is_recorded_when_it_is_looked_at(client):
+    session = client("odd_reduce_buggy")
+    assert session.evaluate("blockIdx.x") == "1"
+    session.request("gpuemu/focus", block=[0, 0, 0], thread=3)
+    assert (session.evaluate("blockIdx.x"), session.evaluate("threadIdx.x")) == ("0", "3")
+    session.request("gpuemu/focus", block=1)
+    assert session.line == 13
+
+
+def test_instructions_memory_and_the_text_of_the_finding(client):
+    session = client("odd_reduce_buggy")
+    pointer = session.frames[0]["instructionPointerReference"]
+    code = session.request("disassemble", memoryReference=pointer, instructionOffset=-2, instructionCount=6)
+    assert code["instructions"][2]["address"] == pointer and code["instructions"][2]["line"] == 13
+    session.move("stepBack", granularity="instruction")
+    assert session.frames[0]["instructionPointerReference"] != pointer
+    session.move("next", granularity="instruction")
+    assert session.frames[0]["instructionPointerReference"] == pointer
+    parts = next(row for row in session.rows("Shared memory") if row["name"] == "parts")
+    memory = session.request("readMemory", memoryReference=parts["memoryReference"], count=4)
+    assert memory["unreadableBytes"] == 0 and memory["data"]
+    assert session.request("exceptionInfo")["exceptionId"] == "numeric/tolerance-exceeded"
