@@ -46,9 +46,9 @@ def multiplies_in_tf32(text: str) -> bool:
     return _PRODUCTS.search(text) is not None
 
 
-def needs_torch_device(text: str) -> bool:
-    """Return whether an answer needs a CUDA device of PyTorch: all but those whose kernels are Triton's alone."""
-    return _EXTENSIONS.search(text) is not None or _TRITON.search(text) is None
+def has_only_triton(text: str) -> bool:
+    """Return whether an answer's kernels are Triton's alone, which need no CUDA device of PyTorch."""
+    return _TRITON.search(text) is not None and _EXTENSIONS.search(text) is None
 
 
 def fallbacks(text: str) -> tuple[int, ...]:

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from gpuemu.judge.answer_text import needs_torch_device
+from gpuemu.judge.answer_text import has_only_triton
 from gpuemu.judge.extension_folders import extension_folder
 from gpuemu.judge.model import Answer, Call, Case
 from gpuemu.judge.raised import Raised
 from gpuemu_lsp.engine.runtime.processes.supervised import end_all, run_supervised
+from gpuemu_lsp.engine.runtime.toolchain.torch_library import serves_triton
 
 _END_SECONDS = 15.0
 """What `gpuemu run` may take to end a program and to report, after its own limit."""
@@ -200,7 +201,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     for file in (events, record):
         file.unlink(missing_ok=True)
     options = ["--format", "json", "--output", str(record), "--timeout", str(math.ceil(seconds))]
-    device = "on" if needs_torch_device(answer.all_text) else "off"
+    device = "off" if has_only_triton(answer.all_text) and not serves_triton() else "on"
     command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
     problem = None
     # The words of a shell, so that what the answer prints goes to a file.

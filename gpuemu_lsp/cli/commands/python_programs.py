@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
     HOST_COMPILER,
     TorchBuild,
     installed_torch,
+    serves_triton,
     torch_toolkit,
 )
 from gpuemu_lsp.engine.runtime.toolchain.wheels import has_nvcc
@@ -77,8 +76,7 @@ def uses_torch_device(program: PythonProgram) -> bool:
     """
     if program.torch_device != "auto":
         return program.torch_device == "on"
-    torch = installed_torch()
-    if torch is None:
+    if installed_torch() is None:
         return False
     with_torch = with_triton = False
     in_python = any(word.startswith("--gpuemu-") for word in program.words)
@@ -88,14 +86,7 @@ def uses_torch_device(program: PythonProgram) -> bool:
         with_torch = with_torch or _TORCH.search(text) is not None
         with_triton = with_triton or _TRITON.search(text) is not None
         in_python = in_python or _IN_PYTHON.search(text) is not None
-    possible = has_nvcc() and (not with_triton or (torch.cuda is None and builds_modules()))
-    return with_torch and not in_python and possible
-
-
-def builds_modules() -> bool:
-    """Return whether modules of Python in C can be compiled here, as Triton's driver is one."""
-    compilers = filter(None, (os.environ.get("CC"), "gcc", "clang"))
-    return Path(sysconfig.get_paths()["include"], "Python.h").is_file() and any(map(shutil.which, compilers))
+    return with_torch and not in_python and (serves_triton() if with_triton else has_nvcc())
 
 
 def torch_environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ from gpuemu_lsp.cli.commands.python_programs import PythonProgram, UnusableTorch
 from gpuemu_lsp.cli.commands.run import run_python_program
 from gpuemu_lsp.cli.gpuemu import main
 from gpuemu_lsp.engine.runtime.program import RunLimits
+from gpuemu_lsp.engine.runtime.toolchain import torch_library
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild
 
 FILES = {
@@ -33,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(tmp_path, "2.13.0", None))
     monkeypatch.setattr(python_programs, "has_nvcc", lambda: True)
-    monkeypatch.setattr(python_programs, "builds_modules", lambda: True)
+    monkeypatch.setattr(python_programs, "serves_triton", lambda: True)
     return tmp_path
 
 
@@ -68,11 +69,19 @@ def test_without_pytorch_or_compilers_nothing_changes(folder, monkeypatch):
 
 def test_launches_of_triton_are_replaced_where_the_device_cannot_be_built(folder, monkeypatch):
     triton, plain = PythonProgram(("kernels.py",), False), PythonProgram(("plain.py",), False)
-    monkeypatch.setattr(python_programs, "builds_modules", lambda: False)
+    monkeypatch.setattr(python_programs, "serves_triton", lambda: False)
     assert not uses_torch_device(triton) and uses_torch_device(plain)
-    monkeypatch.setattr(python_programs, "builds_modules", lambda: True)
-    monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(folder, "2.9.1+cu128", "12.8"))
-    assert not uses_torch_device(triton) and uses_torch_device(plain)
+
+
+@pytest.mark.parametrize("lacks", ["a CPU build", "nvcc", "a compiler for C", "nothing"])
+def test_what_triton_needs_for_the_device(monkeypatch, tmp_path, lacks):
+    cuda = "12.8" if lacks == "a CPU build" else None
+    monkeypatch.setattr(torch_library, "installed_torch", lambda: TorchBuild(tmp_path, "2.9.1", cuda))
+    monkeypatch.setattr(torch_library, "has_nvcc", lambda: lacks != "nvcc")
+    monkeypatch.setattr(torch_library.shutil, "which", lambda _: None if lacks == "a compiler for C" else "cc")
+    monkeypatch.setattr(torch_library.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    (tmp_path / "Python.h").touch()
+    assert torch_library.serves_triton() is (lacks == "nothing")
 
 
 def test_a_build_for_cuda_is_refused_with_the_command_for_another(folder, monkeypatch):

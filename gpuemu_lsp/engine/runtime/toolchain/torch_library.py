@@ -6,9 +6,12 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
+import os
 import re
 import shlex
+import shutil
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from gpuemu_lsp.engine.runtime.shim import LIBRARY as RUNTIME
 from gpuemu_lsp.engine.runtime.shim import SOURCES
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler, run_compiler, run_compilers
 from gpuemu_lsp.engine.runtime.toolchain.library import toolkit_folder
+from gpuemu_lsp.engine.runtime.toolchain.wheels import has_nvcc
 from gpuemu_lsp.engine.runtime.torch_device import HEADERS, LIBRARY, NATIVE
 
 HOST_COMPILER = "c++"
@@ -51,6 +55,18 @@ def installed_torch() -> TorchBuild | None:
     version = re.search(r"^__version__ = '([^']+)'", text, re.MULTILINE)
     cuda = re.search(r"^cuda\b[^=\n]*= '([^']+)'", text, re.MULTILINE)
     return TorchBuild(folder, version[1] if version else "0", cuda[1] if cuda else None)
+
+
+def serves_triton() -> bool:
+    """Return whether Triton can have our device here: with a CPU build of PyTorch, nvcc, and a compiler for C.
+
+    Triton's driver is a module of Python in C.
+    """
+    torch = installed_torch()
+    compilers = filter(None, (os.environ.get("CC"), "gcc", "clang"))
+    python_headers = Path(sysconfig.get_paths()["include"], "Python.h")
+    possible = torch is not None and torch.cuda is None and has_nvcc()
+    return possible and python_headers.is_file() and any(map(shutil.which, compilers))
 
 
 def torch_toolkit(torch: TorchBuild, say: Callable[[str], None] = lambda text: None) -> Path:
