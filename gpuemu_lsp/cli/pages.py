@@ -10,12 +10,19 @@ from pathlib import Path
 from gpuemu_lsp.engine.project import document, json_schema
 from gpuemu_lsp.engine.report.catalogue import rules_page
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
+from gpuemu_lsp.mcp.tools import TOOLS
 
 
 def pages() -> Mapping[str, str]:
     """Return the content of every generated page, by file name."""
     schema = json.dumps(json_schema(), indent=1) + "\n"
-    return {"rules.md": rules_page(), "config.md": document(), "gpuemu.schema.json": schema}
+    tools = {tool.name: {"arguments": tool.arguments, "result": tool.result} for tool in TOOLS}
+    return {
+        "rules.md": rules_page(),
+        "config.md": document(),
+        "gpuemu.schema.json": schema,
+        "mcp-tools.schema.json": json.dumps(tools, indent=1) + "\n",
+    }
 
 
 def main() -> int:

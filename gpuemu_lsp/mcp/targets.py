@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.jobs.requests.targets import TargetError, Targets, collec
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
-from gpuemu_lsp.mcp.call import ToolCall, ToolError
+from gpuemu_lsp.mcp.call import ToolError
 from gpuemu_lsp.mcp.schemas import Schema, mapping, text
 from gpuemu_lsp.mcp.session import AgentSession, FindingOrigin
 
@@ -93,22 +93,22 @@ def targets_of(session: AgentSession, what: Given, options: CheckOptions, kernel
     return replace(targets, requests=requests, root=str(what.folder) if what.private else targets.root)
 
 
-def one_request(call: ToolCall, options: CheckOptions) -> tuple[CheckRequest, Targets]:
-    """Return the request for the only kernel that the arguments name, and its targets.
+def one_request(session: AgentSession, what: Given, options: CheckOptions, kernel: Json) -> CheckRequest:
+    """Return the request for the only kernel of what is given.
 
     Raises
     ------
     ToolError
-        If it is none, or several.
+        If there is none, or there are several.
     """
-    targets = targets_of(call.session, given(call.session, call.arguments), options, call.arguments.get("kernel"))
+    targets = targets_of(session, what, options, kernel)
     if len(targets.requests) == 1:
-        return targets.requests[0], targets
+        return targets.requests[0]
     if not targets.requests:
         reasons = " ".join(finding.message for finding in targets.findings)
         raise ToolError(reasons or "There is no kernel.")
     names = ", ".join(dict.fromkeys(request.spec.name for request in targets.requests))
-    raise ToolError(f"There are several kernels; name one as kernel: {names}.")
+    raise ToolError(f"There are several kernels; name one of them as kernel: {names}.")
 
 
 def origin_of(what: Given, request: CheckRequest) -> FindingOrigin:

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -62,6 +62,12 @@ class Workspace:
         folder = self.folder / "stores" / hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    @contextlib.contextmanager
+    def result_file(self) -> Iterator[Path]:
+        """Return the path of a file that does not exist yet, and is removed after the block."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            yield Path(folder) / "result"
 
     def close(self) -> None:
         """Remove the folder."""

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.jobs.requests.targets import projects_below
+from gpuemu_lsp.engine.jobs.stored_case_runs import store_roots
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
 from gpuemu_lsp.engine.store import Store, StoredFailure, StoreError
-from gpuemu_lsp.engine.store.database import FILE, FOLDER
 
 
 def list_failures(limit: int, form: str) -> int:
@@ -49,18 +48,11 @@ def project_root() -> Path | None:
 
 
 def project_roots() -> list[Path]:
-    """Return the current project's folder, or those of the projects below a folder that is in none.
-
-    So a case that ``--check FOLDER`` has stored is found from where the check was started.
-    """
-    if discover(Path.cwd()) is None:
-        # The runtime verifier stores the calls of a program that is in no project, too.
-        if (Path.cwd() / FOLDER / FILE).exists():
-            return [Path.cwd()]
-        if below := projects_below(Path.cwd()):
-            return below
-    root = project_root()
-    return [] if root is None else [root]
+    """Return the folders whose stores a command reads; print the reason and return none without any."""
+    if roots := store_roots(Path.cwd()):
+        return roots
+    project_root()
+    return []
 
 
 def failure_table(failures: Sequence[StoredFailure]) -> list[str]:

@@ -5,35 +5,34 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu_lsp.cli.commands.failures import failure_table, project_roots
 from gpuemu_lsp.cli.output import OutputOptions, print_out
-from gpuemu_lsp.engine.check.model import MinimisedFailure, Replay, Why
+from gpuemu_lsp.engine.check.model import Replay
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.crash_findings import ending_finding
 from gpuemu_lsp.engine.jobs.pools import open_pool
-from gpuemu_lsp.engine.jobs.requests.stored_cases import requests_of
-from gpuemu_lsp.engine.jobs.run import fingerprinted, seconds_for
-from gpuemu_lsp.engine.jobs.run_one import JobResult, run_job
-from gpuemu_lsp.engine.project.load import CONFIG_NAME
-from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.jobs.requests.targets import TargetError
+from gpuemu_lsp.engine.jobs.run_one import JobResult
+from gpuemu_lsp.engine.jobs.stored_case_runs import (
+    explanations_of,
+    find_stored_case,
+    is_recorded,
+    replays_of,
+    run_stored_case,
+    smaller_cases_of,
+)
 from gpuemu_lsp.engine.report.charts import error_map_png
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERNAL, EXIT_USAGE
 from gpuemu_lsp.engine.report.explanations import explanation_record, render_explanation
 from gpuemu_lsp.engine.report.replays import render_replay, render_smaller, replay_record, smaller_record
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
-from gpuemu_lsp.engine.store import RECORDED, Store, StoredFailure, StoreError
+from gpuemu_lsp.engine.store import StoredFailure, StoreError
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.pool import Pool
-from gpuemu_lsp.engine.workers.wire import from_json, to_json
 
-_MINIMISE_SECONDS = 90.0
-"""Wall time of a minimisation in addition to a check: its budget, and the run that shows the result."""
-_RECORD_SECONDS = 60.0
-"""The same of an explanation: code without optimisation, and launches that are recorded."""
 _RECENT = 8
 _EXIT = {"fixed": EXIT_CLEAN, "still fails": EXIT_FINDINGS, "changed": EXIT_FINDINGS, "not executed": EXIT_USAGE}
 
@@ -67,15 +66,14 @@ def reproduce(options: ReplayOptions, files: ExportPaths = ExportPaths()) -> int
     shown = _ReplayPrinter("replays", options)
     with open_pool(1, options.executor) as pool:
         for request in requests:
-            gathered = _run(pool, "reproduce", request, {"case": options.case}, 0.0)
-            for value in gathered.named("replay"):
-                root = request.root
-                replay = _identified(from_json(Replay, value), root)
+            gathered = run_stored_case(pool, "reproduce", request, options.case)
+            root = request.root
+            for replay in replays_of(gathered, root):
                 shown.add(replay.verdict, replay_record(replay, root), render_replay(replay, root, shown.style))
                 if files.picture is not None and not _draw(replay, files.picture):
                     return EXIT_USAGE
             shown.end(gathered, request)
-        if (files.script or files.ptx) and _is_recorded(requests[0], options.case):
+        if (files.script or files.ptx) and is_recorded(requests[0], options.case):
             print(f"gpuemu: case {options.case} is a recorded call, which is not exported.", file=sys.stderr)
             return EXIT_USAGE
         if (files.script or files.ptx) and not _export(pool, requests[0], options, files):
@@ -91,11 +89,9 @@ def why(options: ReplayOptions) -> int:
     shown = _ReplayPrinter("explanations", options)
     with open_pool(1, options.executor) as pool:
         for request in requests:
-            gathered = _run(pool, "why", request, {"case": options.case}, _RECORD_SECONDS)
-            for value in gathered.named("why"):
-                answer, root = from_json(Why, value), request.root
-                if answer.finding is not None:
-                    answer = replace(answer, finding=fingerprinted((answer.finding,), root)[0])
+            gathered = run_stored_case(pool, "why", request, options.case)
+            root = request.root
+            for answer in explanations_of(gathered, root):
                 text = render_explanation(answer, root, shown.style)
                 shown.add(answer.verdict, explanation_record(answer, root), text)
             shown.end(gathered, request)
@@ -125,7 +121,7 @@ def _export(pool: Pool, request: CheckRequest, options: ReplayOptions, files: Ex
         "script": None if script is None else str(script),
         "ptx": None if ptx is None else str(ptx),
     }
-    gathered = _run(pool, "export", request, {"case": options.case, **paths}, 0.0)
+    gathered = run_stored_case(pool, "export", request, options.case, **paths)
     written = [path for paths in gathered.named("written") if isinstance(paths, list) for path in paths]
     for path in written:
         print(f"wrote {path}", file=sys.stderr)
@@ -142,18 +138,15 @@ def minimize(options: ReplayOptions, strategy: str, max_runs: int) -> int:
     requests = _requests(options)
     if requests is None:
         return EXIT_USAGE
-    if any(_is_recorded(request, options.case) for request in requests):
+    if any(is_recorded(request, options.case) for request in requests):
         print(f"gpuemu: case {options.case} is a recorded call, which is not minimized.", file=sys.stderr)
         return EXIT_USAGE
     shown = _ReplayPrinter("minimized", options)
-    more: dict[str, Json] = {"case": options.case, "strategy": strategy, "max_runs": max_runs}
     with open_pool(1, options.executor) as pool:
         for request in requests:
-            gathered = _run(pool, "minimize", request, more, _MINIMISE_SECONDS)
-            for value in gathered.named("smaller"):
-                root = request.root
-                smaller = from_json(MinimisedFailure, value)
-                smaller = replace(smaller, replay=_identified(smaller.replay, root))
+            gathered = run_stored_case(pool, "minimize", request, options.case, strategy=strategy, max_runs=max_runs)
+            root = request.root
+            for smaller in smaller_cases_of(gathered, root):
                 shown.add(
                     smaller.replay.verdict, smaller_record(smaller, root), render_smaller(smaller, root, shown.style)
                 )
@@ -196,58 +189,21 @@ class _ReplayPrinter:
         return next((code for code in order if code in self._codes), EXIT_USAGE)
 
 
-def _run(pool: Pool, function: str, request: CheckRequest, more: dict[str, Json], extra: float) -> JobResult:
-    payload: dict[str, Json] = {"request": to_json(request), **more}
-    seconds = seconds_for(request) + extra
-    return run_job(pool, Job(function, payload, wall_seconds=seconds, taint=request.user_code))
-
-
-def _identified(replay: Replay, root: str) -> Replay:
-    return replace(replay, findings=tuple(fingerprinted(replay.findings, root)))
-
-
 def _requests(options: ReplayOptions) -> list[CheckRequest] | None:
     """Return a request for every kernel that has a stored case with this id; print the reason and return None."""
     roots = project_roots()
-    wanted: dict[Path, set[str]] = {}
-    calls: list[CheckRequest] = []
-    recent: list[StoredFailure] = []
-    for root in roots:
-        try:
-            with Store(root) as store:
-                stored = [item for item in store.find(options.case) if options.kernel in (None, item.failure.kernel)]
-                recent += store.failures(_RECENT) if not stored else []
-        except StoreError as error:
-            print(f"gpuemu: {error}", file=sys.stderr)
-            return None
-        calls += [_recorded_call(root, item) for item in stored if item.failure.key.strategy == RECORDED]
-        if kernels := {item.failure.kernel for item in stored if item.failure.key.strategy != RECORDED}:
-            wanted[root] = kernels
-    if roots and not wanted and not calls:
+    chosen = CheckOptions(executor=options.executor, arch=options.arch)
+    try:
+        stored = find_stored_case(options.case, roots, chosen, options.kernel, _RECENT)
+    except (StoreError, TargetError) as error:
+        print(f"gpuemu: {error}", file=sys.stderr)
+        return None
+    if roots and not stored.requests and not stored.gone:
         of = f" of '{options.kernel}'" if options.kernel is not None else ""
-        print(f"gpuemu: no stored case '{options.case}'{of}.{_known(recent[:_RECENT])}", file=sys.stderr)
-    requests = calls
-    for root, kernels in wanted.items():
-        found = requests_of(root, kernels, CheckOptions(executor=options.executor, arch=options.arch))
-        for name in sorted(kernels - {request.spec.name for request in found}):
-            print(f"gpuemu: case {options.case} is of '{name}', which is no longer in the project.", file=sys.stderr)
-        requests += found
-    return requests or None
-
-
-def _recorded_call(root: Path, stored: StoredFailure) -> CheckRequest:
-    """Return the request for a call that the runtime verifier has recorded, which no gpuemu.toml mentions."""
-    return CheckRequest(
-        KernelSpec(stored.failure.kernel, str(root / CONFIG_NAME), None), registered=False, root=str(root)
-    )
-
-
-def _is_recorded(request: CheckRequest, case: str) -> bool:
-    with Store(request.root) as store:
-        return any(
-            item.failure.key.strategy == RECORDED and item.failure.kernel == request.spec.name
-            for item in store.find(case)
-        )
+        print(f"gpuemu: no stored case '{options.case}'{of}.{_known(stored.recent)}", file=sys.stderr)
+    for name in stored.gone:
+        print(f"gpuemu: case {options.case} is of '{name}', which is no longer in the project.", file=sys.stderr)
+    return list(stored.requests) or None
 
 
 def _known(recent: Sequence[StoredFailure]) -> str:

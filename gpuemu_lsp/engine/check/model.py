@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.compile.model import ResourceUsage, Specialisation
 from gpuemu_lsp.engine.debug.explanation import Explanation
-from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import Finding, Json, Place, Severity
 from gpuemu_lsp.engine.subjects.languages import calls_function
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
@@ -265,6 +265,44 @@ class Why:
     verdict: str = "not executed"
     finding: Finding | None = None
     explanation: Explanation | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementDifference:
+    """The first element of a case in which two versions of a kernel differ, and the store of the second that wrote it.
+
+    ``count`` of ``total`` elements of the output differ, by at most ``largest``. Without a store ``place`` is None.
+    """
+
+    case: str
+    dims: Mapping[str, int]
+    output: str
+    index: tuple[int, ...]
+    before: Json
+    after: Json
+    count: int
+    total: int
+    largest: float
+    place: Place | None = None
+    thread: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedVersions:
+    """Two versions of a kernel on the same cases of one dtype.
+
+    ``cases`` ran on both, ``differing`` of them with other outputs. ``left_out`` counts the others by reason;
+    ``problem`` is why no case ran.
+    """
+
+    kernel: str
+    dtype: str
+    cases: int = 0
+    differing: int = 0
+    difference: ElementDifference | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
 
 

@@ -78,7 +78,8 @@ def _string_check(request: CheckRequest) -> StringCheck | Finding | None:
 def reproduce(payload: Json) -> Iterator[Json]:
     """Run the stored failures with one case id of one kernel again.
 
-    ``payload`` has the ``request``, the ``case`` and, to choose one of several, its ``dtype``.
+    ``payload`` has the ``request``, the ``case`` and, to choose one of several, its ``dtype``. ``update`` False leaves
+    the store as it is: the kernel that runs is not the one that the case is of.
     """
     from gpuemu_lsp.engine.check.replay import replay
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
@@ -86,6 +87,8 @@ def reproduce(payload: Json) -> Iterator[Json]:
 
     request, case, dtype = _stored_case(payload)
     request, located = compiled_request(request)
+    assert isinstance(payload, dict)
+    update = payload.get("update", True)
     with Store(request.root) as store:
         for failure in _failures(store, request, case, dtype):
             recorded = failure.key.strategy == RECORDED
@@ -93,6 +96,9 @@ def reproduce(payload: Json) -> Iterator[Json]:
             for event in map(located, events):
                 if isinstance(event, Stage):
                     yield encode(event)
+                    continue
+                if not update:
+                    yield {"replay": to_json(event)}
                     continue
                 if event.verdict in ("fixed", "changed"):
                     store.mark_fixed(failure.kernel, failure.dtype, case, optimized=failure.optimized)
@@ -130,6 +136,18 @@ def why(payload: Json) -> Iterator[Json]:
             continue
         for event in map(located, explain(request, failure, case)):
             yield encode(event) if isinstance(event, Stage) else {"why": to_json(event)}
+
+
+def compare(payload: Json) -> Iterator[Json]:
+    """Run two versions of a kernel, the requests ``before`` and ``after``, on the cases of the first."""
+    from gpuemu_lsp.engine.check.version_comparison import compare_versions
+    from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
+
+    assert isinstance(payload, dict)
+    before, _ = compiled_request(from_json(CheckRequest, payload["before"]))
+    after, located = compiled_request(from_json(CheckRequest, payload["after"]))
+    for event in map(located, compare_versions(before, after)):
+        yield encode(event) if isinstance(event, Stage) else {"compared": to_json(event)}
 
 
 def export(payload: Json) -> Iterator[Json]:
@@ -170,20 +188,23 @@ def export(payload: Json) -> Iterator[Json]:
 def minimize(payload: Json) -> Iterator[Json]:
     """Minimise the stored failures with one case id of one kernel.
 
-    ``payload`` is as for :func:`reproduce`, with ``strategy`` and ``max_runs``.
+    ``payload`` is as for :func:`reproduce`, with ``strategy``, ``max_runs`` and, to search for less time than usual,
+    ``max_seconds``.
     """
     from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
-    from gpuemu_lsp.engine.jobs.stored.minimise import minimise_case
+    from gpuemu_lsp.engine.jobs.stored.minimise import MAX_SECONDS, minimise_case
+    from gpuemu_lsp.engine.shrink import ShrinkBudget
     from gpuemu_lsp.engine.store import Store
 
     request, case, dtype = _stored_case(payload)
     request, located = compiled_request(request)
     assert isinstance(payload, dict)
-    strategy, max_runs = payload["strategy"], payload["max_runs"]
-    assert isinstance(strategy, str) and isinstance(max_runs, int)
+    strategy, max_runs, seconds = payload["strategy"], payload["max_runs"], payload.get("max_seconds", MAX_SECONDS)
+    assert isinstance(strategy, str) and isinstance(max_runs, int) and isinstance(seconds, int | float)
+    budget = ShrinkBudget(max_runs=max_runs, max_seconds=seconds)
     with Store(request.root) as store:
         for failure in _failures(store, request, case, dtype):
-            for event in map(located, minimise_case(request, failure, case, strategy, max_runs, store)):
+            for event in map(located, minimise_case(request, failure, case, strategy, budget, store)):
                 yield encode(event) if isinstance(event, Stage) else {"smaller": to_json(event)}
 
 

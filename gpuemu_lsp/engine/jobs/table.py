@@ -5,7 +5,18 @@ It imports nothing, so that a front end can start a pool first and import its ow
 
 _PACKAGE = "gpuemu_lsp.engine.jobs"
 _TARGETS = {
-    "functions": ("check", "measure", "reproduce", "why", "export", "minimize", "lint", "describe", "self_check"),
+    "functions": (
+        "check",
+        "measure",
+        "reproduce",
+        "why",
+        "compare",
+        "export",
+        "minimize",
+        "lint",
+        "describe",
+        "self_check",
+    ),
     "files.checks": ("check_file", "programs"),
     "stored.failures": ("failures", "failure"),
     "debug_job": ("debug",),

@@ -96,15 +96,19 @@ def _file_text(file: FileCoverage, root: str) -> Iterator[str]:
 
 
 def _json(run: Run) -> str:
+    return json.dumps(coverage_record(run), indent=2, ensure_ascii=False) + "\n"
+
+
+def coverage_record(run: Run) -> dict[str, Json]:
+    """Return the coverage as JSON; lines count from 0."""
     files = files_of(run)
     share = percent(files)
-    document: dict[str, Json] = {
+    return {
         "version": 1,
         "percent": None if share is None else round(share, 2),
         "files": [_record(file, run.root) for file in files],
         "not_run": list(unknown(run)),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _record(file: FileCoverage, root: str) -> dict[str, Json]:

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.jobs.requests.targets import Targets
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.project.revision import changed_files
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.text import count
 from gpuemu_lsp.engine.subjects.request import FIRST_CASES, CheckOptions, CheckRequest
 from gpuemu_lsp.mcp.call import CANCELLED, Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import FINDING, Lines, finding_facts
@@ -118,7 +119,7 @@ def check_record(
     """Return a finished check, whose findings can be asked for from now on. ``moved``: a file changed meanwhile."""
     lines = Lines()
     open_points = list(_did_not_run(call, targets, run, moved))
-    verdict = NOT_CHECKED if moved else _verdict(run)
+    verdict = NOT_CHECKED if moved else verdict_of(run)
     shown: list[Json] = []
     for finding in _sorted(run.findings):
         facts = finding_facts(finding, run.root, lines)
@@ -147,7 +148,7 @@ def _request_of(finding: Finding, targets: Targets) -> CheckRequest | None:
     return next(own, requests[0] if requests else None)
 
 
-def _verdict(run: Run) -> str:
+def verdict_of(run: Run) -> str:
     """Return the verdict: an error decides, then what did not run."""
     rules = [
         finding.rule
@@ -234,7 +235,8 @@ def _summary(verdict: str, run: Run, open_points: list[dict[str, Json]]) -> str:
     ran = sum(kernel.status in _RAN for kernel in run.kernels)
     cases = sum(kernel.cases.run for kernel in run.kernels)
     errors = [finding for finding in run.findings if finding.severity is Severity.ERROR]
-    parts = [f"{verdict}: {ran} of {len(run.kernels)} kernels ran, {cases} cases, {len(errors)} errors"]
+    kernels = count(len(run.kernels), "kernel")
+    parts = [f"{verdict}: {ran} of {kernels} ran, {count(cases, 'case')}, {count(len(errors), 'error')}"]
     if errors:
         first = errors[0]
         parts.append(f"first {first.rule} at line {first.place.range.start.line + 1} of {Path(first.place.path).name}")

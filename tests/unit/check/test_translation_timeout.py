@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.jobs.stored.minimise import minimise_case
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS
+from gpuemu_lsp.engine.shrink import ShrinkBudget
 from gpuemu_lsp.engine.store import Failure, Store
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.pool import Pool
@@ -101,6 +102,6 @@ def test_a_replay_and_a_minimisation_time_out_too(tmp_path: Path, source: str) -
     assert replayed.verdict == "not executed", replayed.findings
     assert [one.rule for one in replayed.findings] == ["engine/timeout"], replayed.findings
     with Store(tmp_path) as store:
-        *_, minimised = minimise_case(request, failure, failure.case, "all", 10, store)
+        *_, minimised = minimise_case(request, failure, failure.case, "all", ShrinkBudget(10), store)
     assert isinstance(minimised, MinimisedFailure)
     assert minimised.case is None and minimised.replay.verdict == "not executed"

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from gpuemu_lsp.engine.check.model import (
+    ComparedVersions,
+    ElementDifference,
     KernelCounters,
     KernelReport,
     LineCounters,
@@ -141,7 +143,16 @@ class StringCheck:
         elif isinstance(value, tuple):
             located = tuple(map(self.located, value))
         elif isinstance(
-            value, Finding | KernelReport | KernelCounters | ArtifactReport | Replay | MinimisedFailure | Related
+            value,
+            ComparedVersions
+            | ElementDifference
+            | Finding
+            | KernelReport
+            | KernelCounters
+            | ArtifactReport
+            | Replay
+            | MinimisedFailure
+            | Related,
         ):
             parts = {one.name: getattr(value, one.name) for one in fields(value)}
             if isinstance(value, Finding) and self.request.module is None:

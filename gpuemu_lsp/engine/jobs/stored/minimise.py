@@ -27,7 +27,7 @@ _DTYPES = ("float32", "float64", "bfloat16", "float16", "float8_e5m2", "float8_e
 
 
 def minimise_case(
-    request: CheckRequest, failure: Failure, case_id: str, strategy: str, max_runs: int, store: Store
+    request: CheckRequest, failure: Failure, case_id: str, strategy: str, budget: ShrinkBudget, store: Store
 ) -> Iterator[Stage | MinimisedFailure]:
     """Minimise one stored case; yield stages, and last the result.
 
@@ -60,11 +60,11 @@ def minimise_case(
     if strategy == _ALL:
         opened, failure, target = _simpler_dtype(request, opened, failure, target, store)
     result: ShrinkResult | None = None
-    for step in shrinking(opened, target, seconds, ShrinkBudget(max_runs=max_runs, max_seconds=MAX_SECONDS), strategy):
+    for step in shrinking(opened, target, seconds, budget, strategy):
         if isinstance(step, ShrinkResult):
             result = step
         else:
-            yield Stage(name, "minimise", step.runs, max_runs)
+            yield Stage(name, "minimise", step.runs, budget.max_runs)
     assert result is not None
     yield _finish(opened, failure, case_id, result, store, moved=failure.dtype != dtype)
 
