@@ -20,6 +20,7 @@ from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 
 _INT: Final = Type("base", "int", 4, "int")
+_TIME: Final = Type("base", "long long", 8, "int")
 _UNSIGNED: Final = Type("base", "unsigned int", 4, "uint")
 _INDEX: Final = Type("struct", "uint3", 12, members=tuple((name, 4 * at, _UNSIGNED) for at, name in enumerate("xyz")))
 _ENCODINGS: Final = {"f": "float", "s": "int", "u": "uint", "b": "uint"}
@@ -46,7 +47,7 @@ class Names:
     # ---- a thread ----------------------------------------------------------------------------------------------------
 
     def indices(self, thread: int) -> dict[str, Object]:
-        """Return the built-in variables of a thread."""
+        """Return the built-in variables of a thread that are the same at each moment."""
         block, recording = self._block, self._recording
         triples = {
             "threadIdx": block.thread_index(thread),
@@ -58,6 +59,10 @@ class Names:
         return {name: _triple(value) for name, value in triples.items()} | {
             name: Object(_INT, data=value.to_bytes(4, "little")) for name, value in numbers.items()
         }
+
+    def builtins(self, moment: Moment) -> dict[str, Object]:
+        """Return the built-in variables of a thread, and the time, counted in instructions of warps."""
+        return self.indices(moment.thread) | {"time": Object(_TIME, data=moment.tick.to_bytes(8, "little"))}
 
     def visible(self, frame: StackFrame) -> dict[str, SourceVariable]:
         """Return the variables of a function by name."""

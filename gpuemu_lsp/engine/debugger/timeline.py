@@ -94,12 +94,15 @@ class Timeline:
         return (int(firsts[0]), int(firsts[-1])) if len(firsts) else None
 
     def statement(self, thread: int, tick: int) -> tuple[int, int] | None:
-        """Return the first and last tick of the statement that a thread executes at a tick, or comes to first."""
+        """Return the first and last tick of the statement that a thread executes at a tick, or comes to first.
+
+        Calls that interrupt it are between them.
+        """
         track = self._track(thread)
         if not len(track.firsts):
             return None
         index = max(track.at(tick), 0)
-        return int(track.firsts[index]), int(track.lasts[index])
+        return int(track.firsts[self._begin(track, index)]), int(track.lasts[self._last_part(track, index)])
 
     def step(self, thread: int, tick: int, step: StepKind) -> int | None:
         """Return the first tick of the statement at which a step ends, None if the recording ends before."""
@@ -123,6 +126,13 @@ class Timeline:
     def _begin(track: _Track, index: int) -> int:
         while index > 0 and (before := track.continues(index)) is not None:
             index = before
+        return index
+
+    @staticmethod
+    def _last_part(track: _Track, index: int) -> int:
+        depth = int(track.depths[index])
+        while (after := track.following(index, depth)) is not None and track.continues(after) == index:
+            index = after
         return index
 
     def instruction_step(self, thread: int, tick: int, *, back: bool) -> int | None:

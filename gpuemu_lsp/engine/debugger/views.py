@@ -112,8 +112,7 @@ class View:
         variable = self.names.visible(self.frame).get(name)
         if variable is not None:
             return self.names.variable(self.moment, self.frame, variable).object
-        indices = self.names.indices(self.moment.thread)
-        for table in (indices, self.names.shared, self.names.buffers):
+        for table in (self.names.builtins(self.moment), self.names.shared, self.names.buffers):
             if name in table:
                 return table[name]
         return self.names.register(self.moment, self.frame, name) if name.startswith("%") else None
@@ -126,8 +125,8 @@ class View:
         ]
 
     def thread(self) -> list[Row]:
-        """Return the indices of the thread."""
-        return self._rows(self.names.indices(self.moment.thread))
+        """Return the indices of the thread, and the time."""
+        return self._rows(self.names.builtins(self.moment))
 
     def shared(self) -> list[Row]:
         """Return the arrays in shared memory."""

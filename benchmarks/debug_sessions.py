@@ -1,0 +1,135 @@
+"""Sessions of the debug adapter about the planted bugs of the corpus: how long they take, and where they stop.
+
+    python -m benchmarks.debug_sessions [--cases FOLDER] [NAME ...]
+
+FOLDER keeps the failing cases of earlier runs, as for ``benchmarks.why``. Each bug is a process of its own, as a client
+starts it: from the launch to the first stop, ten steps back, ten steps forward. A step is a request and the event that
+answers it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.why import bugs, stored_failure
+from tests.support.corpus import CORPUS, FOLDERS
+from tests.support.debug_client import DebugClient, RefusedError
+
+STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResult:
+    """What one session has shown. ``line`` and ``wanted`` are 1-based; ``launch`` and ``steps`` in seconds."""
+
+    kernel: str
+    rule: str
+    launch: float
+    line: int
+    wanted: int
+    steps: tuple[float, ...]
+    same: bool
+    problem: str = ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--cases", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        root = options.cases or Path(temporary)
+        if not (root / FOLDERS[0]).exists():
+            shutil.copytree(CORPUS, root, dirs_exist_ok=True)
+        results = []
+        for request, _ in bugs(root, set(options.names)):
+            failure = stored_failure(request)
+            if failure is None:
+                print(f"{request.spec.name}: no failing case")
+                continue
+            wanted = -1 if failure.line is None else failure.line + 1
+            assert request.root is not None
+            result = session(Path(request.root), failure.case, failure.kernel, failure.dtype, failure.rule, wanted)
+            results.append(result)
+            print(row(result), flush=True)
+    opened = [one for one in results if not one.problem]
+    print(f"{len(results)} planted bugs, {len(opened)} sessions")
+    print(f"on the line of the finding: {sum(one.line == one.wanted for one in opened)}")
+    print(f"ten steps back and forward again at the same moments: {sum(one.same for one in opened)}")
+    launches = [one.launch for one in opened]
+    print(f"launch to stop: {spread(launches)}; over 3 s: {sum(seconds > 3 for seconds in launches)}")
+    print(f"a step: {spread([step for one in opened for step in one.steps])}")
+
+
+def session(root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: int) -> SessionResult:
+    """Debug one stored case."""
+    with DebugClient() as client:
+        began = time.perf_counter()
+        try:
+            stop = client.start(root, case, kernel=kernel, dtype=dtype)
+        except RefusedError as error:
+            return SessionResult(kernel, rule, 0.0, 0, wanted, (), False, str(error))
+        launch = time.perf_counter() - began
+        thread = stop["threadId"]
+        line = client.frames(thread)[0]["line"] if client.frames(thread) else 0
+        moments, seconds = [moment(client, thread)], []
+        depths = [len(client.frames(thread))]
+        for _ in range(STEPS):
+            before = time.perf_counter()
+            reached = step(client, "stepBack", thread)
+            seconds.append(time.perf_counter() - before)
+            if reached["reason"] == "entry":
+                break
+            moments.append(moment(client, thread))
+            depths.append(len(client.frames(thread)))
+        same = True
+        for number in range(len(moments) - 2, -1, -1):
+            # A step back may leave a function, into which only a step in comes again.
+            command = "stepIn" if depths[number] > depths[number + 1] else "next"
+            before = time.perf_counter()
+            step(client, command, thread)
+            seconds.append(time.perf_counter() - before)
+            while command == "stepIn" and same and moment(client, thread) < moments[number]:
+                step(client, "next", thread)
+            same = same and moment(client, thread) == moments[number]
+        client.request("disconnect")
+    return SessionResult(kernel, rule, launch, line, wanted, tuple(seconds), same)
+
+
+def step(client: DebugClient, command: str, thread: int) -> dict[str, str]:
+    """Step and return the body of the stop."""
+    client.request(command, threadId=thread)
+    return client.event("stopped")
+
+
+def moment(client: DebugClient, thread: int) -> int:
+    """Return the tick that is looked at."""
+    frames = client.frames(thread)
+    return int(client.evaluate("time")) if frames else -1
+
+
+def spread(values: list[float]) -> str:
+    """Return median, 90th, 95th percentile and maximum in milliseconds."""
+    ordered = sorted(values)
+    parts = {"median": statistics.median(ordered), "largest": ordered[-1]}
+    parts |= {f"p{percent}": ordered[int(percent / 100 * (len(ordered) - 1))] for percent in (90, 95)}
+    return ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in parts.items())
+
+
+def row(result: SessionResult) -> str:
+    """Return one row of the table."""
+    if result.problem:
+        return f"- {result.kernel:24} {result.rule:28} {result.problem}"
+    place = "=" if result.line == result.wanted else f"line {result.line}, finding {result.wanted}"
+    same = "" if result.same else " MOMENTS DIFFER"
+    return f"+ {result.kernel:24} {result.rule:28} {result.launch:5.2f} s {place}{same}"
+
+
+if __name__ == "__main__":
+    main()
