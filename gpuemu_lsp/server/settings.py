@@ -12,7 +12,10 @@ SECTION = "gpuemu"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Values of all settings. ``trusted`` False: no code of the workspace is executed."""
+    """Values of all settings. ``trusted`` False: no code of the workspace is executed.
+
+    ``debugger``: the client starts sessions of the debug adapter with the configuration that ``gpuemu.debug`` returns.
+    """
 
     check_on: str = "save"
     compile_while_typing: bool = True
@@ -27,6 +30,7 @@ class Settings:
     log_file: str | None = None
     log_level: str = "warning"
     trusted: bool = True
+    debugger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +70,12 @@ _TYPES: Mapping[str, _SettingType] = {
     "log_file": _PATH,
     "log_level": _one_of("error", "warning", "info", "debug"),
     "trusted": _FLAG,
+    "debugger": _FLAG,
 }
-_INITIAL_ONLY = frozenset({"trusted"})
+_INITIAL_ONLY = ("trusted", "debugger")
 """Read from ``initializationOptions`` only: a workspace's own settings must not be able to make it trusted."""
+_KEPT = (*_INITIAL_ONLY, "log_file", "log_level")
+"""Settings that a later configuration without them does not change."""
 
 
 def default_workers() -> int:
@@ -99,7 +106,7 @@ def read(old: Settings, given: Any, initial: bool = False) -> tuple[Settings, li
     section = _section(given)
     if section is None:
         return old, []
-    base = old if initial else replace(Settings(), trusted=old.trusted, log_file=old.log_file, log_level=old.log_level)
+    base = old if initial else replace(Settings(), **{name: getattr(old, name) for name in _KEPT})
     values: dict[str, Any] = {}
     problems = []
     for key, value in section.items():

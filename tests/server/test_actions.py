@@ -41,6 +41,24 @@ async def test_reproduce_writes_a_script_that_reproduces_the_failure(editor: Edi
         await editor.command(todo.command, editor.uri("scale.cu"), "17")
 
 
+async def test_a_debug_session_is_offered_to_clients_that_start_one(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start(debugger=True)
+    editor.open("scale.cu")
+    await editor.idle()
+    wrong = editor.found("scale.cu")[0]
+    todo = _titled(await editor.actions("scale.cu", wrong), "Debug the failing thread (float32, n=").command
+    launch = await editor.command(todo.command, *todo.arguments)
+    given = {key: launch[key] for key in ("type", "request", "root", "case", "kernel", "dtype")}
+    assert given == {
+        "type": "gpuemu", "request": "launch", "root": str(editor.root), "case": wrong.data["case"], "kernel": "scale",
+        "dtype": "float32",
+    }  # fmt: skip
+    where = types.TextDocumentIdentifier(editor.uri("scale.cu"))
+    lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
+    assert "Debug the failing thread" in [lens.command.title for lens in lenses]
+
+
 async def test_minimize_replaces_the_finding_by_the_smaller_case(editor: Editor):
     wrong = await _open(editor, WRONG)
     assert wrong.data["dims"]["n"] > 1

@@ -70,9 +70,9 @@ def explained_case(request: CheckRequest, failure: Failure, case_id: str) -> Ite
     yield _explained(answer, Question(finding, opened.case, run))
 
 
-_HANG_SECONDS = 0.5
+_HANG_STEPS = 200_000
 _HANG_LIMITS = RecordingLimits(payload_bytes=32 << 20, runs=100_000)
-"""Time, and size of the recording, of a launch that does not end: every iteration of its loop is like the next one."""
+"""Steps of a warp, and size of the recording, of a launch that does not end: every iteration of its loop is like the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ def recorded_case(request: CheckRequest, failure: Failure) -> RecordedFailure | 
 
 
 def _stored_finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
-    """Return the stored error, if its run still shows it; a launch that hangs is given less time from now on."""
+    """Return the stored error, if its run still shows it; a launch that hangs is given fewer steps from now on."""
     if failure.rule == "sync/hang":
-        run.runner.launch = replace(run.runner.launch, max_seconds=_HANG_SECONDS)
+        run.runner.launch = replace(run.runner.launch, max_steps=_HANG_STEPS)
     return _finding(run, case, failure, case_id)
 
 
@@ -156,7 +156,7 @@ class Recorder:
 
     def __init__(self, run: PlanRun, case: Case) -> None:
         self._run, self._case = run, case
-        self._limits = DEFAULT_LIMITS if run.runner.launch.max_seconds > _HANG_SECONDS else _HANG_LIMITS
+        self._limits = DEFAULT_LIMITS if run.runner.launch.max_steps > _HANG_STEPS else _HANG_LIMITS
         self.latest: RecordedBlock | None = None
 
     def block(self, number: int) -> RecordedBlock | None:

@@ -20,7 +20,7 @@ from gpuemu_lsp.server.code_actions.fixes import LIMITS
 from gpuemu_lsp.server.code_actions.resolver import CodeActionResolver, DeferredEdit
 from gpuemu_lsp.server.diagnostics.publisher import SOURCE
 from gpuemu_lsp.server.documents.locations import path_from_uri
-from gpuemu_lsp.server.features.commands import ACCEPT, CHECK, FUZZ, MINIMIZE, REGISTER, REPRODUCE
+from gpuemu_lsp.server.features.commands import ACCEPT, CHECK, DEBUG, FUZZ, MINIMIZE, REGISTER, REPRODUCE
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.services import Services
 from gpuemu_lsp.server.session import Session
@@ -106,6 +106,8 @@ async def _actions(
         label = _case_label(data)
         yield run(f"Reproduce failure{label}", REPRODUCE, file, case, kernel, dtype)
         yield run(f"Minimize{label}", MINIMIZE, file, case, kernel, dtype)
+        if session.settings.debugger and session.settings.trusted:
+            yield run(f"Debug the failing thread{label}", DEBUG, file, case, kernel, dtype)
     if isinstance(kernel, str):
         yield run("Check again", CHECK, file, kernel)
         if not rule.startswith(("compile/", "config/")) and session.settings.trusted:

@@ -11,7 +11,7 @@ from gpuemu_lsp.server.checks.judgements import Judgements
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.diagnostics.publisher import has_failing_case
 from gpuemu_lsp.server.documents.locations import path_from_uri
-from gpuemu_lsp.server.features.commands import CHECK, FUZZ, JUDGE, MINIMIZE, REGISTER, RUN, SHOW_ARTIFACT
+from gpuemu_lsp.server.features.commands import CHECK, DEBUG, FUZZ, JUDGE, MINIMIZE, REGISTER, RUN, SHOW_ARTIFACT
 from gpuemu_lsp.server.handlers import background_request
 from gpuemu_lsp.server.kernel_info.summaries import KernelSummary, kernels_of
 from gpuemu_lsp.server.services import Services
@@ -76,6 +76,8 @@ def _lenses(session: Session, uri: str, kernel: KernelSummary) -> list[types.Cod
     if failing is not None:
         arguments = [item for item in (uri, failing.case, name or failing.kernel, failing.dtype) if item is not None]
         todo.append(types.Command(title="Minimize", command=MINIMIZE, arguments=arguments))
+        if session.settings.debugger and session.settings.trusted:
+            todo.append(types.Command(title="Debug the failing thread", command=DEBUG, arguments=arguments))
     if name is not None and kernel.resources:
         todo.append(types.Command(title="Show PTX", command=SHOW_ARTIFACT, arguments=[uri, name, "ptx"]))
     return [types.CodeLens(range=types.Range(start, start), command=command) for command in todo]

@@ -34,6 +34,7 @@ MINIMIZE = "gpuemu.minimize"
 REPRODUCE = "gpuemu.reproduce"
 ACCEPT = "gpuemu.acceptBaseline"
 SHOW_ARTIFACT = "gpuemu.showArtifact"
+DEBUG = "gpuemu.debug"
 RUN = "gpuemu.run"
 JUDGE = "gpuemu.judge"
 DEBUG_INFO = "gpuemu.debugInfo"
@@ -90,6 +91,10 @@ def register(server: GpuemuServer, services: Services) -> None:
             raise JsonRpcInvalidParams(f"{MINIMIZE} takes a file's uri and the id of a case")
         return {"queued": await services.minimiser.start(path, case, _text(arguments, 2), _text(arguments, 3))}
 
+    @background_command(server, DEBUG)
+    async def debug(*arguments: Any) -> dict[str, str]:
+        return await _launch_configuration(session, arguments)
+
     @command(server, RUN)
     def run_program(*arguments: Any) -> dict[str, int]:
         return {"queued": services.programs.start(_file(arguments))}
@@ -141,6 +146,24 @@ def register(server: GpuemuServer, services: Services) -> None:
     @command(server, DEBUG_INFO)
     def info(*_: Any) -> str:
         return debug_info(server, services)
+
+
+async def _launch_configuration(session: Session, arguments: tuple[Any, ...]) -> dict[str, str]:
+    """Return the launch configuration of a debug session about a stored case."""
+    path, case = _file(arguments), _text(arguments, 1)
+    kernel, dtype = _text(arguments, 2), _text(arguments, 3)
+    if case is None:
+        raise JsonRpcInvalidParams(f"{DEBUG} takes the uri of a file in a project and the id of a case")
+    if not session.settings.trusted:
+        raise JsonRpcInvalidParams("a case is executed when it is debugged, and this folder is not trusted")
+    request = next(iter(await requests_named(session, path, kernel)), None)
+    if request is None:
+        raise JsonRpcInvalidParams(f"there is no kernel {kernel} in {Path(path).name}")
+    name = request.spec.name if kernel is not None else ""
+    chosen = {"kernel": name, "dtype": dtype or ""}
+    title = f"{request.spec.name}: case {case}"
+    launch = {"type": "gpuemu", "request": "launch", "name": title, "root": request.root, "case": case}
+    return launch | {key: value for key, value in chosen.items() if value}
 
 
 async def _write_reproduction(session: Session, arguments: tuple[Any, ...]) -> str:
