@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gpuemu_lsp.engine.check.plan_run import PlanRun
-from gpuemu_lsp.engine.debug.explain import RecordedBlock
-from gpuemu_lsp.engine.debug.explanation import Chain
+from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock
 from gpuemu_lsp.engine.debug.slices import Criterion
 from gpuemu_lsp.engine.debug.statements import Statement
 from gpuemu_lsp.engine.execution import Watch
@@ -19,8 +18,8 @@ from gpuemu_lsp.engine.fuzz.model import Case
 
 RecordBlock: TypeAlias = Callable[[int], RecordedBlock | None]
 """Records a block of the launch by its linear number; None if the launch does not come to it."""
-Answer: TypeAlias = tuple[tuple[Chain, ...], tuple[str, ...]]
-"""The chains, and remarks about the whole."""
+Answer: TypeAlias = tuple[tuple[ChainQuestion, ...], tuple[str, ...]]
+"""What the chains of statements are about, and remarks about the whole."""
 
 _NEIGHBOURS = 64
 """Elements on each side of an unwritten one in which a written one is looked for."""
@@ -46,7 +45,7 @@ class Question:
 
 
 def ask(question: Question, record: RecordBlock) -> Answer:
-    """Return the answer to a finding."""
+    """Return what answers a finding; the chains are found when they are asked for."""
     rule = question.finding.rule
     if rule == "numeric/unwritten-output":
         return _unwritten(question, record)
@@ -79,7 +78,7 @@ def _wrong_value(question: Question, record: RecordBlock) -> Answer:
     name = block.names.name(int(latest["address"]), int(latest["size"]))
     question_text = f"{name} = {_text(mismatch.actual)}, expected {_text(mismatch.expected)}; it comes from"
     criterion = Criterion(int(latest["thread"]), int(latest["tick"]))
-    return (block.chain(question_text, [criterion], block.unread()),), ()
+    return (ChainQuestion(block, question_text, (criterion,), block.unread()),), ()
 
 
 def _unwritten(question: Question, record: RecordBlock) -> Answer:
@@ -111,21 +110,25 @@ def _next_to(block: RecordedBlock, wanted: int, neighbour: int, size: int) -> An
         return (), ()
     latest = Criterion(int(writes[-1]["thread"]), int(writes[-1]["tick"]))
     name, other = block.names.name(wanted, size), block.names.name(neighbour, size)
-    chains: list[Chain] = []
+    chains: list[ChainQuestion] = []
     notes: list[str] = []
     thread = block.thread_that_would_write(latest, wanted)
     if thread is not None and block.runs_thread(thread):
         decisions = block.decisions_against(thread, latest.tick)
         index = block.thread_index(thread)
         if decisions:
-            chains.append(block.chain(f"thread {index} would write {name}, and does not, as decided here", decisions))
+            chains.append(
+                ChainQuestion(
+                    block, f"thread {index} would write {name}, and does not, as decided here", tuple(decisions)
+                )
+            )
         else:
             notes.append(f"thread {index} would write {name}, and does not")
     elif thread is not None:
         notes.append(
             f"{name} would be written by thread {thread} of this block, which has {block.recording.thread_count}"
         )
-    chains.append(block.chain(f"no thread writes {name}; {other}, which is near, is written here", [latest]))
+    chains.append(ChainQuestion(block, f"no thread writes {name}; {other}, which is near, is written here", (latest,)))
     return tuple(chains), tuple(notes)
 
 
@@ -154,8 +157,8 @@ def _access(question: Question, record: RecordBlock) -> Answer:
     name = block.names.name(int(access["address"]), int(access["size"]))
     criterion, declared = Criterion(thread, int(access["tick"])), block.declaration(access)
     if not uninitialised:
-        return (block.chain(f"thread {index} accesses {name}", [criterion], declared=declared),), ()
-    chain = block.chain(f"thread {index} reads {name}, which has no value", [criterion], declared=declared)
+        return (ChainQuestion(block, f"thread {index} accesses {name}", (criterion,), declared=declared),), ()
+    chain = ChainQuestion(block, f"thread {index} reads {name}, which has no value", (criterion,), declared=declared)
     copy = block.pending_copy(access)
     if copy is not None:
         return (chain, _last_wait(block, copy, criterion)), ()
@@ -169,19 +172,19 @@ def _access(question: Question, record: RecordBlock) -> Answer:
     return (chain,), (f"no thread of the block writes an element near {name}",)
 
 
-def _last_wait(block: RecordedBlock, copy: Criterion, read: Criterion) -> Chain:
+def _last_wait(block: RecordedBlock, copy: Criterion, read: Criterion) -> ChainQuestion:
     """Return the last wait for copies by the thread that has issued one, before another thread reads its target."""
     index = block.thread_index(copy.thread)
     wait = block.last_wait(copy.thread, read.tick)
     if wait is None:
-        return block.chain(f"thread {index} issues the copy here, and waits for none before the read", [copy])
-    return block.chain(f"thread {index} waits last here, which does not cover the copy", [wait, copy])
+        return ChainQuestion(block, f"thread {index} issues the copy here, and waits for none before the read", (copy,))
+    return ChainQuestion(block, f"thread {index} waits last here, which does not cover the copy", (wait, copy))
 
 
 def _race(question: Question, record: RecordBlock) -> Answer:
     """Return what each of the two threads of a race did before its access."""
     finding = question.finding
-    chains: list[Chain] = []
+    chains: list[ChainQuestion] = []
     other_place = next((one.place for one in finding.related if one.role is Role.OTHER_ACCESS), finding.place)
     for thread_key, block_key, place in (
         ("other_thread", "other_block", other_place),
@@ -222,7 +225,7 @@ def _statement(
         return _decisions(block, f"{who} does not come to line {place.range.start.line + 1}", thread), ()
     chosen = block.accessing(executions, memory) if memory is not None else None
     tick = executions[-1].last if chosen is None else chosen
-    return (block.chain(f"{who} at line {place.range.start.line + 1}", [Criterion(thread, tick)]),), ()
+    return (ChainQuestion(block, f"{who} at line {place.range.start.line + 1}", (Criterion(thread, tick),)),), ()
 
 
 # ---- synchronisation -------------------------------------------------------------------------------------------------
@@ -245,10 +248,10 @@ def _waiting(question: Question, record: RecordBlock) -> Answer:
     return tuple(chains), ()
 
 
-def _decisions(block: RecordedBlock, text: str, thread: int = 0) -> tuple[Chain, ...]:
+def _decisions(block: RecordedBlock, text: str, thread: int = 0) -> tuple[ChainQuestion, ...]:
     """Return the chain of the last statement of a thread."""
     last: Sequence[Statement] = block.statements.last(thread, 1)
-    return tuple(block.chain(text, [Criterion(thread, one.last)]) for one in last)
+    return tuple(ChainQuestion(block, text, (Criterion(thread, one.last),)) for one in last)
 
 
 def _index(value: Json) -> tuple[int, int, int] | None:

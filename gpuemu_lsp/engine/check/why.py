@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.check.questions import Question, ask
 from gpuemu_lsp.engine.check.replay import ReopenedCase, reopen
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
-from gpuemu_lsp.engine.debug.explain import RecordedBlock, SourceLines
+from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock, SourceLines
 from gpuemu_lsp.engine.debug.explanation import Explanation
 from gpuemu_lsp.engine.debug.memory_names import Format
 from gpuemu_lsp.engine.emulator.launch.recorder import DEFAULT_LIMITS, RecordingLimits
@@ -35,44 +35,50 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedCase:
-    """The answer, and what records blocks of the launch that it is about; None where no launch is recorded."""
+class AskedCase:
+    """A stored case that was recorded: what is asked about it, and what records further blocks of its launch.
+
+    ``finding`` is what it shows now. Without a ``recorder`` there is no recording, for the reason in the ``answer``.
+    """
 
     answer: Why
     recorder: Recorder | None = None
+    questions: tuple[ChainQuestion, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Why]:
     """Explain the stored case ``case_id`` of one kernel; yield stages, and its :class:`Why` last."""
-    for event in explained_case(request, failure, case_id):
-        yield event.answer if isinstance(event, ExplainedCase) else event
+    for event in asked_case(request, failure, case_id):
+        yield _explained(event) if isinstance(event, AskedCase) else event
 
 
-def explained_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | ExplainedCase]:
-    """Explain a stored case as :func:`why` does; yield last the answer with the recordings that it is from."""
+def asked_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | AskedCase]:
+    """Record a stored case and ask about its finding; yield stages, and the case last."""
     name = request.spec.name
     yield Stage(name, "compile")
     opened = reopen(request, failure)
     answer = Why(failure.kernel, failure.dtype, case_id)
     if opened.run is None or opened.case is None:
         problem = next((one.message for one in opened.findings), "the case cannot be run")
-        yield ExplainedCase(replace(answer, problem=problem))
+        yield AskedCase(replace(answer, problem=problem))
         return
     yield Stage(name, "execute")
     stored = _stored_finding(opened.run, opened.case, failure, case_id)
     if stored is None:
         problem = f"it no longer fails with {failure.rule}"
-        yield ExplainedCase(replace(answer, verdict="fixed", problem=problem))
+        yield AskedCase(replace(answer, verdict="fixed", problem=problem))
         return
     answer = replace(answer, verdict="still fails", finding=stored)
     yield Stage(name, "record")
     run, finding = _run_with_names(opened, failure, case_id) or (opened.run, stored)
-    yield _explained(answer, Question(finding, opened.case, run))
+    yield _asked(answer, Question(finding, opened.case, run))
 
 
 _HANG_STEPS = 200_000
 _HANG_LIMITS = RecordingLimits(payload_bytes=32 << 20, runs=100_000)
-"""Steps of a warp, and size of the recording, of a launch that does not end: every iteration of its loop is like the next one."""
+"""Steps of a warp, and size of the recording, of a launch that does not end: one iteration of its loop is like the
+next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +139,30 @@ def _unoptimized(opened: ReopenedCase) -> PlanRun | None:
     return replace(unoptimized_run(run, prepared, artifact), store=ReplayStore(run.plan, run.context.hints, None))
 
 
-def _explained(answer: Why, question: Question) -> ExplainedCase:
-    """Return the answer with the explanation of a finding, or with the problem."""
+def _asked(answer: Why, question: Question) -> AskedCase:
+    """Return what is asked about a finding, or with the problem that its launch is not recorded."""
     if question.run.runner.executor.name != "emulator":
-        return ExplainedCase(replace(answer, problem="only launches in the emulator can be recorded"))
+        return AskedCase(replace(answer, problem="only launches in the emulator can be recorded"))
     recorder = Recorder(question.run, question.case)
-    chains, notes = ask(question, recorder.block)
+    questions, notes = ask(question, recorder.block)
     block = recorder.latest
     if block is None:
         problem = "its launch was not recorded: it does not come to the block of the finding"
-        return ExplainedCase(replace(answer, problem=problem))
-    if not chains and not notes:
+        return AskedCase(replace(answer, problem=problem))
+    if not questions and not notes:
         notes = ("the finding names no thread or element that could be followed",)
     if block.recording.lost:
         notes = (*notes, f"the recording is full: the last {block.recording.lost:,} steps of the block are missing")
-    explanation = Explanation(chains, block.recording.block_index, block.named, notes)
-    return ExplainedCase(replace(answer, explanation=explanation), recorder)
+    return AskedCase(answer, recorder, questions, notes)
+
+
+def _explained(case: AskedCase) -> Why:
+    """Return the answer with the explanation of a finding."""
+    block = case.recorder.latest if case.recorder is not None else None
+    if block is None:
+        return case.answer
+    chains = tuple(asked.answer() for asked in case.questions)
+    return replace(case.answer, explanation=Explanation(chains, block.recording.block_index, block.named, case.notes))
 
 
 class Recorder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +54,30 @@ class SourceLines:
             if declared.match(lines[number].partition("//")[0]):
                 return Place(use.path, Range.of(number, 0, number, len(lines[number])))
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ChainQuestion:
+    """What a chain is about: the statements on which ``criteria`` depend. To find them may take seconds.
+
+    ``declared`` is a declaration that belongs to the answer.
+    """
+
+    block: RecordedBlock
+    text: str
+    criteria: tuple[Criterion, ...]
+    notes: tuple[str, ...] = ()
+    declared: Step | None = None
+
+    def answer(self) -> Chain:
+        """Return the statements, at most :data:`MOST_STEPS` lines."""
+        return self.block.chain(self)
+
+    def place(self) -> Place | None:
+        """Return the place of the statement with the first criterion."""
+        first = self.criteria[0]
+        statement = self.block.statements.at(first.thread, first.tick)
+        return None if statement is None else statement.place
 
 
 class RecordedBlock:
@@ -220,21 +244,17 @@ class RecordedBlock:
 
     # ---- chains ------------------------------------------------------------------------------------------------------
 
-    def chain(
-        self, question: str, criteria: Iterable[Criterion], notes: Iterable[str] = (), declared: Step | None = None
-    ) -> Chain:
-        """Return the statements on which the criteria depend, at most :data:`MOST_STEPS` lines.
-
-        ``declared`` is a declaration that belongs to the answer.
-        """
+    def chain(self, asked: ChainQuestion) -> Chain:
+        """Return the statements on which the criteria of a question depend."""
         groups: dict[tuple[str, int], list[SlicedStatement]] = {}
-        for one in slice_of(criteria, self.statements, self.dependences):
+        for one in slice_of(asked.criteria, self.statements, self.dependences):
             groups.setdefault((one.statement.place.path, one.statement.line), []).append(one)
         steps = [self._step(group) for group in _chosen(list(groups.values()))]
         left = len(groups) - len(steps)
         more = (f"{left} further lines are not shown",) if left > 0 else ()
+        declared = asked.declared
         last = () if declared is None or any(one.place == declared.place for one in steps) else (declared,)
-        return Chain(question, (*steps, *last), (*notes, *more))
+        return Chain(asked.text, (*steps, *last), (*asked.notes, *more))
 
     def declaration(self, access: np.void) -> Step | None:
         """Return the declaration of the array that an access is meant for, None if it is not in the file.

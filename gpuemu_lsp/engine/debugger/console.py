@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpuemu_lsp.engine.debug.accesses import Kind, Table
+from gpuemu_lsp.engine.debug.explain import ChainQuestion
 from gpuemu_lsp.engine.debug.explanation import Chain
 from gpuemu_lsp.engine.debug.slices import Criterion
 from gpuemu_lsp.engine.debugger.breakpoints import Stop, Stopper
@@ -84,7 +85,8 @@ class Console:
 
     def _why(self) -> Said:
         subject = self.session.subject
-        texts = [subject.text, *map(chain_text, subject.chains), *subject.notes]
+        chains = [chain_text(asked.answer()) for asked in subject.questions]
+        texts = [subject.text, *chains, *subject.notes]
         return Said("\n".join(texts) if subject.rule else "nothing is wrong in this run")
 
     # ---- accesses ----------------------------------------------------------------------------------------------------
@@ -154,8 +156,8 @@ class Console:
             span = session.debuggee.timeline.statement(hit.thread, hit.tick)
             criterion = Criterion(hit.thread, hit.tick if span is None else span[1])
         value = value_text(evaluate(parse(expression), self.view.lookup, self.view.moment), self.view.moment)
-        chain = session.block.chain(f"{data.description} = {value}; it comes from", [criterion])
-        return Said(chain_text(chain))
+        asked = ChainQuestion(session.block, f"{data.description} = {value}; it comes from", (criterion,))
+        return Said(chain_text(asked.answer()))
 
     # ---- threads -----------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gpuemu_lsp.engine.debug.explain import RecordedBlock
-from gpuemu_lsp.engine.debug.explanation import Chain
+from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock
 from gpuemu_lsp.engine.debugger.breakpoints import Debuggee, FindingBreakpoint, Hit, LogPoint, Stop, Stopper
 from gpuemu_lsp.engine.debugger.frames import Frames, StackFrame
 from gpuemu_lsp.engine.debugger.names import Names
@@ -39,7 +38,7 @@ class DebuggedCase:
     rule: str = ""
     hit: Hit | None = None
     notes: tuple[str, ...] = ()
-    chains: tuple[Chain, ...] = ()
+    questions: tuple[ChainQuestion, ...] = ()
 
 
 class DebugSession:

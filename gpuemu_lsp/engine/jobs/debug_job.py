@@ -10,10 +10,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuemu_lsp.engine.check.model import Stage, Why
-from gpuemu_lsp.engine.check.why import ExplainedCase, explained_case
-from gpuemu_lsp.engine.debug.explain import RecordedBlock
-from gpuemu_lsp.engine.debug.explanation import Step
+from gpuemu_lsp.engine.check.model import Stage
+from gpuemu_lsp.engine.check.why import AskedCase, asked_case
 from gpuemu_lsp.engine.debugger.breakpoints import Hit
 from gpuemu_lsp.engine.debugger.protocol import DebugRequestError, number, text
 from gpuemu_lsp.engine.debugger.requests import Requests
@@ -50,7 +48,7 @@ def debug(payload: Json) -> Iterator[Json]:
     assert isinstance(launch, dict)
     try:
         request, failure = _stored(Path(text(launch, "root")), launch)
-        for event in explained_case(request, failure, failure.case):
+        for event in asked_case(request, failure, failure.case):
             if isinstance(event, Stage):
                 yield encode(event)
             else:
@@ -91,28 +89,20 @@ def _stored(root: Path, launch: dict[str, Json]) -> tuple[CheckRequest, Failure]
     return compiled_request(requests[0])[0], failure
 
 
-def session_of(explained: ExplainedCase) -> DebugSession:
-    """Return a session about an explained case, which begins at its finding."""
-    answer, recorder = explained.answer, explained.recorder
-    block = recorder.latest if recorder is not None else None
-    if recorder is None or block is None:
+def session_of(case: AskedCase) -> DebugSession:
+    """Return a session about a recorded case, which begins at its finding."""
+    answer, finding = case.answer, case.answer.finding
+    latest = case.recorder.latest if case.recorder is not None else None
+    if case.recorder is None or latest is None or finding is None:
         raise _CannotDebugError(f"case {answer.case} of '{answer.kernel}' cannot be debugged: {answer.problem}")
-    return DebugSession(block, recorder.block, _subject(answer, block))
-
-
-def _subject(answer: Why, block: RecordedBlock) -> DebuggedCase:
-    explanation, finding = answer.explanation, answer.finding
-    assert explanation is not None and finding is not None
-    first = [chain.steps[0] for chain in explanation.chains if chain.steps]
-    step = next((one for one in first if one.place.range.start.line == finding.place.range.start.line), None)
-    step = step or next(iter(first), None)
-    hit = None if step is None else _hit(step, block)
-    notes = explanation.notes if explanation.named else (_UNNAMED, *explanation.notes)
-    return DebuggedCase(finding.whole_message, finding.rule, hit, notes, explanation.chains)
-
-
-def _hit(step: Step, block: RecordedBlock) -> Hit:
-    return Hit(step.tick, block.linear_thread(step.thread))
+    # A race has two accesses, and may have two blocks.
+    line = finding.place.range.start.line
+    asked = sorted(case.questions, key=lambda one: (place := one.place()) is None or place.range.start.line != line)
+    block = asked[0].block if asked else latest
+    hit = Hit(asked[0].criteria[0].tick, asked[0].criteria[0].thread) if asked else None
+    notes = case.notes if block.named else (_UNNAMED, *case.notes)
+    subject = DebuggedCase(finding.whole_message, finding.rule, hit, notes, case.questions)
+    return DebugSession(block, case.recorder.block, subject)
 
 
 def _serve(channel: socket.socket, requests: Requests) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.corpus import copy_kernels
 
 from gpuemu_lsp.engine.check.pipeline import check_kernel
-from gpuemu_lsp.engine.check.why import ExplainedCase, explained_case
+from gpuemu_lsp.engine.check.why import AskedCase, asked_case
 from gpuemu_lsp.engine.debugger.requests import Requests
 from gpuemu_lsp.engine.jobs.debug_job import session_of
 from gpuemu_lsp.engine.jobs.requests.targets import collect
@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.subjects.request import CheckOptions
 class Client:
     """Requests about one case; ``stop`` is the last stop."""
 
-    def __init__(self, explained: ExplainedCase, path: str) -> None:
+    def __init__(self, explained: AskedCase, path: str) -> None:
         self.path = path
         self.session = session_of(explained)
         self._requests = Requests(self.session)
@@ -68,7 +68,7 @@ class Client:
 @pytest.fixture(scope="session")
 def explained(tmp_path_factory):
     @cache
-    def explain(kernel: str) -> tuple[ExplainedCase, str]:
+    def explain(kernel: str) -> tuple[AskedCase, str]:
         root = tmp_path_factory.mktemp(kernel)
         copy_kernels([kernel], root)
         (request,) = collect([], CheckOptions(cases=6), root).requests
@@ -77,8 +77,8 @@ def explained(tmp_path_factory):
         with Store(root) as store:
             failures = [item.failure for item in store.failures(100)]
         failure = min(failures, key=lambda one: (sum(one.dims.values()), one.case))
-        events = explained_case(request, failure, failure.case)
-        return next(one for one in events if isinstance(one, ExplainedCase)), request.spec.source
+        events = asked_case(request, failure, failure.case)
+        return next(one for one in events if isinstance(one, AskedCase)), request.spec.source
 
     return explain
 
