@@ -9,7 +9,7 @@ The main thread reads messages and answers all but tool calls. Each tool call ha
 of workers, which lasts as long as the server. A call is ended by its budget or by ``notifications/cancelled``: its jobs
 are cancelled, and their workers killed. The server ends when standard input does; however it ends, its fork server
 kills all workers. Nothing of the user's runs in this process: compilers, kernels and references run in workers,
-answers to benchmarks in a child (:mod:`child_command`).
+answers to benchmarks in a child.
 
 A tool that cannot answer says why in its result: an exception of a tool is text for the client, never silence.
 

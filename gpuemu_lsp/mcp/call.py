@@ -27,11 +27,11 @@ class ToolError(Exception):
     """A call that has no result; the message says why, and what to do."""
 
 
-class Stoppable(Protocol):
+class CancellableWork(Protocol):
     """Work in progress that can be ended."""
 
-    def stop(self) -> None:
-        """End the work."""
+    def cancel(self) -> None:
+        """End the work. Does not wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ToolCall:
         self._on_progress = on_progress
         self._progress = -1.0
         self._handles: list[JobHandle] = []
-        self._work: list[Stoppable] = []
+        self._work: list[CancellableWork] = []
         self._lock = threading.Lock()
         self._began = time.monotonic()
 
@@ -101,15 +101,15 @@ class ToolCall:
         for handle in handles:
             handle.cancel(self.reason)
         for item in work:
-            item.stop()
+            item.cancel()
 
     @contextmanager
-    def stopping(self, work: Stoppable) -> Iterator[None]:
+    def ending_with_call(self, work: CancellableWork) -> Iterator[None]:
         """End ``work`` with the call, as long as the block runs."""
         with self._lock:
             self._work.append(work)
         if self.reason:
-            work.stop()
+            work.cancel()
         try:
             yield
         finally:

@@ -193,6 +193,7 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
     if moved:
         yield point("the check of the files as they are now", "a file changed during the check", "check again")
     seconds = {(one.spec.source, one.spec.name): one.options.seconds for one in targets.requests}
+    referenced = {(one.spec.source, one.spec.name) for one in targets.requests if one.spec.reference is not None}
     for kernel in run.kernels:
         if kernel.status not in _RAN:
             reasons = [one for one in run.findings if kernel.name == one.kernel or _of_file(one, kernel)]
@@ -202,8 +203,7 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
             yield point(what, reason, _step(kernel, decisive, bool(call.reason)), kernel)
             continue
         if not kernel.compared:
-            reason = "gpuemu.toml has no reference for it"
-            then = "give it a reference (register writes an entry and a template)"
+            reason, then = _not_compared((kernel.source, kernel.name) in referenced)
             yield point("comparison of its numbers", reason, then, kernel)
         limit, took = seconds.get((kernel.source, kernel.name)), kernel.timing_ms.get("total", 0.0) / 1e3
         if limit is not None and took > limit and kernel.status != "failed" and kernel.cases.run < FIRST_CASES:
@@ -212,6 +212,13 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
     if not run.kernels:
         messages = " ".join(finding.message for finding in run.findings) or "there is no kernel"
         yield point("everything", messages, "name a file with kernels")
+
+
+def _not_compared(referenced: bool) -> tuple[str, str]:
+    """Return why no numbers of a kernel were compared, and the next step."""
+    if referenced:
+        return "no case of it came to its end without an error", "correct the errors first"
+    return "gpuemu.toml has no reference for it", "give it a reference (register writes an entry and a template)"
 
 
 def _of_file(finding: Finding, kernel: KernelReport) -> bool:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.jobs.child_command import ChildCommand
 from gpuemu_lsp.engine.report.json_format import findings_of_document
 from gpuemu_lsp.mcp.call import Tool, ToolCall, ToolError
-from gpuemu_lsp.mcp.child_command import ChildProcess
 from gpuemu_lsp.mcp.records import FINDING, Lines, finding_facts
 from gpuemu_lsp.mcp.schemas import array, integer, nullable, number, record, text
 from gpuemu_lsp.mcp.targets import sha256
@@ -25,7 +25,7 @@ def _judge(call: ToolCall) -> dict[str, Json]:
     budget = call.arguments.get("budget", _BUDGET)
     assert isinstance(budget, int | float)
     answer, task = _files(call)
-    child = ChildProcess()
+    child = ChildCommand()
     with call.session.workspace.result_file() as output:
         # The limit is for each group of sizes.
         words = [
@@ -40,7 +40,7 @@ def _judge(call: ToolCall) -> dict[str, Json]:
         ]
         if task is not None:
             words += ["--reference", str(task)]
-        with call.budget(budget), call.stopping(child):
+        with call.budget(budget), call.ending_with_call(child):
             call.report(0, None, f"judges {answer.name}")
             said = child.run(words, Path.cwd())
         report = json.loads(output.read_text("utf-8")) if output.exists() and not call.reason else None

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
+from gpuemu_lsp.engine.jobs.child_command import ChildCommand
 from gpuemu_lsp.engine.report.json_format import findings_of_document
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.python.model_pair import answer_name
-from gpuemu_lsp.server.checks.child_command import ChildCommand
+from gpuemu_lsp.server.checks.child_command import run_child
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
 from gpuemu_lsp.server.documents.parsed_files import text_on_disk
 from gpuemu_lsp.server.events import AnswerJudged, EventBus
@@ -82,7 +83,7 @@ class Judgements:
                 with tempfile.TemporaryDirectory(prefix="gpuemu-judge-") as folder:
                     output = Path(folder) / "result.json"
                     options = ["--format", "json", "--output", str(output), "--timeout", str(_SECONDS)]
-                    said = await command.run(["judge", *options, path], Path(path).parent)
+                    said = await run_child(command, ["judge", *options, path], Path(path).parent)
                     report = json.loads(output.read_text(encoding="utf-8")) if output.exists() else None
             if report is not None:
                 judgement = self._file(path, revision, text, report["rows"][0])

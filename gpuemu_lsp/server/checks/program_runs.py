@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpuemu_lsp.engine.jobs.child_command import ChildCommand
 from gpuemu_lsp.engine.recordings.model import LaunchGroup, Recording
 from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
 from gpuemu_lsp.engine.report.json_format import findings_of_document
 from gpuemu_lsp.engine.runtime.torch_device import names_extension
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
-from gpuemu_lsp.server.checks.child_command import ChildCommand
+from gpuemu_lsp.server.checks.child_command import run_child
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
 from gpuemu_lsp.server.session import Session
@@ -103,7 +104,7 @@ class ProgramRuns:
             async with self._session.jobs.tracked(f"Running {Path(path).name} under gpuemu", running):
                 with tempfile.TemporaryDirectory(prefix="gpuemu-run-") as folder:
                     result = Path(folder) / "result.json"
-                    said = await running.run(self._words(path, result), Path(path).parent)
+                    said = await run_child(running, self._words(path, result), Path(path).parent)
                     document_text = result.read_text(encoding="utf-8") if result.exists() else None
         finally:
             self._busy.discard(path)

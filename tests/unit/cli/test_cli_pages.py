@@ -30,6 +30,8 @@ def flags(capsys, command, *verb):
 VERBS = (
     "test",
     "judge",
+    "skill",
+    "mcp",
     "fuzz",
     "failures",
     "reproduce",

@@ -1,0 +1,132 @@
+"""What a coding agent gets of each planted bug through `gpuemu mcp`: the kernel comes as text, outside of its project.
+
+    python -m benchmarks.agents [--bare] [--show] [NAME ...]
+
+Each kernel is sent with its entry of gpuemu.toml and its reference as texts; with ``--bare`` the text of the kernel
+alone. `check`, then `explain` of its first error: a kernel counts where the structured results name the line of
+``kernels/minimal.toml``, the element (of rules about one), both parties (of a race), a path of statements, and its
+smallest sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from tests.support.mcp_client import McpClient
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+FOLDERS = ("memory", "index", "sync", "ops")
+ABOUT_AN_ELEMENT = ("memory/", "numeric/")
+ABOUT_NO_ELEMENT = ("memory/null-pointer",)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bare", action="store_true", help="send the text of the kernel alone")
+    parser.add_argument("--show", action="store_true", help="print what is missing of each kernel")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args()
+    minima = tomli.loads((KERNELS / "minimal.toml").read_text())
+    missing: Counter[str] = Counter()
+    complete = total = 0
+    with McpClient(Path.cwd()) as client:
+        for folder in FOLDERS:
+            entries = {entry["name"]: entry for entry in read_config(folder)["kernels"]}
+            for name, entry in entries.items():
+                if not entry["source"].endswith("_buggy.cu") or (options.names and name not in options.names):
+                    continue
+                files = as_texts(folder, entry, entries)
+                if options.bare:
+                    files = {entry["source"]: files[entry["source"]]}
+                lacks = lacking(client, files, minima.get(name, []))
+                total += 1
+                complete += not lacks
+                missing.update(lacks[:1])
+                if options.show and lacks:
+                    print(f"{folder}/{name}: {'; '.join(lacks)}", flush=True)
+    print(f"{complete} of {total} complete; first thing that is missing: {dict(missing)}")
+
+
+def read_config(folder: str) -> dict[str, Any]:
+    return tomli.loads((KERNELS / folder / "gpuemu.toml").read_text())
+
+
+def as_texts(folder: str, entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Return a kernel, its entry and its reference by file name."""
+    own = dict(entry)
+    if "like" in own:
+        like = entries[own.pop("like")]
+        own = {**like, **own, "launch": like.get("launch", {}) | own.get("launch", {})}
+    files = {own["source"]: (KERNELS / folder / own["source"]).read_text()}
+    if "reference" in own:
+        path, _, function = own["reference"].partition(":")
+        files["ref.py"] = (KERNELS / folder / path).resolve().read_text()
+        own["reference"] = f"ref.py:{function}" if function else "ref.py"
+    shared = {key: value for key, value in read_config(folder).items() if key not in ("kernels", "project")}
+    tables = "".join(f"[{key}]\n{lines(value)}" for key, value in shared.items())
+    files["gpuemu.toml"] = f"{tables}[[kernels]]\n{lines(own)}"
+    return files
+
+
+def lines(table: dict[str, Any]) -> str:
+    return "".join(f"{key} = {toml(value)}\n" for key, value in table.items())
+
+
+def toml(value: Any) -> str:
+    """Return a value of TOML, tables inline."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def lacking(client: McpClient, files: dict[str, str], minima: list[dict[str, Any]]) -> list[str]:
+    """Return what the results about a kernel lack."""
+    result = client.call("check", files=files)
+    errors = [finding for finding in result["findings"] if finding["severity"] == "error"]
+    if result["verdict"] not in ("wrong", "unsafe") or not errors:
+        return [f"verdict {result['verdict']}"]
+    places = {(item["rule"], item["line"]): item["dims"] for item in minima}
+    # A finding may be there in place of one of the same line that follows from it.
+    same_line = {line: dims for (_, line), dims in places.items()}
+    finding = next((one for one in errors if (one["rule"], one["line"]) in places), None)
+    finding = finding or next((one for one in errors if one["line"] in same_line), None)
+    if finding is None:
+        return [f"line: {[(one['rule'], one['line']) for one in errors]} instead of {list(places)}"]
+    lacks = []
+    has_element = finding["rule"].startswith(ABOUT_AN_ELEMENT) and finding["rule"] not in ABOUT_NO_ELEMENT
+    if has_element and finding["element"] is None:
+        lacks.append("element")
+    if finding["rule"].endswith("-race") and len(finding["parties"]) != 2:
+        lacks.append("both parties")
+    answer = client.ask("tools/call", {"name": "explain", "arguments": {"id": finding["id"]}})["result"]
+    if answer["isError"]:
+        return [*lacks, f"explanation: {answer['content'][0]['text']}"]
+    explanation = answer["structuredContent"]["explanations"][0]
+    if not any(chain["steps"] for chain in explanation["chains"]) and not explanation["notes"]:
+        lacks.append(f"path: {explanation['problem']}")
+    minimal = explanation["minimal"]
+    if minimal is None:
+        lacks.append(f"smallest sizes: {explanation['minimal_problem']}")
+    elif not as_small(
+        minimal["sizes"], expected := places.get((finding["rule"], finding["line"]), same_line[finding["line"]])
+    ):
+        lacks.append(f"smallest sizes: {minimal['sizes']} instead of {expected}")
+    return lacks
+
+
+def as_small(sizes: dict[str, int], least: dict[str, int]) -> bool:
+    """Return whether sizes are the least known ones, or smaller: of another rule they may be."""
+    return sizes.keys() == least.keys() and all(sizes[name] <= least[name] for name in sizes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
