@@ -99,7 +99,7 @@ async def session(command: str, form: str) -> list[str]:
             expect("register", (await call("register", path="mine.cu", kernel="scale"))["kernel"] == "scale")
             many = "".join(PAST_THE_END.replace("off_by_one", f"kernel_{number}") for number in range(12))
             rest = (await call("check", source=many))["rest"]
-            expect("more", bool((await call("more", cursor=rest["cursor"]))["items"]))
+            expect("more", bool((await call("more", cursor=rest[0]["cursor"]))["items"]))
             expect(f"every tool was called, not {uncalled}", not uncalled)
 
             rule = await client.read_resource("gpuemu://rules/memory/shared-race")

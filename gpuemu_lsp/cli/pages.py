@@ -16,7 +16,7 @@ from gpuemu_lsp.mcp.tools import TOOLS
 def pages() -> Mapping[str, str]:
     """Return the content of every generated page, by file name."""
     schema = json.dumps(json_schema(), indent=1) + "\n"
-    tools = {tool.name: {"arguments": tool.arguments, "result": tool.result} for tool in TOOLS}
+    tools = {tool.name: {"arguments": tool.arguments, "result": tool.output} for tool in TOOLS}
     return {
         "rules.md": rules_page(),
         "config.md": document(),

@@ -15,6 +15,6 @@ A tool that cannot answer says why in its result: an exception of a tool is text
 
 Modules: ``start`` (the process), ``connection`` (lines of JSON-RPC), ``protocol`` (methods, revisions), ``resources``,
 ``call`` (one tool call), ``schemas`` (JSON Schema of arguments and results), ``session`` (what outlives a call),
-``workspace`` (folders of texts without a file), ``targets`` (what arguments are about), ``records`` (results),
-``tools``.
+``long_results`` (lists that are cut), ``workspace`` (folders of texts without a file), ``targets`` (what arguments are
+about), ``records`` (results), ``tools``.
 """

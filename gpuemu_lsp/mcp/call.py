@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers.model import Event, Job
+from gpuemu_lsp.mcp.long_results import with_rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from gpuemu_lsp.mcp.session import AgentSession
 
 CANCELLED = "the client cancelled the call"
+_POLL_SECONDS = 0.1
+
+Result = TypeVar("Result")
 
 
 class ToolError(Exception):
@@ -32,6 +39,10 @@ class CancellableWork(Protocol):
 
     def cancel(self) -> None:
         """End the work. Does not wait."""
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,11 @@ class Tool:
     result: Schema
     run: Callable[[ToolCall], dict[str, Json]]
     writes: bool = False
+
+    @property
+    def output(self) -> Schema:
+        """The schema of what the client gets: lists of the result may be cut."""
+        return with_rest(self.result)
 
 
 class ToolCall:
@@ -130,6 +146,30 @@ class ToolCall:
             yield
         finally:
             timer.cancel()
+
+    def read(self, work: Callable[[], Result]) -> Result:
+        """Return what ``work`` returns, which reads files and runs nothing, unless the call ends before.
+
+        Raises
+        ------
+        ToolError
+            If it does; ``work`` then ends by itself, and its result is dropped.
+        """
+        done: queue.SimpleQueue[Callable[[], Result]] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                result = work()
+            except Exception as error:
+                done.put(partial(_raise, error))
+            else:
+                done.put(lambda: result)
+
+        threading.Thread(target=run, daemon=True).start()
+        while not self.reason:
+            with contextlib.suppress(queue.Empty):
+                return done.get(timeout=_POLL_SECONDS)()
+        raise ToolError(f"Not done: {self.reason} while files were read. Name fewer of them.")
 
     def report(self, progress: float, total: float | None, message: str) -> None:
         """Send progress, if the client wants it; a value that is not larger than the last one is left out."""

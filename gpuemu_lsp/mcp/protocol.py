@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gpuemu_lsp import __version__
 from gpuemu_lsp.engine.findings import Json
-from gpuemu_lsp.engine.report.json_format import without_nonfinite
 from gpuemu_lsp.mcp.call import CANCELLED, Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.connection import (
     INVALID_PARAMS,
@@ -19,6 +18,7 @@ from gpuemu_lsp.mcp.connection import (
     Connection,
     RequestError,
 )
+from gpuemu_lsp.mcp.long_results import cut
 from gpuemu_lsp.mcp.resources import Resources
 from gpuemu_lsp.mcp.schemas import problems
 from gpuemu_lsp.mcp.session import AgentSession
@@ -201,7 +201,7 @@ def _described(tool: Tool) -> Json:
         "title": tool.title,
         "description": tool.description,
         "inputSchema": tool.arguments,
-        "outputSchema": tool.result,
+        "outputSchema": tool.output,
         "annotations": {"readOnlyHint": not tool.writes, "destructiveHint": False, "openWorldHint": False},
     }
 
@@ -209,7 +209,7 @@ def _described(tool: Tool) -> Json:
 def _outcome(tool: Tool, call: ToolCall) -> dict[str, Json]:
     """Return the result of a tool, or what went wrong as text, which the model of the client reads."""
     try:
-        result = without_nonfinite(tool.run(call))
+        result = cut(tool.run(call), call.session.keep)
     except ToolError as error:
         return _error(str(error))
     except Exception as error:  # a bug must not look like a verdict, nor end the server

@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.mcp.workspace import Workspace
 
 _MOST_FINDINGS = 2000
-_MOST_RESTS = 32
+_MOST_RESTS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,14 @@ class AgentSession:
         with self._lock:
             return list(reversed(self._findings.values()))
 
-    def cut(self, items: Sequence[Json], most: int) -> tuple[list[Json], Json]:
-        """Return the first items of a result, and what the client passes to ``more`` for the others."""
-        if len(items) <= most:
-            return list(items), None
+    def keep(self, items: Sequence[Json]) -> str:
+        """Keep what a result leaves out; return the cursor that :meth:`rest` takes."""
         with self._lock:
             cursor = f"rest-{next(self._numbers)}"
-            self._rests[cursor] = list(items[most:])
+            self._rests[cursor] = list(items)
             if len(self._rests) > _MOST_RESTS:
                 del self._rests[next(iter(self._rests))]
-        return list(items[:most]), {"cursor": cursor, "items": len(items) - most}
+        return cursor
 
     def rest(self, cursor: str) -> list[Json] | None:
         """Return what a result has left out; None for an unknown cursor, or one that is too old."""

@@ -124,6 +124,8 @@ def request_of(session: AgentSession, origin: FindingOrigin, options: CheckOptio
     ToolError
         If the kernel is no longer there.
     """
+    if not Path(origin.source).exists():
+        raise ToolError(f"{origin.source} is gone: texts are kept for some calls only. Check it again.")
     targets = targets_of(session, Given(Path(origin.folder), origin.words), options)
     for request in targets.requests:
         if (request.spec.name, request.spec.source, request.root) == (origin.kernel, origin.source, origin.root):

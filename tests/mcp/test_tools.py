@@ -144,9 +144,15 @@ def test_a_kernel_is_registered_and_listed(tmp_path, client, call):
 def test_a_long_result_is_cut_and_the_rest_can_be_had(call):
     many = "".join(PAST_THE_END.replace("scale", f"scale_{number}") for number in range(12))
     result = call("check", source=many)
-    assert len(result["findings"]) == 10 and result["rest"]["items"] > 0
-    more = call("more", cursor=result["rest"]["cursor"])
-    assert len(more["items"]) == min(20, result["rest"]["items"])
+    (rest,) = result["rest"]
+    assert len(result["findings"]) == 10 and rest["of"] == "findings"
+    seen = [finding["id"] for finding in result["findings"]]
+    while rest:
+        more = call("more", cursor=rest["cursor"])
+        assert len(more["items"]) == min(10, rest["items"])
+        seen += [finding["id"] for finding in more["items"]]
+        (rest,) = more["rest"] or (None,)
+    assert len(seen) == len(set(seen)) == 24  # an error and a hint of each kernel
 
 
 def test_what_is_not_there_is_said(client):

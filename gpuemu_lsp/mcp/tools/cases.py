@@ -17,10 +17,9 @@ from gpuemu_lsp.mcp.call import Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import FINDING, INDEX, SIZES, Lines, finding_facts
 from gpuemu_lsp.mcp.schemas import Schema, array, boolean, integer, nullable, number, record, text, value
 from gpuemu_lsp.mcp.targets import WHAT, Given, given, request_of, targets_of
-from gpuemu_lsp.mcp.tools.check import BUDGET, MOST_SECONDS, REST
+from gpuemu_lsp.mcp.tools.check import BUDGET, MOST_SECONDS
 
 _LAUNCHES = 300
-_MOST_STEPS = 40
 _LEAST_SECONDS = 2.0
 """Time below which no search for a smaller case begins."""
 
@@ -176,14 +175,6 @@ def _explanation(call: ToolCall, asked: _Asked, answer: Why, budget: float) -> d
     """Return an answer with the smallest case, if that is found in the budget."""
     root, lines = _shown_root(asked.request), Lines()
     explained = explanation_record(answer, root)
-    chains, left = [], _MOST_STEPS
-    beyond: list[Json] = []
-    for chain in explained["chains"] if isinstance(explained["chains"], list) else []:
-        assert isinstance(chain, dict) and isinstance(chain["steps"], list)
-        chains.append({**chain, "steps": chain["steps"][:left]})
-        beyond += chain["steps"][left:]
-        left = max(0, left - len(chain["steps"]))
-    _, rest = call.session.cut([None, *beyond], 1) if beyond else ([], None)
     minimal, unsought = None, ""
     seconds = budget - call.seconds
     if answer.verdict != "still fails":
@@ -207,8 +198,7 @@ def _explanation(call: ToolCall, asked: _Asked, answer: Why, budget: float) -> d
         "block": explained["block"],
         "names": explained["names"],
         "notes": explained["notes"],
-        "chains": list(chains),
-        "rest": rest,
+        "chains": explained["chains"],
         "minimal": minimal,
         "minimal_problem": unsought or None,
     }
@@ -241,7 +231,6 @@ EXPLAIN = Tool(
                             record({"question": text(), "notes": array(text()), "steps": array(_STEP)}),
                             "one for a wrong value, two for a race",
                         ),
-                        "rest": REST,
                         "minimal": nullable(_MINIMAL),
                         "minimal_problem": nullable(text("why there is no smallest case")),
                     }

@@ -26,14 +26,9 @@ BUDGET = 60
 MOST_SECONDS = 3600
 _CASES_SHARE = 0.7
 """Share of the budget after which no further case begins, so that kernels have a verdict before it ends."""
-_MOST_FINDINGS = 10
-_MOST_ROWS = 40
 _UNSAFE = ("memory/", "sync/", "api/")
 _RAN = ("passed", "failed", "unreferenced")
 
-REST: Schema = nullable(
-    record({"cursor": text("what the tool more takes"), "items": integer(minimum=1)}, description="what was left out")
-)
 _KERNEL: Schema = record(
     {
         "kernel": text(),
@@ -58,7 +53,6 @@ RESULT: Schema = record(
         ),
         "kernels": array(_KERNEL),
         "findings": array(FINDING, "errors first"),
-        "rest": REST,
         "did_not_run": array(_DID_NOT_RUN, "what the verdict leaves open"),
         "changed_since_commit": array(
             record({"file": text(), "state": text(choices=("changed", "not in the repository"))}),
@@ -81,7 +75,12 @@ def _check(call: ToolCall) -> dict[str, Json]:
     )
     with call.budget(budget):
         what = given(call.session, call.arguments)
-        targets = targets_of(call.session, what, options, call.arguments.get("kernel"))
+        try:
+            targets = call.read(lambda: targets_of(call.session, what, options, call.arguments.get("kernel")))
+        except ToolError:
+            if not call.reason:
+                raise
+            targets = Targets(str(what.folder), (), ())
         before = digests(targets.requests, targets.root)
         run = run_checks(call, targets)
         after = digests(targets.requests, targets.root)
@@ -127,16 +126,14 @@ def check_record(
         request = _request_of(finding, targets)
         if request is not None:
             call.session.add(ReportedFinding(finding, origin_of(what, request), facts))
-    findings, rest = call.session.cut(shown, _MOST_FINDINGS)
     kernels: list[Json] = [_kernel(kernel, run.root) for kernel in run.kernels]
     return {
         "verdict": verdict,
         "summary": _summary(verdict, run, open_points),
-        "sources": sources[:_MOST_ROWS],
-        "kernels": kernels[:_MOST_ROWS],
-        "findings": findings,
-        "rest": rest,
-        "did_not_run": [dict(point) for point in open_points[:_MOST_ROWS]],
+        "sources": sources,
+        "kernels": kernels,
+        "findings": shown,
+        "did_not_run": [dict(point) for point in open_points],
         "changed_since_commit": [] if what.private else _changed(targets),
     }
 
@@ -210,8 +207,9 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
             reason = f"after {limit:.0f} s, its share of the budget, no further case begins"
             yield point(f"cases after the first {kernel.cases.run}", reason, "check with a larger budget", kernel)
     if not run.kernels:
-        messages = " ".join(finding.message for finding in run.findings) or "there is no kernel"
-        yield point("everything", messages, "name a file with kernels")
+        messages = " ".join(finding.message for finding in run.findings) or call.reason or "there is no kernel"
+        then = "name fewer files, or give a larger budget" if call.reason else "name a file with kernels"
+        yield point("everything", messages, then)
 
 
 def _not_compared(referenced: bool) -> tuple[str, str]:

@@ -14,10 +14,9 @@ from gpuemu_lsp.mcp.call import Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import FINDING, Lines, finding_facts
 from gpuemu_lsp.mcp.schemas import array, integer, nullable, number, record, text
 from gpuemu_lsp.mcp.targets import sha256
-from gpuemu_lsp.mcp.tools.check import MOST_SECONDS, REST
+from gpuemu_lsp.mcp.tools.check import MOST_SECONDS
 
 _BUDGET = 300
-_MOST_ROWS = 10
 _ANSWER, _TASK = "answer.py", "task.py"
 
 
@@ -48,8 +47,7 @@ def _judge(call: ToolCall) -> dict[str, Json]:
         lines = said.splitlines()
         reason = call.reason or (lines[-1].removeprefix("gpuemu: ") if lines else "gpuemu judge ended without a result")
         raise ToolError(f"Not judged: {reason}.")
-    rows, rest = call.session.cut([_row(row) for row in report["rows"]], _MOST_ROWS)
-    return {"rows": rows, "rest": rest}
+    return {"rows": [_row(row) for row in report["rows"]]}
 
 
 def _files(call: ToolCall) -> tuple[Path, Path | None]:
@@ -122,7 +120,6 @@ JUDGE = Tool(
                     }
                 )
             ),
-            "rest": REST,
         }
     ),
     run=_judge,

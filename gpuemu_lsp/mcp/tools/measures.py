@@ -19,7 +19,6 @@ from gpuemu_lsp.mcp.tools.check import (
     CLEAN,
     MOST_SECONDS,
     NOT_CHECKED,
-    REST,
     UNSAFE,
     WRONG,
     run_checks,
@@ -27,7 +26,6 @@ from gpuemu_lsp.mcp.tools.check import (
 )
 
 _CASES = 32
-_MOST_LINES = 40
 _ARGUMENTS: dict[str, Schema] = {
     **WHAT,
     "budget": number(f"seconds until the answer (default: {BUDGET})", minimum=1, maximum=MOST_SECONDS),
@@ -42,7 +40,8 @@ def _measured(call: ToolCall, options: CheckOptions) -> Run:
     assert isinstance(budget, int | float)
     with call.budget(budget):
         what = given(call.session, call.arguments)
-        run = run_checks(call, targets_of(call.session, what, options, call.arguments.get("kernel")))
+        kernel = call.arguments.get("kernel")
+        run = run_checks(call, call.read(lambda: targets_of(call.session, what, options, kernel)))
     if not run.kernels:
         raise ToolError(" ".join(finding.message for finding in run.findings) or "There is no kernel.")
     return run
@@ -79,13 +78,11 @@ def _coverage(call: ToolCall) -> dict[str, Json]:
                 }
             )
     share = percent(files)
-    shown, rest = call.session.cut(missed, _MOST_LINES)
     return {
         "verdict": verdict_of(run),
         "percent": None if share is None else round(share, 2),
         "cases": sum(kernel.cases.run for kernel in run.kernels),
-        "missed": shown,
-        "rest": rest,
+        "missed": missed,
         "not_measured": [{"kernel": name, "reason": _reason(run, name)} for name in unknown(run)],
     }
 
@@ -114,7 +111,6 @@ COVERAGE = Tool(
                     }
                 )
             ),
-            "rest": REST,
             "not_measured": _NOT_MEASURED,
         }
     ),

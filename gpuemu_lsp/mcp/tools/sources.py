@@ -15,11 +15,8 @@ from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.mcp.call import Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.schemas import array, boolean, integer, nullable, record, text
 from gpuemu_lsp.mcp.targets import WHAT, given, one_request, targets_of
-from gpuemu_lsp.mcp.tools.check import REST
 
 _SECONDS = 60.0
-_MOST_KERNELS = 50
-_MOST_LINES = 200
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------
@@ -42,8 +39,7 @@ def _kernels(call: ToolCall) -> dict[str, Json]:
                 "architectures": list(spec.arch),
             }
         )
-    kernels, rest = call.session.cut(rows, _MOST_KERNELS)
-    return {"kernels": kernels, "rest": rest, "problems": [finding.message for finding in targets.findings]}
+    return {"kernels": rows, "problems": [finding.message for finding in targets.findings]}
 
 
 KERNELS = Tool(
@@ -66,7 +62,6 @@ KERNELS = Tool(
                     }
                 )
             ),
-            "rest": REST,
             "problems": array(text(), "of gpuemu.toml, and files without kernels"),
         }
     ),
@@ -97,8 +92,7 @@ def _ptx(call: ToolCall) -> dict[str, Json]:
             having = sorted({int(span["line"]) + 1 for span in spans if isinstance(span, dict)})  # type: ignore[arg-type]
             raise ToolError(f"Line {line} has no instructions of its own; these have: {', '.join(map(str, having))}.")
     rows: list[Json] = [{"number": number + 1, "text": lines[number]} for number, _ in numbers if number < len(lines)]
-    shown, rest = call.session.cut(rows, _MOST_LINES)
-    return {"kernel": request.spec.name, "arch": code["arch"], "lines": shown, "rest": rest}
+    return {"kernel": request.spec.name, "arch": code["arch"], "lines": rows}
 
 
 def _range(span: dict[str, Json]) -> range:
@@ -125,7 +119,6 @@ PTX = Tool(
             "kernel": text(),
             "arch": text(),
             "lines": array(record({"number": integer("in the code, from 1", minimum=1), "text": text()})),
-            "rest": REST,
         }
     ),
     run=_ptx,
