@@ -10,11 +10,12 @@ answers it.
 from __future__ import annotations
 
 import argparse
+import resource
 import shutil
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.why import bugs, stored_failure
@@ -26,7 +27,10 @@ STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class SessionResult:
-    """What one session has shown. ``line`` and ``wanted`` are 1-based; ``launch`` and ``steps`` in seconds."""
+    """What one session has shown. ``line`` and ``wanted`` are 1-based; times in seconds.
+
+    ``processor`` is the processor time of all its processes, which other work on the machine does not change much.
+    """
 
     kernel: str
     rule: str
@@ -35,6 +39,7 @@ class SessionResult:
     wanted: int
     steps: tuple[float, ...]
     same: bool
+    processor: float = 0.0
     problem: str = ""
 
 
@@ -55,7 +60,9 @@ def main() -> None:
                 continue
             wanted = -1 if failure.line is None else failure.line + 1
             assert request.root is not None
+            before = _processor_seconds()
             result = session(Path(request.root), failure.case, failure.kernel, failure.dtype, failure.rule, wanted)
+            result = replace(result, processor=_processor_seconds() - before)
             results.append(result)
             print(row(result), flush=True)
     opened = [one for one in results if not one.problem]
@@ -64,7 +71,13 @@ def main() -> None:
     print(f"ten steps back and forward again at the same moments: {sum(one.same for one in opened)}")
     launches = [one.launch for one in opened]
     print(f"launch to stop: {spread(launches)}; over 3 s: {sum(seconds > 3 for seconds in launches)}")
+    print(f"processor time of a session: {spread([one.processor for one in opened])}")
     print(f"a step: {spread([step for one in opened for step in one.steps])}")
+
+
+def _processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def session(root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: int) -> SessionResult:
@@ -74,7 +87,7 @@ def session(root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: i
         try:
             stop = client.start(root, case, kernel=kernel, dtype=dtype)
         except RefusedError as error:
-            return SessionResult(kernel, rule, 0.0, 0, wanted, (), False, str(error))
+            return SessionResult(kernel, rule, 0.0, 0, wanted, (), False, problem=str(error))
         launch = time.perf_counter() - began
         thread = stop["threadId"]
         line = client.frames(thread)[0]["line"] if client.frames(thread) else 0
@@ -128,7 +141,8 @@ def row(result: SessionResult) -> str:
         return f"- {result.kernel:24} {result.rule:28} {result.problem}"
     place = "=" if result.line == result.wanted else f"line {result.line}, finding {result.wanted}"
     same = "" if result.same else " MOMENTS DIFFER"
-    return f"+ {result.kernel:24} {result.rule:28} {result.launch:5.2f} s {place}{same}"
+    seconds = f"{result.launch:5.2f} s, processor {result.processor:5.2f} s"
+    return f"+ {result.kernel:24} {result.rule:28} {seconds} {place}{same}"
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ return {
   cmd = { "gpuemu-lsp", "--stdio" },
   filetypes = { "cuda", "ptx", "toml", "python", "c", "cpp" },
   root_dir = root_dir,
+  -- Code actions and lenses offer debug sessions.
+  init_options = { debugger = true },
   -- on_attach is left to the user's configuration.
   on_init = function(client)
     require("gpuemu.client").on_init(client)
@@ -76,6 +78,9 @@ return {
     ["gpuemu/launchesChanged"] = function() end, -- the list is filled on request
   },
   commands = {
+    ["gpuemu.debug"] = function(command, context)
+      require("gpuemu.debugger").start(assert(vim.lsp.get_client_by_id(context.client_id)), command.arguments)
+    end,
     ["gpuemu.showArtifact"] = function(command, context)
       local uri, kernel, form = unpack(command.arguments)
       require("gpuemu.artifact").open(vim.uri_to_bufnr(uri), form, kernel, context.client_id)

@@ -59,7 +59,15 @@ local function show(form)
   end
 end
 
----@type table<string, { run: fun(call: gpuemu.Call), takes: "kernel"|"failure"|nil }>
+---@param what "thread"|"block"
+---@return fun(call: gpuemu.Call)
+local function focus(what)
+  return function(call)
+    require("gpuemu.debugger").focus(what, call.argument or "")
+  end
+end
+
+---@type table<string, { run: fun(call: gpuemu.Call), takes: "kernel"|"failure"|"index"|nil }>
 local SUBCOMMANDS = {
   check = {
     takes = "kernel",
@@ -74,6 +82,16 @@ local SUBCOMMANDS = {
   fuzz = { takes = "kernel", run = on_file("gpuemu.fuzz") },
   minimize = { takes = "failure", run = on_failure("gpuemu.minimize") },
   reproduce = { takes = "failure", run = on_failure("gpuemu.reproduce") },
+  debug = {
+    takes = "failure",
+    run = function(call)
+      failures.select(call.client, call.bufnr, call.argument, function(failure)
+        require("gpuemu.debugger").start(call.client, { failure.uri, failure.id, failure.kernel, failure.dtype })
+      end)
+    end,
+  },
+  thread = { takes = "index", run = focus("thread") },
+  block = { takes = "index", run = focus("block") },
   ptx = { takes = "kernel", run = show("ptx") },
   sass = { takes = "kernel", run = show("sass") },
   ttir = { takes = "kernel", run = show("ttir") },

@@ -72,6 +72,11 @@ function M.check()
     return
   end
   server(health, config.cmd)
+  if pcall(require, "dap") then
+    health.ok("nvim-dap is installed: `:Gpuemu debug` starts debug sessions")
+  else
+    health.info("nvim-dap is not installed: it is needed for debug sessions only")
+  end
   attached(health)
 end
 

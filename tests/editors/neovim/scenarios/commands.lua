@@ -14,7 +14,7 @@ T.run(function()
   T.equal(complete("Gpuemu failures "), {})
 
   for command, refusal in pairs({
-    ["Gpuemu launch"] = "'launch' is not one of cancel, check",
+    ["Gpuemu launch"] = "'launch' is not one of block, cancel, check",
     ["Gpuemu cancel now"] = "'cancel' takes no argument",
     ["Gpuemu check a b"] = "'check' takes one argument",
     ["Gpuemu failure 1"] = "no failing case 1",
