@@ -53,3 +53,20 @@ def test_a_launch_that_is_not_possible_says_why(stored):
             client.request("launch", root=str(root), case="7")
         with pytest.raises(RefusedError, match="start another session"):
             client.request("launch", root=str(root), case="8")
+
+
+def test_a_kernel_is_debugged_at_chosen_sizes(stored):
+    root, _ = stored
+    with DebugClient() as client:
+        client.request("initialize", adapterID="gpuemu")
+        with pytest.raises(RefusedError, match="the size cols of 'odd_reduce_buggy' is missing"):
+            client.request("launch", root=str(root), kernel="odd_reduce_buggy", dims={"rows": 2})
+    with DebugClient() as client:
+        client.request("initialize", adapterID="gpuemu")
+        # With two columns the reduction is right.
+        launched = client.send("launch", root=str(root), kernel="odd_reduce_buggy", dims={"rows": 2, "cols": 1})
+        client.event("initialized")
+        client.request("configurationDone")
+        client.result(launched)
+        assert client.event("stopped")["reason"] == "entry"
+        assert client.evaluate("cols") == "1"

@@ -9,6 +9,7 @@ import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { Artifacts } from "./artifacts";
 import { attendsTo } from "./attention";
+import { startDebugging } from "./debugger";
 import { describeCase, type FailureModel } from "./failureModel";
 import type { ArtifactForm, CaseName, Failure } from "./protocol";
 
@@ -33,6 +34,10 @@ export function middleware(context: CommandContext): Middleware {
         case "gpuemu.minimize": {
           const wanted = await ofCase(args, context.failures());
           return wanted && next(command, argumentsOf(wanted));
+        }
+        case "gpuemu.debug": {
+          const wanted = await ofCase(args, context.failures());
+          return wanted && startDebugging(await next(command, argumentsOf(wanted)));
         }
         case "gpuemu.showArtifact": {
           const [uri, kernel, form] = args as [string, string, ArtifactForm];

@@ -5,6 +5,7 @@ import { LanguageClient, type LanguageClientOptions, RevealOutputChannelOn, Stat
 import { Artifacts } from "./artifacts";
 import { whenNeeded } from "./attention";
 import { middleware } from "./commands";
+import { registerDebugger } from "./debugger";
 import { FailureModel } from "./failureModel";
 import { FailuresView } from "./failuresView";
 import { install, reportMissing } from "./install";
@@ -31,6 +32,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   context.subscriptions.push(
     log,
     manager,
+    registerDebugger(() => manager.api.failures()),
     vscode.commands.registerCommand("gpuemu.restart", restart),
     vscode.commands.registerCommand("gpuemu.showLog", () => log.show()),
     vscode.commands.registerCommand("gpuemu.install", async () => {
@@ -133,7 +135,7 @@ class ClientManager implements vscode.Disposable {
         { scheme: "file", pattern: "**/gpuemu.toml" },
         { scheme: "file", pattern: "**/*.py" },
       ],
-      initializationOptions: { trusted: vscode.workspace.isTrusted },
+      initializationOptions: { trusted: vscode.workspace.isTrusted, debugger: true },
       synchronize: { configurationSection: "gpuemu" },
       outputChannel: this.log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,

@@ -54,7 +54,10 @@ def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage
 
 
 def asked_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | AskedCase]:
-    """Record a stored case and ask about its finding; yield stages, and the case last."""
+    """Record a case and ask about its finding; yield stages, and the case last.
+
+    A failure of no rule is a case that may be clean; whatever error it shows is its finding.
+    """
     name = request.spec.name
     yield Stage(name, "compile")
     opened = reopen(request, failure)
@@ -65,11 +68,15 @@ def asked_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterato
         return
     yield Stage(name, "execute")
     stored = _stored_finding(opened.run, opened.case, failure, case_id)
+    if stored is None and not failure.rule:
+        yield Stage(name, "record")
+        yield _asked_nothing(answer, Recorder(_unoptimized(opened) or opened.run, opened.case))
+        return
     if stored is None:
         problem = f"it no longer fails with {failure.rule}"
         yield AskedCase(replace(answer, verdict="fixed", problem=problem))
         return
-    answer = replace(answer, verdict="still fails", finding=stored)
+    answer, failure = replace(answer, verdict="still fails", finding=stored), replace(failure, rule=stored.rule)
     yield Stage(name, "record")
     run, finding = _run_with_names(opened, failure, case_id) or (opened.run, stored)
     yield _asked(answer, Question(finding, opened.case, run))
@@ -113,7 +120,7 @@ def _stored_finding(run: PlanRun, case: Case, failure: Failure, case_id: str) ->
 def _finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
     """Return the stored error, if a run still shows it."""
     found = ReopenedCase((), run, case).examine(case, case_id)
-    return next((one for one in found if one.severity is Severity.ERROR and one.rule == failure.rule), None)
+    return next((one for one in found if one.severity is Severity.ERROR and failure.rule in ("", one.rule)), None)
 
 
 def _run_with_names(opened: ReopenedCase, failure: Failure, case_id: str) -> tuple[PlanRun, Finding] | None:
@@ -154,6 +161,13 @@ def _asked(answer: Why, question: Question) -> AskedCase:
     if block.recording.lost:
         notes = (*notes, f"the recording is full: the last {block.recording.lost:,} steps of the block are missing")
     return AskedCase(answer, recorder, questions, notes)
+
+
+def _asked_nothing(answer: Why, recorder: Recorder) -> AskedCase:
+    """Return the recording of the first block of a clean case."""
+    if recorder.block(0) is None:
+        return AskedCase(replace(answer, problem="its launch was not recorded"))
+    return AskedCase(replace(answer, verdict="fixed"), recorder)
 
 
 def _explained(case: AskedCase) -> Why:

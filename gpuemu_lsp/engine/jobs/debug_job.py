@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpuemu_lsp.engine.check.chosen_sizes import ChosenSizesError, chosen_case
 from gpuemu_lsp.engine.check.model import Stage
 from gpuemu_lsp.engine.check.why import AskedCase, asked_case
 from gpuemu_lsp.engine.debugger.breakpoints import Hit
@@ -37,17 +38,18 @@ class _CannotDebugError(Exception):
 
 
 def debug(payload: Json) -> Iterator[Json]:
-    """Record a stored failing case, and answer requests about it until the other side closes the channel.
+    """Record a case, and answer requests about it until the other side closes the channel.
 
-    ``payload`` has the ``channel``, the arguments of the ``launch`` (``root``, ``case``, and optionally ``kernel`` and
-    ``dtype``), and the numbers ``first_line`` and ``first_column`` of the client. Yields stages, then ``{"ready":
-    True}`` or ``{"problem"}``, the reason why there is nothing to debug.
+    ``payload`` has the ``channel``, the arguments of the ``launch`` (``root`` and ``case``, optionally ``kernel`` and
+    ``dtype``; or ``root``, ``kernel`` and ``dims``, optionally ``dtype`` and ``seed``), and the numbers ``first_line``
+    and ``first_column`` of the client. Yields stages, then ``{"ready": True}`` or ``{"problem"}``, the reason why there
+    is nothing to debug.
     """
     assert isinstance(payload, dict)
     launch = payload["launch"]
     assert isinstance(launch, dict)
     try:
-        request, failure = _stored(Path(text(launch, "root")), launch)
+        request, failure = _stored(launch) if "case" in launch else _chosen(launch)
         for event in asked_case(request, failure, failure.case):
             if isinstance(event, Stage):
                 yield encode(event)
@@ -63,9 +65,10 @@ def debug(payload: Json) -> Iterator[Json]:
         _serve(channel, requests)
 
 
-def _stored(root: Path, launch: dict[str, Json]) -> tuple[CheckRequest, Failure]:
+def _stored(launch: dict[str, Json]) -> tuple[CheckRequest, Failure]:
     """Return the stored failure that a launch names, and the request for its kernel."""
-    case, kernel, dtype = text(launch, "case"), text(launch, "kernel"), text(launch, "dtype")
+    root, case = Path(text(launch, "root")), text(launch, "case")
+    kernel, dtype = text(launch, "kernel"), text(launch, "dtype")
     with Store(root) as store:
         failures = [
             item.failure
@@ -81,18 +84,38 @@ def _stored(root: Path, launch: dict[str, Json]) -> tuple[CheckRequest, Failure]
     failure = failures[0]
     if failure.key.strategy == RECORDED:
         raise _CannotDebugError(_NO_LAUNCH)
-    requests = requests_of(root, {failure.kernel}, CheckOptions())
+    return _request(root, failure.kernel), failure
+
+
+def _chosen(launch: dict[str, Json]) -> tuple[CheckRequest, Failure]:
+    """Return the case at the sizes that a launch names, and the request for its kernel."""
+    request = _request(Path(text(launch, "root")), text(launch, "kernel"))
+    given = launch.get("dims")
+    dims = {name: size for name, size in given.items() if isinstance(size, int)} if isinstance(given, dict) else {}
+    seed = number(launch, "seed") or request.validation.seed or request.options.seed
+    try:
+        return request, chosen_case(request, dims, text(launch, "dtype"), seed)
+    except ChosenSizesError as error:
+        raise _CannotDebugError(str(error)) from error
+
+
+def _request(root: Path, kernel: str) -> CheckRequest:
+    """Return the request for a kernel of a project."""
+    requests = requests_of(root, {kernel}, CheckOptions())
     if not requests:
-        raise _CannotDebugError(f"case {case} is of '{failure.kernel}', which is no longer in the project")
+        raise _CannotDebugError(f"there is no kernel '{kernel}' in {root}")
     if calls_function(requests[0].spec):
         raise _CannotDebugError(_NO_LAUNCH)
-    return compiled_request(requests[0])[0], failure
+    return compiled_request(requests[0])[0]
 
 
 def session_of(case: AskedCase) -> DebugSession:
     """Return a session about a recorded case, which begins at its finding."""
     answer, finding = case.answer, case.answer.finding
     latest = case.recorder.latest if case.recorder is not None else None
+    if case.recorder is not None and latest is not None and finding is None:
+        subject = DebuggedCase("the case shows no error", notes=() if latest.named else (_UNNAMED,))
+        return DebugSession(latest, case.recorder.block, subject)
     if case.recorder is None or latest is None or finding is None:
         raise _CannotDebugError(f"case {answer.case} of '{answer.kernel}' cannot be debugged: {answer.problem}")
     # A race has two accesses, and may have two blocks.

@@ -39,6 +39,13 @@ def test_a_buggy_softmax_is_shown_reproduced_minimised_and_fixed(
     assert "scenario passed" in output
 
 
+def test_a_failing_case_is_debugged_from_its_code_lens(
+    tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
+) -> None:
+    output = _run(tools, "debugger.mjs", tmp_path, vsix, project, user_environment)
+    assert "scenario passed" in output
+
+
 def test_references_headers_configuration_and_pauses_are_shown_where_they_are_edited(
     tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
 ) -> None:

@@ -1,0 +1,104 @@
+/** Debug sessions about failing cases: the adapter, launches without arguments, and the thread that is looked at. */
+
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { describeCase, type FailureModel } from "./failureModel";
+import type { Failure } from "./protocol";
+import { findServer } from "./server";
+
+export const TYPE = "gpuemu";
+
+/** Register everything that a debug session needs. */
+export function registerDebugger(failures: () => FailureModel | undefined): vscode.Disposable {
+  return vscode.Disposable.from(
+    vscode.debug.registerDebugAdapterDescriptorFactory(TYPE, { createDebugAdapterDescriptor: adapter }),
+    vscode.debug.registerDebugConfigurationProvider(TYPE, {
+      resolveDebugConfiguration: (folder, configuration) => completed(folder, configuration, failures()),
+    }),
+    vscode.commands.registerCommand("gpuemu.focusThread", focusThread),
+  );
+}
+
+/** Start a session with a launch configuration of the server. */
+export async function startDebugging(configuration: unknown): Promise<void> {
+  const launch = configuration as vscode.DebugConfiguration;
+  const folder = vscode.workspace.getWorkspaceFolder(vscode.Uri.file(String(launch.root)));
+  await vscode.debug.startDebugging(folder, launch);
+}
+
+/** The adapter is the language server's own program. */
+async function adapter(): Promise<vscode.DebugAdapterDescriptor> {
+  const server = await findServer();
+  if (!server) {
+    throw new Error("gpuemu-lsp was not found; run the command 'gpuemu: Install Server'.");
+  }
+  return new vscode.DebugAdapterExecutable(server.program, ["--debug-adapter"]);
+}
+
+/** Return a configuration with a case: the user's choice where it names none. */
+async function completed(
+  folder: vscode.WorkspaceFolder | undefined,
+  configuration: vscode.DebugConfiguration,
+  failures: FailureModel | undefined,
+): Promise<vscode.DebugConfiguration | undefined> {
+  if (configuration.case || configuration.dims) {
+    const root =
+      folder && configuration.root ? path.resolve(folder.uri.fsPath, configuration.root) : configuration.root;
+    return { ...configuration, root: root ?? folder?.uri.fsPath };
+  }
+  const failure = await choose(failures?.all ?? []);
+  if (failure) {
+    // The server knows the project's folder.
+    await vscode.commands.executeCommand("gpuemu.debug", failure.uri, failure.id, failure.kernel, failure.dtype);
+  }
+  return undefined;
+}
+
+async function choose(failures: readonly Failure[]): Promise<Failure | undefined> {
+  if (failures.length === 0) {
+    void vscode.window.showInformationMessage("gpuemu: there are no failing cases to debug.");
+    return undefined;
+  }
+  const rows = failures.map((failure) => ({
+    label: `${failure.kernel}: ${failure.rule}`,
+    description: describeCase(failure),
+    detail: failure.message,
+    failure,
+  }));
+  const row = await vscode.window.showQuickPick(rows, { placeHolder: "Failing case to debug" });
+  return row?.failure;
+}
+
+/** Ask for a thread, or a block and a thread, and look at it. */
+async function focusThread(): Promise<void> {
+  const session = vscode.debug.activeDebugSession;
+  if (session?.type !== TYPE) {
+    return;
+  }
+  const text = await vscode.window.showInputBox({
+    title: "Look at another thread",
+    prompt: "A thread of the block, by number or index; with a block of the grid before a colon",
+    placeHolder: "37    or    5, 1, 0    or    block 2: 37",
+    validateInput: (typed) => (placeOf(typed) ? undefined : "numbers, such as 37, or 5, 1, 0, or 2: 37"),
+  });
+  const place = text && placeOf(text);
+  if (place) {
+    try {
+      await session.customRequest("gpuemu/focus", place);
+    } catch (error) {
+      void vscode.window.showErrorMessage(`gpuemu: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+}
+
+/** Return the thread and block that a text names, undefined if it names none. */
+export function placeOf(text: string): { thread?: number[]; block?: number[] } | undefined {
+  const [last, before, ...more] = text.split(":").reverse();
+  const numbers = (part: string | undefined) => (part?.match(/\d+/g) ?? []).map(Number);
+  const isIndex = (part: string | undefined) =>
+    part === undefined || /^\s*(?:block|thread)?\s*\(?\s*\d+(?:[\s,]+\d+){0,2}\s*\)?\s*$/.test(part);
+  if (more.length > 0 || !isIndex(last) || !isIndex(before)) {
+    return undefined;
+  }
+  return before === undefined ? { thread: numbers(last) } : { thread: numbers(last), block: numbers(before) };
+}
