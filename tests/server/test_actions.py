@@ -59,6 +59,15 @@ async def test_a_debug_session_is_offered_to_clients_that_start_one(editor: Edit
     assert "Debug the failing thread" in [lens.command.title for lens in lenses]
 
 
+async def test_no_debug_session_is_offered_in_an_untrusted_folder(editor: Editor):
+    write(editor.root, WRONG)
+    await editor.start(debugger=True, trusted=False)
+    editor.open("scale.cu")
+    await editor.idle()
+    with pytest.raises(JsonRpcException, match="not trusted"):
+        await editor.command("gpuemu.debug", editor.uri("scale.cu"), "17")
+
+
 async def test_minimize_replaces_the_finding_by_the_smaller_case(editor: Editor):
     wrong = await _open(editor, WRONG)
     assert wrong.data["dims"]["n"] > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Final
 
@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.debugger.syntax import CExpressionError, parse
 from gpuemu_lsp.engine.debugger.templates import template
 from gpuemu_lsp.engine.debugger.views import View
 from gpuemu_lsp.engine.debugger.watches import identified, watch, watchable
-from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.findings import Json, Place
 
 FINDINGS: Final = "findings"
 """The exception filter that stops at the finding."""
@@ -50,7 +50,7 @@ class BreakpointRequests:
             data = watchable(view, expression)
         except CExpressionError as error:
             return {"dataId": None, "description": str(error)}
-        accesses: list[Json] = ["write", "read", "readWrite"] if data.in_memory else ["write"]
+        accesses: list[Json] = ["write", "read", "readWrite"] if data.place is not None else ["write"]
         return {"dataId": data.identity, "description": data.description, "accessTypes": accesses, "canPersist": False}
 
     def add(self, stopper: Stopper) -> int:
@@ -64,8 +64,10 @@ class BreakpointRequests:
             self._session.breakpoints.pop(identity, None)
             self._session.log_points.pop(identity, None)
 
-    def _lines_of(self, path: str) -> set[int]:
-        return {place.range.start.line for place in self._session.block.statements.places if place.path == path}
+    def _lines_of(self, path: str) -> dict[int, Place]:
+        """Return the lines of the user's file that have code, with their places in the text that was compiled."""
+        places = {self._session.located(place): place for place in self._session.block.statements.places}
+        return {shown.range.start.line: place for shown, place in places.items() if shown.path == path}
 
     def _set_lines(self, arguments: Arguments) -> list[Json]:
         path = _path(arguments)
@@ -73,7 +75,7 @@ class BreakpointRequests:
         with_code = self._lines_of(path)
         return [self._set_line(path, one, with_code) for one in records(arguments, "breakpoints")]
 
-    def _set_line(self, path: str, wanted: Arguments, with_code: set[int]) -> Json:
+    def _set_line(self, path: str, wanted: Arguments, with_code: Mapping[int, Place]) -> Json:
         asked = number(wanted, "line") - self._first_line
         line = min((one for one in with_code if one >= asked), default=None)
         if line is None:
@@ -88,7 +90,8 @@ class BreakpointRequests:
             return {"verified": False, "line": line + self._first_line, "message": str(error)}
         session, identity = self._session, next(self._numbers)
         everywhere = node is not None or logged is not None
-        stopper = LineBreakpoint(session.debuggee, path, line, None if everywhere else session.thread, node, hits)
+        place = with_code[line]
+        stopper = LineBreakpoint(place.path, place.range.start.line, everywhere, node, hits)
         if logged is None:
             session.breakpoints[identity] = stopper
         else:
@@ -105,7 +108,7 @@ class BreakpointRequests:
             except CExpressionError as error:
                 rows.append({"verified": False, "message": str(error)})
                 continue
-            identity = self.add(watch(self._session, data, text(wanted, "accessType") or "write"))
+            identity = self.add(watch(data, text(wanted, "accessType") or "write"))
             self._by_kind.setdefault("data", []).append(identity)
             rows.append({"id": identity, "verified": True, "message": data.description})
         return rows

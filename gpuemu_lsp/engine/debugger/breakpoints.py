@@ -7,9 +7,9 @@ after a hit, going back the last one before it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from gpuemu_lsp.engine.debugger.syntax import CExpressionError, Node
 from gpuemu_lsp.engine.debugger.templates import Template
 from gpuemu_lsp.engine.debugger.timeline import Timeline
 from gpuemu_lsp.engine.debugger.views import View
+
+_DATA: Final = "data breakpoint"
 
 
 class Hit(NamedTuple):
@@ -40,16 +42,6 @@ class Stop:
     reason: str
     description: str
     text: str = ""
-
-
-class Stopper(Protocol):
-    """Something that stops the execution."""
-
-    def hits(self, cursor: Hit, *, back: bool) -> Iterator[Hit]:
-        """Yield the hits after a moment in order of time, or those before it, the latest first."""
-
-    def stop(self, hit: Hit) -> Stop:
-        """Return the stop at a hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,50 +61,60 @@ class Debuggee:
         return View(Moment(self.block, hit.thread, hit.tick), stack[frame], self.names)
 
 
+class Stopper(Protocol):
+    """Something that stops the execution, in whatever block of the launch is looked at."""
+
+    def hits(self, debuggee: Debuggee, cursor: Hit, *, back: bool) -> Iterator[Hit]:
+        """Yield the hits after a moment in order of time, or those before it, the latest first."""
+
+    def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
+        """Return the stop at a hit."""
+
+
 @dataclass(frozen=True, slots=True)
 class LineBreakpoint:
-    """A line, 0-based, of which every execution by one thread stops, or by any thread for which a condition holds.
+    """A line, 0-based, at which the thread in focus stops, or ``everywhere`` each thread for which a condition holds.
 
-    ``thread`` is None for all threads; of the hits only the one of the number ``hit`` counts, 0 for each.
+    Of the hits only the one of the number ``hit`` counts, 0 for each.
     """
 
-    debuggee: Debuggee = field(repr=False)
     path: str
     line: int
-    thread: int | None = None
+    everywhere: bool = False
     condition: Node | None = None
     hit: int = 0
 
-    def hits(self, cursor: Hit, *, back: bool) -> Iterator[Hit]:
+    def hits(self, debuggee: Debuggee, cursor: Hit, *, back: bool) -> Iterator[Hit]:
         """Yield the executions of the line for which the condition holds."""
+        threads = self._threads(debuggee, cursor.thread)
+        hits = _executions(debuggee.timeline, threads, self.path, self.line)
         if self.hit:
-            chosen = list(self._holding(self._sorted(self._threads())))[self.hit - 1 : self.hit]
+            chosen = list(self._holding(debuggee, hits))[self.hit - 1 : self.hit]
             yield from (one for one in chosen if (one < cursor if back else one > cursor))
             return
-        hits = self._sorted(self._threads())
         place = int(np.searchsorted(hits["tick"], cursor.tick, side="left"))
         if back:
             while place < len(hits) and _hit(hits[place]) < cursor:
                 place += 1
-            yield from self._holding(hits[:place][::-1])
+            yield from self._holding(debuggee, hits[:place][::-1])
         else:
             while place < len(hits) and _hit(hits[place]) <= cursor:
                 place += 1
-            yield from self._holding(hits[place:])
+            yield from self._holding(debuggee, hits[place:])
 
-    def stop(self, hit: Hit) -> Stop:
+    def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
         """Return the stop at a hit."""
-        index = self.debuggee.block.thread_index(hit.thread)
+        index = debuggee.block.thread_index(hit.thread)
         return Stop("breakpoint", "breakpoint", f"thread {index} comes to line {self.line + 1}")
 
-    def _holding(self, rows: Table) -> Iterator[Hit]:
+    def _holding(self, debuggee: Debuggee, rows: Table) -> Iterator[Hit]:
         for row in rows:
             hit = _hit(row)
-            if self.condition is None or self._holds(hit):
+            if self.condition is None or self._holds(debuggee, hit):
                 yield hit
 
-    def _holds(self, hit: Hit) -> bool:
-        view = self.debuggee.view(hit)
+    def _holds(self, debuggee: Debuggee, hit: Hit) -> bool:
+        view = debuggee.view(hit)
         if view is None or self.condition is None:
             return False
         try:
@@ -121,21 +123,18 @@ class LineBreakpoint:
             # A variable without a value yet.
             return False
 
-    def _threads(self) -> tuple[int, ...]:
+    def _threads(self, debuggee: Debuggee, focus: int) -> tuple[int, ...]:
         """Return the threads whose executions may count: the condition is decided as far as indices decide it."""
-        block = self.debuggee.block
-        threads = range(block.recording.thread_count) if self.thread is None else [self.thread]
-        if self.condition is None:
-            return tuple(threads)
-        kept = []
-        for thread in threads:
-            indices, moment = self.debuggee.names.indices(thread), Moment(block, thread, 0)
-            if decided(self.condition, indices.get, moment) is not False:
-                kept.append(thread)
-        return tuple(kept)
+        if not self.everywhere:
+            return (focus,)
+        threads = range(debuggee.block.recording.thread_count)
+        return tuple(thread for thread in threads if self._may_hold(debuggee, thread))
 
-    def _sorted(self, threads: tuple[int, ...]) -> Table:
-        return _executions(self.debuggee.timeline, threads, self.path, self.line)
+    def _may_hold(self, debuggee: Debuggee, thread: int) -> bool:
+        if self.condition is None:
+            return True
+        indices = debuggee.names.indices(thread)
+        return decided(self.condition, indices.get, Moment(debuggee.block, thread, 0)) is not False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,40 +164,52 @@ def _hit(row: np.void) -> Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryBreakpoint:
-    """``size`` bytes of memory, at every access that ``reads`` or ``writes`` them."""
+class MemoryPlace:
+    """``size`` bytes of memory of a launch, at ``offset`` bytes in the region of a kind and a name."""
 
-    block: RecordedBlock = field(repr=False)
-    address: int
+    kind: str
+    region: str
+    offset: int
     size: int
+
+    def address(self, block: RecordedBlock) -> int | None:
+        """Return the address in a recording, None if it has no such region."""
+        for picture in block.recording.memory:
+            if (picture.kind, picture.name) == (self.kind, self.region):
+                return picture.address + self.offset
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBreakpoint:
+    """Bytes of memory, at every access that ``reads`` or ``writes`` them."""
+
+    place: MemoryPlace
     reads: bool = False
     writes: bool = True
 
-    def hits(self, cursor: Hit, *, back: bool) -> Iterator[Hit]:
+    def hits(self, debuggee: Debuggee, cursor: Hit, *, back: bool) -> Iterator[Hit]:
         """Yield the accesses."""
-        found: set[Hit] = set()
-        if self.writes:
-            rows = self.block.accesses.writers(self.address, self.size)
-            found |= {_accessed(row) for row in rows if row["kind"] != Kind.ISSUE}
-        if self.reads:
-            found |= {_accessed(row) for row in self.block.accesses.readers(self.address, self.size)}
-        yield from in_order(found, cursor, back=back)
+        accesses, address = debuggee.block.accesses, self.place.address(debuggee.block)
+        hits: set[Hit] = set()
+        if address is not None and self.writes:
+            rows = accesses.writers(address, self.place.size)
+            hits |= {_accessed(row) for row in rows if row["kind"] != Kind.ISSUE}
+        if address is not None and self.reads:
+            hits |= {_accessed(row) for row in accesses.readers(address, self.place.size)}
+        yield from in_order(hits, cursor, back=back)
 
-    def stop(self, hit: Hit) -> Stop:
-        """Return the stop at an access, with the value before it and the one that it reads or leaves."""
-        block = self.block
-        rows = [
-            row
-            for row in block.accesses.between(hit.thread, hit.tick, hit.tick)
-            if int(row["address"]) < self.address + self.size and self.address < int(row["address"]) + int(row["size"])
-        ]
+    def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
+        """Return the stop at an access, with the value that it reads or leaves."""
+        block, first = debuggee.block, self.place.address(debuggee.block) or 0
         who = f"thread {block.thread_index(hit.thread)}"
-        if not rows:
-            return Stop("data breakpoint", "data breakpoint", f"{who} accesses it")
-        address, size = int(rows[-1]["address"]), int(rows[-1]["size"])
-        value = block.names.value(address, size, int(rows[-1]["value"]), hit.tick)
-        verb = "reads" if rows[-1]["kind"] == Kind.LOAD else "writes"
-        return Stop("data breakpoint", "data breakpoint", f"{who} {verb} {block.names.name(address, size)} = {value}")
+        for row in block.accesses.between(hit.thread, hit.tick, hit.tick)[::-1]:
+            address, size = int(row["address"]), int(row["size"])
+            if address < first + self.place.size and first < address + size:
+                value = block.names.value(address, size, int(row["value"]), hit.tick)
+                verb = "reads" if row["kind"] == Kind.LOAD else "writes"
+                return Stop(_DATA, _DATA, f"{who} {verb} {block.names.name(address, size)} = {value}")
+        return Stop(_DATA, _DATA, f"{who} accesses it")
 
 
 def _accessed(row: np.void) -> Hit:
@@ -209,58 +220,57 @@ def _accessed(row: np.void) -> Hit:
 class VariableBreakpoint:
     """A variable of a thread that is in registers, at every statement that changes its value."""
 
-    debuggee: Debuggee = field(repr=False)
     variable: SourceVariable
     frame: StackFrame
     thread: int
 
-    def hits(self, cursor: Hit, *, back: bool) -> Iterator[Hit]:
+    def hits(self, debuggee: Debuggee, cursor: Hit, *, back: bool) -> Iterator[Hit]:
         """Yield the statements, by their first tick."""
-        timeline, history = self.debuggee.timeline, self.debuggee.block.history
+        timeline, history = debuggee.timeline, debuggee.block.history
         prefix = f"{self.frame.call}:" if self.frame.call else ""
         names = {prefix + storage.name for _, _, storage in self.variable.storages if storage.space == "register"}
-        spans = {
-            span
+        lasts = {
+            span[0]: span[1]
             for name in names
             for tick in history.assignments(name, self.thread)
             if (span := timeline.statement(self.thread, tick)) is not None
         }
-        lasts = dict(spans)
         for hit in in_order({Hit(first, self.thread) for first in lasts}, cursor, back=back):
-            if self._changes(hit.tick, lasts[hit.tick]):
+            if self._changes(debuggee, hit.tick, lasts[hit.tick]):
                 yield hit
 
-    def stop(self, hit: Hit) -> Stop:
+    def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
         """Return the stop before a statement that changes the value."""
-        who = f"thread {self.debuggee.block.thread_index(hit.thread)}"
-        return Stop("data breakpoint", "data breakpoint", f"{who} changes {self.variable.name}")
+        return Stop(_DATA, _DATA, f"thread {debuggee.block.thread_index(hit.thread)} changes {self.variable.name}")
 
-    def _changes(self, first: int, last: int) -> bool:
-        after = self._value(last + 1, last, behind=1)
-        return after is not None and after != self._value(first, first, behind=0)
+    def _changes(self, debuggee: Debuggee, first: int, last: int) -> bool:
+        after = self._value(debuggee, last + 1, last, behind=1)
+        return after is not None and after != self._value(debuggee, first, first, behind=0)
 
-    def _value(self, tick: int, site: int, *, behind: int) -> bytes | None:
+    def _value(self, debuggee: Debuggee, tick: int, site: int, *, behind: int) -> bytes | None:
         """Return the value before a tick, where the variable is ``behind`` lines after an instruction."""
-        frame = next((one for one in self.debuggee.frames.at(site) if one.call == self.frame.call), None)
+        frame = next((one for one in debuggee.frames.at(site) if one.call == self.frame.call), None)
         if frame is None:
             return None
         frame = replace(frame, line=frame.line + behind)
-        moment = Moment(self.debuggee.block, self.thread, tick)
-        return moment.load(self.debuggee.names.variable(moment, frame, self.variable).object)
+        moment = Moment(debuggee.block, self.thread, tick)
+        return moment.load(debuggee.names.variable(moment, frame, self.variable).object)
 
 
 @dataclass(frozen=True, slots=True)
 class FindingBreakpoint:
-    """The moment of the finding."""
+    """The moment of the finding, in its block."""
 
+    block: int
     hit: Hit
     reported: Stop
 
-    def hits(self, cursor: Hit, *, back: bool) -> Iterator[Hit]:
+    def hits(self, debuggee: Debuggee, cursor: Hit, *, back: bool) -> Iterator[Hit]:
         """Yield the moment."""
-        yield from in_order({self.hit}, cursor, back=back)
+        here = {self.hit} if debuggee.block.recording.block == self.block else set()
+        yield from in_order(here, cursor, back=back)
 
-    def stop(self, hit: Hit) -> Stop:
+    def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
         """Return the stop, with the text of the finding."""
         return self.reported
 

@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.debug.accesses import Kind, Table
 from gpuemu_lsp.engine.debug.explain import ChainQuestion
 from gpuemu_lsp.engine.debug.explanation import Chain
 from gpuemu_lsp.engine.debug.slices import Criterion
-from gpuemu_lsp.engine.debugger.breakpoints import Stop, Stopper
+from gpuemu_lsp.engine.debugger.breakpoints import Hit, MemoryPlace, Stop, Stopper
 from gpuemu_lsp.engine.debugger.evaluate import evaluate
 from gpuemu_lsp.engine.debugger.objects import Moment, Object, shown
 from gpuemu_lsp.engine.debugger.protocol import DebugRequestError, linear
@@ -93,10 +93,10 @@ class Console:
 
     def _who(self, expression: str) -> Said:
         data = watchable(self.view, expression)
-        if not data.in_memory:
+        if data.place is None:
             return Said(self._assignments(data))
         now = self.view.moment.tick
-        rows = self.session.block.accesses.writers(data.address, data.size)
+        rows = self.session.block.accesses.writers(self._address(data.place), data.place.size)
         earlier = rows[rows["tick"] < now][::-1]
         head = [f"no statement of this block has written {data.description} yet"] if not len(earlier) else []
         later = len(rows) - len(earlier)
@@ -105,10 +105,10 @@ class Console:
 
     def _readers(self, expression: str) -> Said:
         data = watchable(self.view, expression)
-        if not data.in_memory:
+        if data.place is None:
             raise CExpressionError(f"{expression} is in a register: only reads of memory are recorded")
         now = self.view.moment.tick
-        rows = self.session.block.accesses.readers(data.address, data.size)
+        rows = self.session.block.accesses.readers(self._address(data.place), data.place.size)
         later, earlier = rows[rows["tick"] >= now], rows[rows["tick"] < now]
         if not len(rows):
             return Said(f"no thread of this block reads {data.description}")
@@ -135,22 +135,31 @@ class Console:
         return who if statement is None else f"line {statement.line + 1}, {who}: {block.source.line(statement.place)}"
 
     def _assignments(self, data: Data) -> str:
-        stopper = watch(self.session, data, "write")
-        hits = list(stopper.hits(self.session.cursor, back=True))[:_MOST_ROWS]
+        hits = self._changes(data)[:_MOST_ROWS]
         rows = [self._where(hit.thread, hit.tick) for hit in hits]
         return "\n".join(rows) or f"{data.description} has not changed before now"
+
+    def _changes(self, data: Data) -> list[Hit]:
+        """Return where some data was written or changed before now, the latest first."""
+        return list(watch(data, "write").hits(self.session.debuggee, self.session.cursor, back=True))
+
+    def _address(self, place: MemoryPlace) -> int:
+        address = place.address(self.session.block)
+        assert address is not None  # it was looked up in this block
+        return address
 
     # ---- origins -----------------------------------------------------------------------------------------------------
 
     def _origin(self, expression: str) -> Said:
         data, session = watchable(self.view, expression), self.session
-        if data.in_memory:
-            latest = session.block.accesses.last_writer(data.address, data.size, self.view.moment.tick)
+        if data.place is not None:
+            address, now = self._address(data.place), self.view.moment.tick
+            latest = session.block.accesses.last_writer(address, data.place.size, now)
             if latest is None:
                 return Said(f"no statement of this block has written {data.description} yet")
             criterion = Criterion(int(latest["thread"]), int(latest["cause"]))
         else:
-            hit = next(iter(watch(session, data, "write").hits(session.cursor, back=True)), None)
+            hit = next(iter(self._changes(data)), None)
             if hit is None:
                 return Said(f"{data.description} has not changed before now")
             span = session.debuggee.timeline.statement(hit.thread, hit.tick)
@@ -163,7 +172,7 @@ class Console:
 
     def _watch(self, expression: str) -> Said:
         data = watchable(self.view, expression)
-        identity = self.add(watch(self.session, data, "write"))
+        identity = self.add(watch(data, "write"))
         return Said(f"breakpoint {identity}: {data.description}; continue or reverse to where it is written")
 
     def _lanes(self, expression: str) -> Said:

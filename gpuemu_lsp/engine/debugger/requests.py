@@ -182,6 +182,7 @@ class Requests:
         return Reply({"stackFrames": rows, "totalFrames": len(frames)})
 
     def _located(self, place: Place) -> Body:
+        place = self._session.located(place)
         start = place.range.start
         name = place.path.rpartition("/")[2]
         return {

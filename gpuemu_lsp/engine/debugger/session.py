@@ -18,7 +18,9 @@ from gpuemu_lsp.engine.debugger.objects import Moment
 from gpuemu_lsp.engine.debugger.timeline import StepKind, Timeline
 from gpuemu_lsp.engine.debugger.views import View
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.findings import Place
 
+Locate: TypeAlias = Callable[[Place], Place]
 RecordBlock: TypeAlias = Callable[[int], RecordedBlock | None]
 """Records a block of the launch by its linear number; None if the launch does not come to it."""
 _FINDING: Final = 0
@@ -42,10 +44,15 @@ class DebuggedCase:
 
 
 class DebugSession:
-    """The state of a session; ``record`` records another block of the launch."""
+    """The state of a session; ``record`` records another block of the launch.
 
-    def __init__(self, block: RecordedBlock, record: RecordBlock, subject: DebuggedCase) -> None:
-        self._record, self.subject = record, subject
+    ``located`` returns the place in the user's file of one in the text that was compiled.
+    """
+
+    def __init__(
+        self, block: RecordedBlock, record: RecordBlock, subject: DebuggedCase, located: Locate = lambda place: place
+    ) -> None:
+        self._record, self.subject, self.located = record, subject, located
         self.stops_at_finding = True
         self.breakpoints: dict[int, Stopper] = {}
         self.log_points: dict[int, LogPoint] = {}
@@ -94,7 +101,7 @@ class DebugSession:
         if block is None:
             return False
         self._enter(block)
-        self._lanes, self.breakpoints, self.log_points = {}, {}, {}
+        self._lanes = {}
         at_finding = number == self._finding_block and self.subject.hit is not None
         self.move(self.subject.hit if at_finding and self.subject.hit is not None else self._first(0))
         return True
@@ -122,8 +129,8 @@ class DebugSession:
         return int(history.lanes[history.run_at(self.place(self.thread_of(warp)))]).bit_count()
 
     def place(self, thread: int) -> int:
-        """Return the tick of what a thread executes next: its own in the thread in focus, else a statement's first."""
-        if thread == self.thread:
+        """Return the tick of what a thread executes next."""
+        if self._executes(thread):
             return self.tick
         timeline = self.debuggee.timeline
         span = timeline.statement(thread, self.tick)
@@ -132,6 +139,12 @@ class DebugSession:
         if self.tick > span[1]:
             return timeline.step(thread, self.tick, StepKind.IN) or span[0]
         return span[0]
+
+    def _executes(self, thread: int) -> bool:
+        """Return whether a thread takes part in what is executed at the moment that is looked at."""
+        history, (warp, lane) = self.block.history, divmod(thread, WARP_SIZE)
+        run = history.run_at(self.tick)
+        return int(history.warp[run]) == warp and bool(int(history.lanes[run]) >> lane & 1)
 
     def stack(self, thread: int) -> tuple[StackFrame, ...]:
         """Return the call stack of a thread."""
@@ -186,7 +199,7 @@ class DebugSession:
         hits = [
             (hit, number)
             for number, stopper in stoppers.items()
-            if (hit := next(iter(stopper.hits(begun, back=back)), None)) is not None
+            if (hit := next(iter(stopper.hits(self.debuggee, begun, back=back)), None)) is not None
         ]
         reached = (max if back else min)((hit for hit, _ in hits), default=None)
         for text in self._logged(begun, reached, back=back):
@@ -196,27 +209,27 @@ class DebugSession:
         # Of several at one moment the finding says the most.
         number = min(number for hit, number in hits if hit == reached)
         self.move(reached)
-        return stoppers[number].stop(reached), None if number == _FINDING else number
+        return stoppers[number].stop(self.debuggee, reached), None if number == _FINDING else number
 
     @property
     def _finding(self) -> FindingBreakpoint | None:
         hit = self.subject.hit
-        if hit is None or self.block.recording.block != self._finding_block:
+        if hit is None:
             return None
-        return FindingBreakpoint(hit, Stop("exception", self.subject.rule, self.subject.text))
+        return FindingBreakpoint(self._finding_block, hit, Stop("exception", self.subject.rule, self.subject.text))
 
     def at_start(self) -> Stop:
         """Return the stop with which the session begins."""
         finding = self._finding
         if finding is None:
             return Stop("entry", "start of the block", self.subject.text)
-        return finding.stop(self.cursor)
+        return finding.reported
 
     def _logged(self, begun: Hit, end: Hit | None, *, back: bool) -> Iterator[str]:
         """Yield the texts of the log points between two moments, in the order in which they are passed."""
         passed: list[tuple[Hit, LogPoint]] = []
         for point in self.log_points.values():
-            for hit in point.stopper.hits(begun, back=back):
+            for hit in point.stopper.hits(self.debuggee, begun, back=back):
                 if end is not None and (hit < end if back else hit > end):
                     break
                 passed.append((hit, point))

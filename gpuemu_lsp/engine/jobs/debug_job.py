@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.chosen_sizes import ChosenSizesError, chosen_case
 from gpuemu_lsp.engine.check.model import Stage
@@ -16,7 +17,7 @@ from gpuemu_lsp.engine.check.why import AskedCase, asked_case
 from gpuemu_lsp.engine.debugger.breakpoints import Hit
 from gpuemu_lsp.engine.debugger.protocol import DebugRequestError, number, text
 from gpuemu_lsp.engine.debugger.requests import Requests
-from gpuemu_lsp.engine.debugger.session import DebuggedCase, DebugSession
+from gpuemu_lsp.engine.debugger.session import DebuggedCase, DebugSession, Locate
 from gpuemu_lsp.engine.debugger.syntax import CExpressionError
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.functions import encode
@@ -31,6 +32,10 @@ from gpuemu_lsp.engine.workers.frames import encode as frame
 _NO_LAUNCH = "it is a call of a Python function, of which no launch can be recorded"
 
 _UNNAMED = "the optimised code is shown, which has lines, registers and memory, but no variables"
+
+
+_Compiled: TypeAlias = tuple[CheckRequest, Locate]
+"""The request for the text that is compiled, and what places its results in the user's file."""
 
 
 class _CannotDebugError(Exception):
@@ -49,12 +54,12 @@ def debug(payload: Json) -> Iterator[Json]:
     launch = payload["launch"]
     assert isinstance(launch, dict)
     try:
-        request, failure = _stored(launch) if "case" in launch else _chosen(launch)
+        (request, located), failure = _stored(launch) if "case" in launch else _chosen(launch)
         for event in asked_case(request, failure, failure.case):
             if isinstance(event, Stage):
                 yield encode(event)
             else:
-                session = session_of(event)
+                session = session_of(event, located)
     except (_CannotDebugError, StoreError) as error:
         yield {"problem": str(error)}
         return
@@ -65,7 +70,7 @@ def debug(payload: Json) -> Iterator[Json]:
         _serve(channel, requests)
 
 
-def _stored(launch: dict[str, Json]) -> tuple[CheckRequest, Failure]:
+def _stored(launch: dict[str, Json]) -> tuple[_Compiled, Failure]:
     """Return the stored failure that a launch names, and the request for its kernel."""
     root, case = Path(text(launch, "root")), text(launch, "case")
     kernel, dtype = text(launch, "kernel"), text(launch, "dtype")
@@ -87,35 +92,35 @@ def _stored(launch: dict[str, Json]) -> tuple[CheckRequest, Failure]:
     return _request(root, failure.kernel), failure
 
 
-def _chosen(launch: dict[str, Json]) -> tuple[CheckRequest, Failure]:
+def _chosen(launch: dict[str, Json]) -> tuple[_Compiled, Failure]:
     """Return the case at the sizes that a launch names, and the request for its kernel."""
-    request = _request(Path(text(launch, "root")), text(launch, "kernel"))
+    request, located = _request(Path(text(launch, "root")), text(launch, "kernel"))
     given = launch.get("dims")
     dims = {name: size for name, size in given.items() if isinstance(size, int)} if isinstance(given, dict) else {}
     seed = number(launch, "seed") or request.validation.seed or request.options.seed
     try:
-        return request, chosen_case(request, dims, text(launch, "dtype"), seed)
+        return (request, located), chosen_case(request, dims, text(launch, "dtype"), seed)
     except ChosenSizesError as error:
         raise _CannotDebugError(str(error)) from error
 
 
-def _request(root: Path, kernel: str) -> CheckRequest:
+def _request(root: Path, kernel: str) -> _Compiled:
     """Return the request for a kernel of a project."""
     requests = requests_of(root, {kernel}, CheckOptions())
     if not requests:
         raise _CannotDebugError(f"there is no kernel '{kernel}' in {root}")
     if calls_function(requests[0].spec):
         raise _CannotDebugError(_NO_LAUNCH)
-    return compiled_request(requests[0])[0]
+    return compiled_request(requests[0])
 
 
-def session_of(case: AskedCase) -> DebugSession:
+def session_of(case: AskedCase, located: Locate = lambda place: place) -> DebugSession:
     """Return a session about a recorded case, which begins at its finding."""
     answer, finding = case.answer, case.answer.finding
     latest = case.recorder.latest if case.recorder is not None else None
     if case.recorder is not None and latest is not None and finding is None:
         subject = DebuggedCase("the case shows no error", notes=() if latest.named else (_UNNAMED,))
-        return DebugSession(latest, case.recorder.block, subject)
+        return DebugSession(latest, case.recorder.block, subject, located)
     if case.recorder is None or latest is None or finding is None:
         raise _CannotDebugError(f"case {answer.case} of '{answer.kernel}' cannot be debugged: {answer.problem}")
     # A race has two accesses, and may have two blocks.
@@ -125,7 +130,7 @@ def session_of(case: AskedCase) -> DebugSession:
     hit = Hit(asked[0].criteria[0].tick, asked[0].criteria[0].thread) if asked else None
     notes = case.notes if block.named else (_UNNAMED, *case.notes)
     subject = DebuggedCase(finding.whole_message, finding.rule, hit, notes, case.questions)
-    return DebugSession(block, case.recorder.block, subject)
+    return DebugSession(block, case.recorder.block, subject, located)
 
 
 def _serve(channel: socket.socket, requests: Requests) -> None:

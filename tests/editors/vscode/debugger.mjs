@@ -62,7 +62,7 @@ try {
     const input = page.locator(".quick-input-widget input");
     await input.fill("1");
     await page.keyboard.press("Enter");
-    await page.locator(".debug-call-stack .monaco-list-row").filter({ hasText: /thread \(1, 0, 0\)/ }).first().waitFor();
+    await page.locator(".debug-call-stack .monaco-list-row").filter({ hasText: /\(1, 0, 0\) of block/ }).first().waitFor();
     await bench.shot("debugger-thread");
   });
 

@@ -126,8 +126,33 @@ def test_another_block_is_recorded_when_it_is_looked_at(client):
     assert session.evaluate("blockIdx.x") == "1"
     session.request("gpuemu/focus", block=[0, 0, 0], thread=3)
     assert (session.evaluate("blockIdx.x"), session.evaluate("threadIdx.x")) == ("0", "3")
+    # Breakpoints are those of every block.
+    session.breakpoints({"line": 8, "condition": "t == 40"})
+    data = session.request("dataBreakpointInfo", name="y[0]")["dataId"]
+    session.request("setDataBreakpoints", breakpoints=[{"dataId": data}])
+    session.request("gpuemu/focus", block=[2, 0, 0])
+    assert session.move("continue") == 8
+    assert (session.evaluate("blockIdx.x"), session.evaluate("threadIdx.x")) == ("2", "40")
+    session.breakpoints()
+    session.move("continue")
+    assert session.stop["description"] == "end of the recording"  # block 2 does not write y[0]
     session.request("gpuemu/focus", block=1)
     assert session.line == 13
+
+
+def test_a_thread_of_another_warp_is_shown_where_it_goes_on(client):
+    session = client("odd_reduce_buggy")
+    for _ in range(6):
+        session.move("stepBack")
+    session.request("gpuemu/focus", thread=70)
+    assert session.stop["threadId"] == 3 and session.evaluate("t") == "70"
+    moment = session.session.tick
+    line = session.line
+    # Its own statements follow, of which the first may be before or after the moment.
+    session.move("next")
+    assert session.evaluate("t") == "70" and (session.session.tick, session.line) != (moment, line)
+    session.move("stepBack")
+    assert session.line == line
 
 
 def test_instructions_memory_and_the_text_of_the_finding(client):
