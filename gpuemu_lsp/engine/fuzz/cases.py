@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.fuzz.recorded import recorded_case, recorded_cases
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.size_classes import DimSizes
 from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
-from gpuemu_lsp.engine.fuzz.values import draw
+from gpuemu_lsp.engine.fuzz.values import MASKED_ROW, SPECIAL_ROWS, draw
 from gpuemu_lsp.engine.fuzz.variants import MEDIUM, SMALL, Variants, variants_of
 from gpuemu_lsp.engine.plan.facts import PlanOrigin, Tried
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
@@ -62,10 +62,11 @@ def cases(
     fixed = {} if variants is None else variants.fixed
     included = [(dim.spec.name, value) for dim in dims for value in dim.spec.include if dim.spec.name not in fixed]
     narrow = any(isinstance(arg, TensorArg) and arg.dtype == "float16" for arg in plan.args)
+    special = draws_special_values(plan)
     built, reason = 0, "no sizes to try"
     for index in range(count):
         seed = derive_seed(master_seed, f"iter_{index}")
-        how = recipe(strategy, index, hints.linear, narrow, hints.half)
+        how = recipe(strategy, index, hints.linear, narrow, hints.half, special)
         wanted = _included(included, index)
         try:
             geometry, chosen = _choose(plan, dims, seed, how, wanted, variants)
@@ -76,6 +77,18 @@ def cases(
         yield _case(plan, CaseKey(seed, how.name, chosen), chosen, geometry, how)
     if count > 0 and built == 0:
         raise PlanError(f"no sizes within the dims of '{plan.kernel}' can be launched: {reason}")
+
+
+def draws_special_values(plan: Plan) -> bool:
+    """Return whether the default cases have NaN and infinities: those of a registered kernel with inputs of any value.
+
+    What an unregistered kernel may be called with is not known.
+    """
+    return plan.facts.origin is PlanOrigin.CONFIGURATION and any(_is_any_float(arg) for arg in plan.args)
+
+
+def _is_any_float(arg: TensorArg | ScalarArg) -> bool:
+    return isinstance(arg, TensorArg) and arg.direction != "out" and is_float(arg.dtype) and arg.range is None
 
 
 def rebuild(plan: Plan, key: CaseKey, hints: LaunchHints | None = None) -> Case:
@@ -246,6 +259,7 @@ def _smaller(dims: tuple[DimSizes, ...], chosen: dict[str, int], keep: set[str])
 
 def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeometry, how: Recipe) -> Case:
     data = Rng(key.seed).derive("data")
+    special = _largest_float(plan, geometry) if how.values == SPECIAL_ROWS else None
     tensors: dict[str, Array] = {}
     outputs: dict[str, tuple[int, ...]] = {}
     scalars: dict[str, np.generic] = {}
@@ -260,7 +274,8 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             # The other half of the cases, and those that search for lengths, have values that are valid as indices.
             if key.seed % 2 and (tried := _tried(plan, arg)) in (Tried.ANY, Tried.INDICES):
                 bounds = _SMALL_INTEGERS if tried is Tried.ANY else _ZERO
-            tensors[arg.param] = draw(how.values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
+            values = MASKED_ROW if special not in (None, arg.param) else how.values
+            tensors[arg.param] = draw(values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
             if bounds is _SMALL_INTEGERS and plan.facts.values[arg.param].constants:
                 plant(stream.derive("constants"), tensors[arg.param], plan.facts.values[arg.param].constants)
     for name in tensors:
@@ -296,6 +311,12 @@ def _bounds(arg: TensorArg, plan: Plan, env: Mapping[str, int]) -> tuple[float, 
         # The integers of an unregistered kernel may be indices: keep them valid for every buffer.
         return 0, max(1, min((env[dim.name] for dim in plan.dims), default=1))
     return None
+
+
+def _largest_float(plan: Plan, geometry: CaseGeometry) -> str:
+    """Return the floating-point input of any value with the most elements, empty if there is none."""
+    names = [arg.param for arg in plan.args if isinstance(arg, TensorArg) and _is_any_float(arg)]
+    return max(names, key=lambda name: math.prod(geometry.shapes[name]), default="")
 
 
 def _check_bounds(arg: TensorArg, bounds: tuple[float, float] | None) -> None:

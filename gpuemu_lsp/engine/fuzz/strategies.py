@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.size_classes import SIZE_CLASSES
-from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS
+from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS, SPECIAL_ROWS, SPECIAL_VALUES
 from gpuemu_lsp.engine.recordings.cases import STRATEGY as RECORDED_LAUNCH
 
 QUICK = "quick"
@@ -65,9 +65,9 @@ _FIRST = (
 """The first eight cases of ``quick``; the fifth has small integers if the kernel is linear."""
 
 _NEXT = (
+    ("ragged", "negative"),
     ("even", "ties"),  # a vectorised loop over four elements leaves two; equal values far apart
     ("large", "one-hot"),
-    ("ragged", "negative"),
     ("quads", "constant"),  # whole vectors of four, but not whole warps of them; all indices equal
     ("below", "moderate"),
     ("boundary", "sorted"),
@@ -81,6 +81,10 @@ _WIDE_SLOT = 3
 
 _EXACT_SLOT = 4
 """For linear kernels, this case has small integers."""
+
+_SPECIAL_SLOTS = {8: SPECIAL_ROWS, 12: SPECIAL_VALUES}
+"""These cases have NaN, infinities, zeros of both signs and subnormals in kernels whose inputs may have any value: in
+the largest input, with a mask in the others, then in all."""
 
 _IN_HALF = {"negative": "lowered", "large": "moderate"}
 """Distributions in place of those with values above 64, for kernels that compute in half precision: any such kernel may
@@ -123,11 +127,13 @@ DTYPE_OF = {"single_dtype_f32": "float32", "single_dtype_f16": "float16"}
 """Strategies for one dtype only; the caller restricts the check to it."""
 
 
-def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False, half: bool = False) -> Recipe:
+def recipe(
+    strategy: str, index: int, linear: bool = False, narrow: bool = False, half: bool = False, special: bool = False
+) -> Recipe:
     """Return the recipe of case number ``index`` of a strategy; a recipe's own name returns that recipe.
 
     ``linear``: the kernel only adds, multiplies and moves values. ``narrow``: its data are half precision. ``half``:
-    its arithmetic is.
+    its arithmetic is. ``special``: its inputs may be NaN or infinite.
 
     Raises
     ------
@@ -136,6 +142,8 @@ def recipe(strategy: str, index: int, linear: bool = False, narrow: bool = False
     """
     if strategy == QUICK:
         found = _quick(index, linear, narrow)
+        if special and index in _SPECIAL_SLOTS:
+            return replace(found, values=_SPECIAL_SLOTS[index])
         return replace(found, values=_IN_HALF.get(found.values, found.values)) if half else found
     if strategy == "adversarial":
         turn, times = index % len(_ADVERSARIAL), index // len(_ADVERSARIAL)

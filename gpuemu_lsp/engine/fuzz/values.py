@@ -21,7 +21,8 @@ from gpuemu_lsp.engine.fuzz.rng import Rng
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Shape: TypeAlias = tuple[int, ...]
 
-NON_FINITE = frozenset({"nan-injected", "adversarial"})
+SPECIAL_ROWS, SPECIAL_VALUES, MASKED_ROW = "special-rows", "special-values", "masked-row"
+NON_FINITE = frozenset({"nan-injected", "adversarial", SPECIAL_ROWS, SPECIAL_VALUES, MASKED_ROW})
 """Distributions with NaN and Inf, unless the argument has a range."""
 
 _PATTERNS = frozenset({"ties", "constant", "one-hot", "sorted", "rising", "permuted"})
@@ -183,6 +184,51 @@ def _nan_injected(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     return values
 
 
+def _special_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """Rows with one kind of special value each, so that a NaN of one kind does not hide what another would show.
+
+    One NaN; nothing; -Inf in all of the row, as masks have it; one Inf; one -Inf; zeros of both signs; subnormals; -Inf
+    in a half. A vector has one NaN, zeros and subnormals.
+    """
+    columns = max(1, shape[-1] if shape else 1)
+    values = _uniform(rng, shape, form).reshape(-1, columns)
+    rows = len(values)
+    if not values.size:
+        return values.reshape(-1)
+    start = int(rng.u64() % 8) if rows >= 8 else 0
+    places = (rng.u64_array(rows) % np.uint64(columns)).astype(np.intp)
+    for row, place in enumerate(places):
+        kind = (start + row) % 8
+        if kind == 0:
+            values[row, place] = np.nan
+        elif kind == 2:
+            values[row] = -np.inf
+        elif kind == 7:
+            values[row, slice(place) if place > columns // 2 else slice(place, columns)] = -np.inf
+        elif kind in (3, 4):
+            values[row, place] = np.inf if kind == 3 else -np.inf
+        if kind == 5 or rows == 1:
+            values[row, place + 1 :: 3] = np.where(values[row, place + 1 :: 3] < 0, -0.0, 0.0)
+        if kind == 6 or rows == 1:
+            values[row, place + 2 :: 3] *= form.tiny / 16
+    return values.reshape(-1)
+
+
+def _masked_row(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """One row of a matrix has -Inf in a half or in all of it, as a mask that is added has."""
+    values = _uniform(rng, shape, form)
+    if len(shape) > 1 and values.size:
+        rows = values.reshape(-1, shape[-1])
+        rows[int(rng.u64() % len(rows)), _part(rng, shape[-1])] = -np.inf
+    return values
+
+
+def _part(rng: Rng, columns: int) -> slice:
+    """Return all of a row in half of the cases, or its first or second half."""
+    half = columns // 2
+    return (slice(0, columns), slice(0, columns), slice(0, columns - half), slice(half, columns))[int(rng.u64() % 4)]
+
+
 def _extremes(rng: Rng, shape: Shape, form: FloatFormat, buckets: int) -> Doubles:
     """Equal shares of: zero, very small, largest / 10, U[-1000, 1000] and, with five buckets, non-finite."""
     count = _size(shape)
@@ -222,6 +268,9 @@ _FLOATS: dict[str, Callable[[Rng, Shape, FloatFormat], Doubles]] = {
     "magnitudes": _magnitudes,
     "denormals": _denormals,
     "nan-injected": _nan_injected,
+    SPECIAL_ROWS: _special_rows,
+    SPECIAL_VALUES: _nan_injected,
+    MASKED_ROW: _masked_row,
     "adversarial": _adversarial,
     "extreme": _extreme,
 }

@@ -11,6 +11,14 @@ from gpuemu_lsp.engine.lint.check import lint
 from gpuemu_lsp.engine.lint.narrow_sums import narrow_sums
 from gpuemu_lsp.engine.lint.report import report_lines
 from gpuemu_lsp.engine.lint.unassigned_locals import unassigned_locals
-from gpuemu_lsp.engine.ptx.arithmetic import arithmetic_precisions, linear_only
+from gpuemu_lsp.engine.ptx.arithmetic import arithmetic_precisions, ignores_nan, linear_only
 
-__all__ = ["arithmetic_precisions", "linear_only", "lint", "narrow_sums", "report_lines", "unassigned_locals"]
+__all__ = [
+    "arithmetic_precisions",
+    "ignores_nan",
+    "linear_only",
+    "lint",
+    "narrow_sums",
+    "report_lines",
+    "unassigned_locals",
+]

@@ -23,13 +23,14 @@ class Numerics:
     tensor cores); empty for a kernel that only moves data. ``approximate`` names executed instructions with a
     documented maximum error. ``linear`` is True for a kernel that only adds, multiplies and moves values.
     ``narrow_sums`` are the formats of 16 bits or less in which it holds partial results of a long sum, ``mma.f16`` for
-    those of tensor cores.
+    those of tensor cores. ``ignores_nan``: it has a maximum or minimum that is the other operand where one is NaN.
     """
 
     precisions: frozenset[str] = frozenset()
     approximate: tuple[str, ...] = ()
     linear: bool = False
     narrow_sums: frozenset[str] = frozenset()
+    ignores_nan: bool = False
 
     def with_wide_sums(self) -> Numerics:
         """Return the numerics of the same computation with sums in fp32, which tensor cores may round as well."""

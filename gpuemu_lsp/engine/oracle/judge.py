@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.oracle.budget import configured_budget, error_budgets, quick_budgets
 from gpuemu_lsp.engine.oracle.compare import JudgingPolicy, compare
-from gpuemu_lsp.engine.oracle.inputs import compared_tensors
+from gpuemu_lsp.engine.oracle.inputs import compared_tensors, input_tensors
 from gpuemu_lsp.engine.oracle.mismatch import ComparisonResult, Mismatch
 from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation
 from gpuemu_lsp.engine.plan.model import Plan
@@ -40,10 +43,31 @@ def judge(
     """
     if evaluation is None:
         return compare(plan, case, outcome, None, {}, policy)
-    result = _compared(plan, case, outcome, evaluation, policy)
+    result = _with_lost_nans(_compared(plan, case, outcome, evaluation, policy), case, evaluation)
     if not evaluation.numerics.narrow_sums or any(_is_numeric(one.rule) for one in result.mismatches):
         return result
     return replace(result, mismatches=(*result.mismatches, *_narrow_sums(plan, case, outcome, evaluation, policy)))
+
+
+def _with_lost_nans(result: ComparisonResult, case: Case, evaluation: ReferenceEvaluation) -> ComparisonResult:
+    """Make a dropped NaN an error where a reduction loses it in a comparison.
+
+    The result is then a plausible number that depends on where the NaN was: ``a < b ? b : a`` is NaN or not by the
+    order. A clamp of one element and ``fmaxf``, whose documentation says so, may be meant, and stay warnings.
+    """
+    if case.finite or evaluation.numerics.ignores_nan:
+        return result
+    inputs = [case.tensors[arg.param] for arg in input_tensors(evaluation.plan) if is_float(arg.dtype)]
+    most = max((values.size for values in inputs if np.isnan(values.astype(np.float64)).any()), default=0)
+    sizes = {name: values.size for name, values in evaluation.expected.arrays.items()}
+    mismatches = [
+        replace(mismatch, severity=None)
+        if mismatch.rule == "numeric/nan" and sizes.get(mismatch.param, most) < most
+        else mismatch
+        for mismatch in result.mismatches
+    ]
+    mismatches.sort(key=lambda mismatch: mismatch.severity is not None)
+    return replace(result, mismatches=tuple(mismatches))
 
 
 def _narrow_sums(

@@ -124,7 +124,9 @@ def _perturbed_inputs(plan: Plan, case: Case, noise: MonteCarloArithmetic, direc
         values = tensors[arg.param]
         errors = direction if directed else noise.errors(values.shape)
         with np.errstate(invalid="ignore", over="ignore"):
-            tensors[arg.param] = values + np.abs(values) * errors * (noise.sign * noise.unit)
+            moved = values + np.abs(values) * errors * (noise.sign * noise.unit)
+            # An infinity has no neighbour: infinity less infinity would be NaN.
+            tensors[arg.param] = np.where(np.isinf(values), values, moved)
         # Two factors of a product that move in the same direction add their effects, of a quotient cancel them: the
         # direction changes at random from tensor to tensor.
         direction = -direction if noise.errors((1,))[0] > 0 else direction
@@ -162,7 +164,8 @@ def _ramped_inputs(plan: Plan, case: Case, reach: float) -> dict[str, Array] | N
             values = tensors[arg.param]
             ramp = np.linspace(0.0, reach, values.size).reshape(values.shape)
             with np.errstate(invalid="ignore", over="ignore"):
-                tensors[arg.param] = values + np.where(values == 0, 1e-30, np.abs(values)) * ramp
+                moved = values + np.where(values == 0, 1e-30, np.abs(values)) * ramp
+                tensors[arg.param] = np.where(np.isinf(values), values, moved)
     return tensors
 
 

@@ -61,6 +61,17 @@ def linear_only(module: Module, entry: str) -> bool:
     return all(_is_linear(function, tables) for function in reachable(module, entry))
 
 
+def ignores_nan(module: Module, entry: str) -> bool:
+    """Return whether a kernel has a maximum or minimum that is the other operand where one is NaN, as `fmaxf` is."""
+    return any(
+        instruction.opcode in ("max", "min")
+        and "NaN" not in instruction.modifiers
+        and any(word in _PRECISION for word in instruction.modifiers)
+        for function in reachable(module, entry)
+        for instruction in instructions_of(function)
+    )
+
+
 def _is_linear(function: Function, tables: set[str]) -> bool:
     if function.body is None:
         return function.name in _KNOWN_EXTERNAL

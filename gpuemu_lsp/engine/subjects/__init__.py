@@ -19,6 +19,8 @@ that language is prepared.
     The languages.
 :mod:`.one_code_kernel`
     The subject of languages with one code for all cases.
+:mod:`.code_numerics`
+    What the code of a kernel says about rounding and special values.
 :mod:`.assembly`
     What ptxas says about PTX that a language emits or reads.
 :mod:`.ahead`

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only, narrow_sums
-from gpuemu_lsp.engine.oracle import Numerics
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.ptx import parse
 from gpuemu_lsp.engine.ptx.model import Module
+from gpuemu_lsp.engine.subjects.code_numerics import numerics_of_code
 from gpuemu_lsp.engine.subjects.model import CaseCode
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
@@ -38,9 +37,7 @@ class OneCodeKernel:
         """Return the code of the plan's instance."""
         if plan.entry not in self._codes:
             module, entry = parse(self.artifact.ptx), self.artifact.entries[plan.entry]
-            numerics = Numerics(
-                arithmetic_precisions(module, entry), (), linear_only(module, entry), narrow_sums(module, entry)
-            )
+            numerics = numerics_of_code(module, entry)
             self._codes[plan.entry] = CaseCode(self.artifact, entry, module, numerics, self.source_map(module, plan))
         return self._codes[plan.entry]
 

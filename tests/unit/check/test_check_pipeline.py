@@ -22,9 +22,9 @@ def test_a_correct_kernel_passes_with_only_a_hint(tmp_path: Path) -> None:
     assert 0 <= (report.worst or 0.0) < 1
 
 
-def test_no_more_than_eight_costly_cases_run_without_a_requested_number(tmp_path: Path) -> None:
+def test_no_more_than_nine_costly_cases_run_without_a_requested_number(tmp_path: Path) -> None:
     toml = TOML + "[kernels.dims]\nn = { min = 30000, max = 40000 }\n"
-    assert run(request(tmp_path, toml=toml))[0].cases.run == 8
+    assert run(request(tmp_path, toml=toml))[0].cases.run == 9
     assert run(request(tmp_path, toml=toml, cases=12))[0].cases.run == 12
 
 

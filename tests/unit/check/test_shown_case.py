@@ -37,7 +37,8 @@ def test_the_next_larger_case_is_shown_once_the_smallest_passes(tmp_path: Path) 
     stored = sorted(failure.failure.dims["n"] for failure in Store(tmp_path).failures())
     rest = WRONG.replace("n >= 70", f"n > {stored[0]}")
     (second,) = shown(tmp_path, rest)
-    assert first.dims["n"] == stored[0] < second.dims["n"] == stored[1]
+    # A case that the first check did not come to may be smaller than what it stored.
+    assert first.dims["n"] == stored[0] < second.dims["n"] <= stored[1]
     assert shown(tmp_path, rest)[0].case == second.case
 
 

@@ -17,7 +17,8 @@ from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.strategies import STRATEGIES, recipe
 from gpuemu_lsp.engine.fuzz.values import NON_FINITE
 from gpuemu_lsp.engine.oracle.arithmetic import squares_exceed
-from gpuemu_lsp.engine.plan.model import TritonOptions
+from gpuemu_lsp.engine.plan.facts import Facts, PlanOrigin
+from gpuemu_lsp.engine.plan.model import TensorArg, TritonOptions
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import DimSpec
 
@@ -136,11 +137,24 @@ def test_kernels_that_compute_in_half_precision_have_no_case_in_which_nothing_is
     for case in _drawn(ROWS, 32, LaunchHints(half=True)):
         assert not squares_exceed(case, half), case.key
         again = rebuild(ROWS, case.key)
-        assert all(np.array_equal(again.tensors[name], case.tensors[name]) for name in case.tensors)
+        assert all(again.tensors[name].tobytes() == case.tensors[name].tobytes() for name in case.tensors)
 
 
-def test_quick_cases_are_finite():
-    assert all(case.finite and case.values not in NON_FINITE for case in _drawn(ROWS, 60))
+def test_quick_cases_of_what_is_not_registered_are_finite():
+    read = replace(ROWS, facts=Facts(PlanOrigin.SIGNATURE))
+    assert all(case.finite and case.values not in NON_FINITE for case in _drawn(read, 60))
+
+
+def test_quick_cases_have_special_values_in_inputs_without_a_range():
+    special = {index: case for index, case in enumerate(_drawn(ROWS, 16)) if not case.finite}
+    assert {index: case.values for index, case in special.items()} == {8: "special-rows", 12: "special-values"}
+    x = special[8].tensors["x"].astype(np.float64)
+    assert np.isnan(x).any() and np.isinf(x).any()
+    for case in special.values():
+        again = rebuild(ROWS, case.key)
+        assert all(again.tensors[name].tobytes() == case.tensors[name].tobytes() for name in case.tensors)
+    bounded = [replace(arg, range=(-1.0, 1.0)) if isinstance(arg, TensorArg) else arg for arg in ROWS.args]
+    assert all(case.finite for case in _drawn(replace(ROWS, args=tuple(bounded)), 16))
 
 
 @pytest.mark.parametrize("linear", [True, False])

@@ -107,6 +107,24 @@ def test_properties_of_the_distributions():
     assert np.isfinite(take["extreme"]).all()
 
 
+def test_special_rows_have_one_kind_each():
+    rows = draw("special-rows", Rng(8), "float32", (16, 30)).astype(np.float64)
+    nan, inf, below = (mask.sum(-1) for mask in (np.isnan(rows), rows == np.inf, rows == -np.inf))
+    assert ((nan > 0).astype(int) + (inf > 0) + (below > 0) <= 1).all()
+    assert sorted(nan[nan > 0]) == [1, 1] and sorted(inf[inf > 0]) == [1, 1]
+    assert below[below > 0].tolist().count(1) == 2 and (below == 30).sum() == 2 and (below >= 15).sum() == 4
+    assert ((rows == 0) & np.signbit(rows)).any() and ((rows != 0) & (np.abs(rows) < 2.0**-126)).any()
+    vector = draw("special-rows", Rng(8), "float32", (100,))
+    assert np.isnan(vector).sum() == 1 and not np.isinf(vector).any()
+
+
+def test_a_masked_row_is_one_row_of_a_matrix():
+    for seed in range(6):
+        rows = draw("masked-row", Rng(seed), "float32", (4, 9))
+        assert sorted((rows == -np.inf).sum(-1))[:3] == [0, 0, 0] and (rows == -np.inf).sum() in (4, 5, 9)
+    assert np.isfinite(draw("masked-row", Rng(1), "float32", (30,))).all()
+
+
 def test_narrow_floats_are_rounded_to_nearest():
     exact = (2 * np.array([Rng(3).derive("x").f64() for _ in range(1)]) - 1) * 10
     assert draw("uniform", Rng(3).derive("x"), "float16", (1,))[0] == np.float16(exact[0])

@@ -18,14 +18,13 @@ from gpuemu_lsp.engine.findings import Finding, Place
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
-from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only, narrow_sums
-from gpuemu_lsp.engine.oracle import Numerics
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, evaluate, parse
 from gpuemu_lsp.engine.project.model import PythonValue
 from gpuemu_lsp.engine.ptx import parse as parse_ptx
 from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.code_numerics import numerics_of_code
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.pyptx.errors import trace_error
 from gpuemu_lsp.engine.subjects.pyptx.plans import PyptxInterface, PyptxTensor
@@ -227,12 +226,7 @@ class PyptxKernelSubject:
     def _case_code(self, kernel: Kernel, traced: Trace, grid: Dim3, parameters: _Parameters) -> CaseCode:
         artifact = Artifact(self.path, kernel._arch, traced.located, b"", {self.function: traced.entry}, {}, TOOLCHAIN)
         module = parse_ptx(traced.located)
-        numerics = Numerics(
-            arithmetic_precisions(module, traced.entry),
-            (),
-            linear_only(module, traced.entry),
-            narrow_sums(module, traced.entry),
-        )
+        numerics = numerics_of_code(module, traced.entry)
         cluster = _dim3(kernel._cluster)
         return CaseCode(
             artifact,

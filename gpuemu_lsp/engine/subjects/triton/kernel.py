@@ -22,8 +22,6 @@ from gpuemu_lsp.engine.fuzz.geometry import strides
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.pack import shape_of
 from gpuemu_lsp.engine.fuzz.variants import variant_of
-from gpuemu_lsp.engine.lint import arithmetic_precisions, linear_only, narrow_sums
-from gpuemu_lsp.engine.oracle import Numerics
 from gpuemu_lsp.engine.plan.model import Plan, PythonChoice, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.triton import Tuning
 from gpuemu_lsp.engine.project.expressions import evaluate, parse
@@ -33,6 +31,7 @@ from gpuemu_lsp.engine.ptx.triton_stores import with_ordered_stores
 from gpuemu_lsp.engine.regular_file import file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.ahead import VariantsAhead
+from gpuemu_lsp.engine.subjects.code_numerics import numerics_of_code
 from gpuemu_lsp.engine.subjects.model import CaseCode, CodeError
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.subjects.triton.compile_errors import TRITON_FOLDER, compile_error
@@ -196,12 +195,7 @@ class TritonKernelSubject:
             artifact,
             code.name,
             module,
-            Numerics(
-                arithmetic_precisions(module, code.name),
-                (),
-                linear_only(module, code.name),
-                narrow_sums(module, code.name),
-            ),
+            numerics_of_code(module, code.name),
             SourceMap(module.files, self.user_text, self.place),
             (WARP_SIZE * code.warps, 1, 1),
             code.shared_bytes,
