@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import CaseCount, StartedCase
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
+from gpuemu_lsp.engine.check.policies.declared_sizes import sizes_not_run
 from gpuemu_lsp.engine.check.recordings.outputs import changed_outputs
 from gpuemu_lsp.engine.check.reference_calls import ReferenceCaller
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
@@ -341,6 +342,7 @@ class PlanRun:
                 "the result could not be verified."
             )
             yield findings.finding("engine/not-executed", message, self.plan.place)
+        yield from sizes_not_run(self.plan, [*self.progress.clean, *self.progress.assumed], findings)
         vacuous = self.judge.reference_values.vacuous(self.plan)
         if vacuous is not None:
             yield findings.finding("reference/constant", vacuous, findings.config_place("reference"))

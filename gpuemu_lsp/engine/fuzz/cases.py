@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -27,6 +27,8 @@ MAX_ELEMENTS = 400_000
 """Limit of the elements of all tensors of a case, unless the minimum sizes exceed it."""
 MAX_WORK = 2_000_000
 """Limit of the product of all dims (the multiplications of a matmul) and of the number of threads, likewise."""
+DECLARED_ELEMENTS, DECLARED_WORK = 10 * MAX_ELEMENTS, 10 * MAX_WORK
+"""The same limits for a size that gpuemu.toml declares, where all others are as small as they can be."""
 HARD_ELEMENTS = 64_000_000
 """Limit of the elements of a case in any configuration."""
 
@@ -209,16 +211,23 @@ def _lead(dims: tuple[DimSizes, ...], how: Recipe) -> int:
 def _shrunk_to_fit(
     plan: Plan, dims: tuple[DimSizes, ...], chosen: dict[str, int], keep: set[str], seed: int, how: Recipe
 ) -> tuple[CaseGeometry, dict[str, int]]:
-    """Halve the largest dims until the case can be launched within the limits; those in ``keep`` last."""
+    """Halve the largest dims until the case can be launched within the limits; those in ``keep`` last.
+
+    A size of ``keep`` that gpuemu.toml declares is halved only beyond the larger limits.
+    """
     reason: ImpossibleError | None = None
     while True:
         try:
             geometry: CaseGeometry | None = _evaluate(plan, chosen, seed, how)
         except ImpossibleError as error:
             geometry, reason = None, reason or error
-        if geometry is not None and _within_limits(geometry, chosen):
+        if geometry is not None and _within(geometry, chosen, MAX_ELEMENTS, MAX_WORK):
             return geometry, chosen
-        smaller = _smaller(dims, chosen, keep)
+        smaller = _smaller([dim for dim in dims if dim.spec.name not in keep], chosen)
+        may_be_large = smaller is None and _declares(plan, dims, chosen, keep)
+        if geometry is not None and may_be_large and _within(geometry, chosen, DECLARED_ELEMENTS, DECLARED_WORK):
+            return geometry, chosen
+        smaller = smaller or _smaller(dims, chosen)
         if smaller is None:
             if geometry is None:
                 raise reason or ImpossibleError("the case cannot be launched")
@@ -226,6 +235,13 @@ def _shrunk_to_fit(
                 raise ImpossibleError(f"even the smallest case has {geometry.elements} elements")
             return geometry, chosen
         chosen = smaller
+
+
+def _declares(plan: Plan, dims: tuple[DimSizes, ...], chosen: Mapping[str, int], keep: set[str]) -> bool:
+    """Return whether gpuemu.toml declares a size of ``keep``, as a maximum or one that is always tried."""
+    kept = [dim.spec for dim in dims if dim.spec.name in keep]
+    configured = plan.facts.origin is PlanOrigin.CONFIGURATION
+    return configured and any(chosen[spec.name] in (spec.maximum, *spec.include) for spec in kept)
 
 
 def _evaluate(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> CaseGeometry:
@@ -242,18 +258,17 @@ def _evaluate(plan: Plan, chosen: Mapping[str, int], seed: int, how: Recipe) -> 
     return geometry
 
 
-def _within_limits(geometry: CaseGeometry, chosen: Mapping[str, int]) -> bool:
+def _within(geometry: CaseGeometry, chosen: Mapping[str, int], elements: int, most_work: int) -> bool:
     work = max(math.prod(chosen.values()), geometry.threads)
-    return geometry.elements <= MAX_ELEMENTS and work <= MAX_WORK
+    return geometry.elements <= elements and work <= most_work
 
 
-def _smaller(dims: tuple[DimSizes, ...], chosen: dict[str, int], keep: set[str]) -> dict[str, int] | None:
-    """Return the sizes with one dim about halved, or None if all have their minimum."""
-    for candidates in ([dim for dim in dims if dim.spec.name not in keep], list(dims)):
-        for dim in sorted(candidates, key=lambda dim: chosen[dim.spec.name], reverse=True):
-            less = dim.smaller(chosen[dim.spec.name])
-            if less < chosen[dim.spec.name]:
-                return {**chosen, dim.spec.name: less}
+def _smaller(dims: Sequence[DimSizes], chosen: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the sizes with one of some dims about halved, the largest first, or None if all have their minimum."""
+    for dim in sorted(dims, key=lambda dim: chosen[dim.spec.name], reverse=True):
+        less = dim.smaller(chosen[dim.spec.name])
+        if less < chosen[dim.spec.name]:
+            return {**chosen, dim.spec.name: less}
     return None
 
 

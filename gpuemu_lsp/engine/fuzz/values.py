@@ -188,7 +188,10 @@ def _special_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     """Rows with one kind of special value each, so that a NaN of one kind does not hide what another would show.
 
     One NaN; nothing; -Inf in all of the row, as masks have it; one Inf; one -Inf; zeros of both signs; subnormals; -Inf
-    in a half. A vector has one NaN, zeros and subnormals.
+    from an element on. A vector has one NaN, zeros and subnormals.
+
+    No row begins with -Inf and goes on with numbers: a running maximum that begins with -Inf gives NaN there, which is
+    right where no mask is applied. :func:`_masked_row` is for masks.
     """
     columns = max(1, shape[-1] if shape else 1)
     values = _uniform(rng, shape, form).reshape(-1, columns)
@@ -204,9 +207,9 @@ def _special_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
         elif kind == 2:
             values[row] = -np.inf
         elif kind == 7:
-            values[row, slice(place) if place > columns // 2 else slice(place, columns)] = -np.inf
+            values[row, max(int(place), 1) :] = -np.inf
         elif kind in (3, 4):
-            values[row, place] = np.inf if kind == 3 else -np.inf
+            values[row, place if kind == 3 else max(place, 1) % columns] = np.inf if kind == 3 else -np.inf
         if kind == 5 or rows == 1:
             values[row, place + 1 :: 3] = np.where(values[row, place + 1 :: 3] < 0, -0.0, 0.0)
         if kind == 6 or rows == 1:

@@ -73,6 +73,24 @@ __global__ void scale(const float* x, float* y, int n) {
         ),
     ),
     Rule(
+        "config/sizes-not-run",
+        Severity.HINT,
+        "declared sizes that no case had",
+        "The cases of a check have a limited number of elements and a limited amount of work. The message has the "
+        "largest size that ran. Information where `include` lists the size, a hint where it is below `max`.",
+        Example(
+            bad="""\
+[kernels.dims]
+n = { min = 1, max = 1000000000 }
+""",
+            good="""\
+[kernels.dims]
+n = { min = 1, max = 100000 }
+""",
+            language="toml",
+        ),
+    ),
+    Rule(
         "config/unused-suppression",
         Severity.HINT,
         "comment that suppressed nothing in the last check",
