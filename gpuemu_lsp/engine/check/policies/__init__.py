@@ -5,12 +5,9 @@ may claim on assumed sizes, values and extents is decided in :mod:`gpuemu_lsp.en
 
 =========================  ==============================================================================
 ``confirm_unoptimized``    the optimiser, not the source, makes the access
+``declared_sizes``         no case had a size that gpuemu.toml declares
 ``index_overflow``         the overflow needs sizes that no case can have, but that are declared
-``missing_headers``        the compile error follows from a header that was not found, or from NVRTC's limits
-``newer_architecture``     the code is written for an architecture newer than the default
-``uninitialised_locals``   a local variable has no value where it is read
 ``unknown_suppressions``   a comment suppresses a rule that does not exist
-``unregistered``           no gpuemu.toml mentions the kernel
 ``unregistered_time``      an unregistered kernel has less time
 ``vacuous_reference``      a pass proves nothing, as the reference returns one value for all inputs
 =========================  ==============================================================================
