@@ -1,9 +1,12 @@
 """What a coding agent gets of each planted bug through `gpuemu mcp`: the kernel comes as text, outside of its project.
 
-    python -m benchmarks.agents [--bare] [--show] [NAME ...]
+    python -m benchmarks.agents [--host | --bare] [--show] [NAME ...]
 
-Each kernel is sent with its entry of gpuemu.toml and its reference as texts; with ``--bare`` the text of the kernel
-alone. `check`, then `explain` of its first error: a kernel counts where the structured results name the line of
+Each kernel is sent with its entry of gpuemu.toml and its reference as texts. With ``--host`` it is its source alone,
+with the program that launches it: sizes from the command line, allocations, copies, the launch; these are the bugs
+that need no reference. With ``--bare`` it is the text of the kernel.
+
+`check`, then `explain` of its first error: a kernel counts where the structured results name the line of
 ``kernels/minimal.toml``, the element (of rules about one), both parties (of a race), a path of statements, and its
 smallest sizes.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -29,6 +33,7 @@ ABOUT_NO_ELEMENT = ("memory/null-pointer",)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", action="store_true", help="send the kernel with a program that launches it")
     parser.add_argument("--bare", action="store_true", help="send the text of the kernel alone")
     parser.add_argument("--show", action="store_true", help="print what is missing of each kernel")
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -43,6 +48,10 @@ def main() -> None:
                 if not entry["source"].endswith("_buggy.cu") or (options.names and name not in options.names):
                     continue
                 files = as_texts(folder, entry, entries)
+                if options.host:
+                    if not any(item["rule"].startswith(("memory/", "sync/")) for item in minima.get(name, [])):
+                        continue
+                    files = {entry["source"]: files[entry["source"]] + program(folder, entry, entries)}
                 if options.bare:
                     files = {entry["source"]: files[entry["source"]]}
                 lacks = lacking(client, files, minima.get(name, []))
@@ -58,12 +67,16 @@ def read_config(folder: str) -> dict[str, Any]:
     return tomli.loads((KERNELS / folder / "gpuemu.toml").read_text())
 
 
+def merged(entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return an entry with what it has from the one that it is like."""
+    like = entries.get(entry.get("like", ""), {})
+    own = {**like, **entry, "launch": like.get("launch", {}) | entry.get("launch", {})}
+    return {key: value for key, value in own.items() if key != "like"}
+
+
 def as_texts(folder: str, entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Return a kernel, its entry and its reference by file name."""
-    own = dict(entry)
-    if "like" in own:
-        like = entries[own.pop("like")]
-        own = {**like, **own, "launch": like.get("launch", {}) | own.get("launch", {})}
+    own = merged(entry, entries)
     files = {own["source"]: (KERNELS / folder / own["source"]).read_text()}
     if "reference" in own:
         path, _, function = own["reference"].partition(":")
@@ -73,6 +86,53 @@ def as_texts(folder: str, entry: dict[str, Any], entries: dict[str, dict[str, An
     tables = "".join(f"[{key}]\n{lines(value)}" for key, value in shared.items())
     files["gpuemu.toml"] = f"{tables}[[kernels]]\n{lines(own)}"
     return files
+
+
+def program(folder: str, entry: dict[str, Any], entries: dict[str, dict[str, Any]]) -> str:
+    """Return a program that launches a kernel as its entry says."""
+    own = merged(entry, entries)
+    text = (KERNELS / folder / own["source"]).read_text()
+    header = re.search(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)", text)
+    assert header is not None
+    # Of a template the first type, as its entry does by default.
+    template = re.search(r"template\s*<\s*(?:typename|class)\s+(\w+)\s*>", text)
+    body = [f"int {dim} = atoi(argv[{number}]);" for number, dim in enumerate(own.get("dims", {}), 1)]
+    arguments = []
+    for parameter in header[2].split(","):
+        kind, name = re.sub(r"\b(const|__restrict__)\b", "", parameter).strip().rsplit(" ", 1)
+        kind, name = f"{kind}{'*' * name.count('*')}".replace(" *", "*"), name.lstrip("*")
+        if template is not None:
+            kind = re.sub(rf"\b{template[1]}\b", "float", kind)
+        given = own["args"][name]
+        if kind.endswith("*"):
+            shape = next(given[way] for way in ("in", "inout", "out") if way in given)
+            size = " * ".join([f"({expression(extent)})" for extent in shape] or ["1"]) + f" * sizeof({kind[:-1]})"
+            body += [f"{kind} {name};", f"cudaMalloc(&{name}, {size});"]
+            if "out" not in given:
+                host = f"host_{name}"
+                body += [f"{kind} {host} = ({kind})malloc({size});"]
+                body += [f"cudaMemcpy({name}, {host}, {size}, cudaMemcpyHostToDevice);"]
+            arguments.append(name)
+        else:
+            arguments.append(f"({kind})({expression(given)})")
+    launch = own["launch"]
+    shared = f", {expression(launch['shared'])}" if "shared" in launch else ""
+    instance = f"{header[1]}<float>" if template is not None else header[1]
+    configuration = f"{extents(launch['grid'])}, {extents(launch['block'])}{shared}"
+    body.append(f"{instance}<<<{configuration}>>>({', '.join(arguments)});")
+    code = "".join(f"    {line}\n" for line in body)
+    helper = "static int ceil_div(int a, int b) { return (a + b - 1) / b; }\n"
+    minimum = "static int least(int a, int b) { return a < b ? a : b; }\n"
+    return f"\n#include <cstdlib>\n{helper}{minimum}int main(int argc, char** argv) {{\n{code}}}\n"
+
+
+def extents(value: Any) -> str:
+    return f"dim3({', '.join(map(expression, value))})" if isinstance(value, list) else expression(value)
+
+
+def expression(value: Any) -> str:
+    """Return an expression of gpuemu.toml in C++."""
+    return str(value).replace("//", "/").replace("min(", "least(")
 
 
 def lines(table: dict[str, Any]) -> str:

@@ -21,6 +21,15 @@ __global__ void scale(const float* x, float* y, int n) {
 void run(const float* x, float* y, int n) { scale<<<(n + 255) / 256, 256>>>(x, y, n); }
 """
 SCALE = PAST_THE_END.replace("<= n", "< n")
+HALF_A_TILE = """\
+__global__ void reverse(const float* x, float* y, int n) {
+    __shared__ float tile[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i] = tile[threadIdx.x];
+}
+"""
 SLOW = {
     "scale.cu": SCALE,
     "ref.py": "def reference(inputs):\n    import time\n\n    time.sleep(300)\n",
@@ -104,6 +113,14 @@ def test_a_source_has_a_verdict_and_a_correct_one_another(client):
     assert [point["what"] for point in right["did_not_run"]] == ["comparison of its numbers"]
     read = client.ask("resources/read", {"uri": f"gpuemu://findings/{finding['id']}"})["result"]["contents"][0]
     assert json.loads(read["text"]) == finding
+
+
+def test_a_finding_that_rests_on_an_assumption_is_named_next_to_clean(client):
+    result = client.call("check", source=HALF_A_TILE)
+    assert result["verdict"] == "clean" and "assumptions" in result["summary"]
+    messages = [row["message"] for row in result["findings"] if row["severity"] == "information"]
+    point = next(row for row in result["did_not_run"] if row["what"] == "sizes and launches that are assumed")
+    assert messages and any(message in point["reason"] for message in messages)
 
 
 @pytest.mark.parametrize(

@@ -3,5 +3,6 @@
 ``history``       registers at a moment; ``statements`` of a thread; ``accesses`` and ``copies`` memory at a moment
 ``dwarf``         variables of unoptimised code; ``variables`` their values, ``memory_names`` those of elements
 ``dependences``   on what an instruction depended; ``slices`` the statements on which a moment depends
+``instance_cache`` results that end with their object
 ``explain``       chains of statements with values; ``explanation`` the records, which need no NumPy
 """

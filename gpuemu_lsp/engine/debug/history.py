@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import Slot, SlotRole
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.recorder import BlockRecording
@@ -77,7 +78,7 @@ class History:
         warp, lane = divmod(thread, WARP_SIZE)
         return self._runs_of_lane(warp, lane)
 
-    @lru_cache(maxsize=256)  # noqa: B019 - a history lives as long as the question it answers
+    @kept_results(256)
     def _runs_of_lane(self, warp: int, lane: int) -> Numbers:
         return np.flatnonzero((self.warp == warp) & (self.lanes >> np.uint32(lane) & 1 == 1))
 
@@ -156,7 +157,7 @@ class History:
             ticks |= set((self.start[self._runs_by_lane(version, number, warp, lane)] + slot.position).tolist())
         return list(ticks)
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - as above
+    @kept_results(4096)
     def _runs_by_lane(self, version: int, number: int, warp: int, lane: int) -> Numbers:
         runs = self._runs_by_code.get((version, number, warp), np.zeros(0, dtype=np.int64))
         taken: Numbers = runs[self.lanes[runs] >> np.uint32(lane) & 1 == 1]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuemu_lsp.engine.debug.history import History, Numbers
+from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
 
@@ -97,7 +97,7 @@ class Statements:
             line, inner = calls[inner].text_line, calls[inner].caller
         return line
 
-    @lru_cache(maxsize=64)  # noqa: B019 - as long as the question that is answered
+    @kept_results(64)
     def spans(self, thread: int) -> tuple[Numbers, Numbers, Numbers]:
         """Return the first tick and last tick of each statement of a thread, and the numbers of their lines."""
         history, runs = self._history, self._history.runs_of(thread)

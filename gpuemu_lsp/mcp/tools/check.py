@@ -27,6 +27,7 @@ MOST_SECONDS = 3600
 _CASES_SHARE = 0.7
 """Share of the budget after which no further case begins, so that kernels have a verdict before it ends."""
 _UNSAFE = ("memory/", "sync/", "api/")
+_OF_CASES = (*_UNSAFE, "numeric/")
 _RAN = ("passed", "failed", "unreferenced")
 
 _KERNEL: Schema = record(
@@ -202,6 +203,9 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         if not kernel.compared:
             reason, then = _not_compared((kernel.source, kernel.name) in referenced)
             yield point("comparison of its numbers", reason, then, kernel)
+        if assumed := _assumed(kernel, run):
+            reason = f"{count(len(assumed), 'finding')} of severity information: {assumed[0].message}"
+            yield point("sizes and launches that are assumed", reason, "register it with its real sizes", kernel)
         limit, took = seconds.get((kernel.source, kernel.name)), kernel.timing_ms.get("total", 0.0) / 1e3
         if limit is not None and took > limit and kernel.status != "failed" and kernel.cases.run < FIRST_CASES:
             reason = f"after {limit:.0f} s, its share of the budget, no further case begins"
@@ -210,6 +214,12 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         messages = " ".join(finding.message for finding in run.findings) or call.reason or "there is no kernel"
         then = "name fewer files, or give a larger budget" if call.reason else "name a file with kernels"
         yield point("everything", messages, then)
+
+
+def _assumed(kernel: KernelReport, run: Run) -> list[Finding]:
+    """Return the findings of a kernel that would be errors if something were known that is assumed."""
+    informations = (one for one in run.findings if one.severity is Severity.INFORMATION and one.case is not None)
+    return [one for one in informations if one.kernel == kernel.name and one.rule.startswith(_OF_CASES)]
 
 
 def _not_compared(referenced: bool) -> tuple[str, str]:
@@ -245,6 +255,8 @@ def _summary(verdict: str, run: Run, open_points: list[dict[str, Json]]) -> str:
     if errors:
         first = errors[0]
         parts.append(f"first {first.rule} at line {first.place.range.start.line + 1} of {Path(first.place.path).name}")
+    if any(_assumed(kernel, run) for kernel in run.kernels):
+        parts.append("there are findings that rest on assumptions")
     if verdict == CLEAN and not all(kernel.compared for kernel in run.kernels):
         parts.append("not all numbers were compared with a reference")
     parts += [str(point["reason"]).rstrip(".") for point in open_points[:1] if verdict == NOT_CHECKED]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from gpuemu_lsp.engine.check.model import Why
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.why import why
 from gpuemu_lsp.engine.debug.explanation import Step
+from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.report.explanations import explanation_record, render_explanation
 from gpuemu_lsp.engine.report.text import TextStyle
@@ -64,6 +66,12 @@ def test_an_index_out_of_bounds_is_followed_to_the_condition_that_let_it_through
     values = {one.name: one.value for one in condition.values}
     assert values["i"] == values["n"]
     assert any(access.origin == "out of bounds" for step in steps(answer) for access in step.accesses)
+
+
+def test_no_recording_outlives_its_question(explained):
+    explained("off_by_one_buggy")
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, History)]
 
 
 def test_a_race_shows_what_both_threads_did(explained):
