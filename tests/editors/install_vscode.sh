@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools of the VS Code tests into .editors/ (or $GPUEMU_EDITORS_DIR): code-server (VS Code's workbench and extension
-# host as a web application), its Node version from PyPI, Playwright for Debian's Chromium, and vsce, the packager of extensions.
+# host as a web application), its Node version from PyPI, Playwright for Debian's Chromium, vsce, the packager of extensions,
+# and VS Code's client for tests of debug adapters.
 # Only Chromium is installed outside that folder, as a system package. A stamp file makes a second run fast.
 set -euo pipefail
 PYTHON=$(realpath -s "${PYTHON:-$(command -v python3)}")
@@ -10,8 +11,9 @@ CODE_SERVER=4.139.1
 NODE=24.19.0
 PLAYWRIGHT=1.65.1
 VSCE=3.9.2
+TESTSUPPORT=1.68.0
 DIR=${GPUEMU_EDITORS_DIR:-$ROOT/.editors}
-STAMP=$DIR/vscode-$CODE_SERVER-$NODE-$PLAYWRIGHT-$VSCE-1
+STAMP=$DIR/vscode-$CODE_SERVER-$NODE-$PLAYWRIGHT-$VSCE-$TESTSUPPORT-1
 
 if ! command -v chromium >/dev/null; then
     apt-get update -qq
@@ -45,7 +47,7 @@ install="npm install --ignore-scripts --no-audit --no-fund --no-package-lock --l
 # Its install scripts download a binary; they are disabled, and their other steps are done here.
 (cd "$DIR/code-server" && $install "code-server@$CODE_SERVER") &
 pids=$!
-(cd "$DIR/tools" && $install "playwright-core@$PLAYWRIGHT" "@vscode/vsce@$VSCE")
+(cd "$DIR/tools" && $install "playwright-core@$PLAYWRIGHT" "@vscode/vsce@$VSCE" "@vscode/debugadapter-testsupport@$TESTSUPPORT")
 wait "$pids"
 cd "$DIR/code-server/node_modules/code-server/lib/vscode"
 $install --omit=dev
