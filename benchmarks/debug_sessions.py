@@ -10,12 +10,12 @@ answers it.
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import shutil
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.why import bugs, stored_failure
@@ -29,7 +29,8 @@ STEPS = 10
 class SessionResult:
     """What one session has shown. ``line`` and ``wanted`` are 1-based; times in seconds.
 
-    ``processor`` is the processor time of all its processes, which other work on the machine does not change much.
+    ``processor`` is the processor time of all its processes up to the stop, which other work on the machine changes
+    less.
     """
 
     kernel: str
@@ -60,9 +61,7 @@ def main() -> None:
                 continue
             wanted = -1 if failure.line is None else failure.line + 1
             assert request.root is not None
-            before = _processor_seconds()
             result = session(Path(request.root), failure.case, failure.kernel, failure.dtype, failure.rule, wanted)
-            result = replace(result, processor=_processor_seconds() - before)
             results.append(result)
             print(row(result), flush=True)
     opened = [one for one in results if not one.problem]
@@ -71,13 +70,16 @@ def main() -> None:
     print(f"ten steps back and forward again at the same moments: {sum(one.same for one in opened)}")
     launches = [one.launch for one in opened]
     print(f"launch to stop: {spread(launches)}; over 3 s: {sum(seconds > 3 for seconds in launches)}")
-    print(f"processor time of a session: {spread([one.processor for one in opened])}")
+    print(f"processor time from launch to stop: {spread([one.processor for one in opened])}")
     print(f"a step: {spread([step for one in opened for step in one.steps])}")
 
 
-def _processor_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def processor_seconds(process: int) -> float:
+    """Return the processor time that a process and its descendants have taken."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    own = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    children = [pid for path in Path(f"/proc/{process}/task").glob("*/children") for pid in path.read_text().split()]
+    return own + sum(processor_seconds(int(child)) for child in children)
 
 
 def session(root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: int) -> SessionResult:
@@ -88,7 +90,7 @@ def session(root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: i
             stop = client.start(root, case, kernel=kernel, dtype=dtype)
         except RefusedError as error:
             return SessionResult(kernel, rule, 0.0, 0, wanted, (), False, problem=str(error))
-        launch = time.perf_counter() - began
+        launch, processor = time.perf_counter() - began, processor_seconds(client.process.pid)
         thread = stop["threadId"]
         line = client.frames(thread)[0]["line"] if client.frames(thread) else 0
         moments, seconds = [moment(client, thread)], []
@@ -112,7 +114,7 @@ def session(root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: i
                 step(client, "next", thread)
             same = same and moment(client, thread) == moments[number]
         client.request("disconnect")
-    return SessionResult(kernel, rule, launch, line, wanted, tuple(seconds), same)
+    return SessionResult(kernel, rule, launch, line, wanted, tuple(seconds), same, processor)
 
 
 def step(client: DebugClient, command: str, thread: int) -> dict[str, str]:

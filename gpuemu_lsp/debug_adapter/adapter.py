@@ -20,7 +20,7 @@ from gpuemu_lsp.debug_adapter.messages import read_message, write_message
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers.frames import FrameReader, encode
 from gpuemu_lsp.engine.workers.job_handle import JobHandle
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Event, Failed, Job, Progress, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import Cancelled, Done, Ending, Event, Failed, Job, Progress, TimedOut, WorkerDied
 from gpuemu_lsp.engine.workers.pool import Pool
 
 RECORD_SECONDS: Final = 300.0
@@ -44,7 +44,7 @@ class Adapter:
         self._passing = threading.Lock()
         self._client: dict[str, Json] = {}
         self._launch: dict[str, Json] | None = None
-        self._answered = False
+        self._answered = self._job_ended = False
         self._job: JobHandle | None = None
         self._deadline: threading.Timer | None = None
 
@@ -102,7 +102,7 @@ class Adapter:
 
     def _pass_on(self, request: dict[str, Json]) -> None:
         with self._passing:
-            if self._launch is None:
+            if self._launch is None or self._job_ended:
                 self._refuse(request, "nothing is being debugged")
             elif self._channel is None:
                 self._waiting.append(request)
@@ -149,10 +149,16 @@ class Adapter:
                 self._launched(str(value["problem"]))
             elif "ready" in value:
                 self._launched(None)
-        elif isinstance(event, Done | Failed | TimedOut | WorkerDied | Cancelled) and not self._launched(
-            _ending(event)
-        ):
+        elif isinstance(event, Done | Failed | TimedOut | WorkerDied | Cancelled):
+            self._job_has_ended(event)
+
+    def _job_has_ended(self, ending: Ending) -> None:
+        with self._passing:
+            self._job_ended, waiting, self._waiting = True, self._waiting, []
+        if not self._launched(_ending(ending)):
             self._event("terminated", {})
+        for request in waiting:
+            self._refuse(request, "nothing is being debugged")
 
     def _launched(self, problem: str | None) -> bool:
         """Answer the launch, once; return whether it had no answer yet."""
@@ -174,6 +180,9 @@ class Adapter:
             channel, _ = self._listener.accept()
         except OSError:
             return
+        # Nothing is left of it should this process be killed.
+        self._listener.close()
+        self._folder.cleanup()
         with self._passing:
             self._channel = channel
             waiting, self._waiting = self._waiting, []
@@ -224,7 +233,7 @@ def _launch_problem(launch: dict[str, Json]) -> str | None:
     return None
 
 
-def _ending(event: Event) -> str:
+def _ending(event: Ending) -> str:
     """Return why the worker ended without a recording."""
     if isinstance(event, Cancelled):
         return f"the recording was cancelled, or took more than {RECORD_SECONDS:.0f} s"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
 from gpuemu_lsp.engine.subjects.request import CheckOptions
+from gpuemu_lsp.engine.workers.system import descendants
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +40,18 @@ def test_a_client_stops_at_the_finding_steps_back_and_leaves(stored):
         assert client.evaluate("threadIdx.x") == "0"
         with pytest.raises(RefusedError, match="not supported"):
             client.request("setVariable")
+        client.request("disconnect")
+        assert client.process.wait(20) == 0
+
+
+def test_a_session_whose_worker_is_killed_ends(stored):
+    root, case = stored
+    with DebugClient() as client:
+        client.start(root, case)
+        os.kill(max(descendants(client.process.pid)), signal.SIGKILL)
+        client.event("terminated")
+        with pytest.raises(RefusedError, match="nothing is being debugged"):
+            client.request("threads")
         client.request("disconnect")
         assert client.process.wait(20) == 0
 
