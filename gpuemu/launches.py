@@ -104,12 +104,14 @@ def findings_of(
     fallback: Place | None = None,
     *,
     threads: bool = True,
+    kernel: str = "",
 ) -> tuple[Finding, ...]:
     """Return events of a launch as findings on lines of the user's files, each rule once per line and buffer.
 
     ``text_of`` returns the text of a file, None if it is not the user's. Events without a line of the user's are placed
     at ``fallback``, by default the head of the first file of the user's. ``threads`` False is for languages whose
-    kernels are programs without threads: data names the program in place of block and thread.
+    kernels are programs without threads: data names the program in place of block and thread. ``kernel`` is its name in
+    the source, by default that of the entry.
     """
     events = tuple(slow_launch(event, math.prod(request.grid), request.max_seconds) for event in events)
     if not events:
@@ -125,7 +127,7 @@ def findings_of(
                 event,
                 source_map.place,
                 threads=threads,
-                kernel=request.entry,
+                kernel=kernel or request.entry,
                 arch=request.artifact.arch,
                 data=launch,
             )

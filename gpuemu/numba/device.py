@@ -26,28 +26,39 @@ from gpuemu.numba.driver_api import MEMORY_BYTES, EmulatedDriverApi
 from gpuemu.numba.kernels import MAX_THREADS, EmulatedFunction, functions_in
 from gpuemu.numba.linking import NvrtcProgram
 from gpuemu.numba.memory import DeviceMemory
+from gpuemu.numba.shared_arrays import shared_arrays
 from gpuemu.replaced_attributes import replaced
 
 Dim3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchedFunction:
+    """The Python function of a launch: its name, and those of its parameters, ``slots``, and ``shared`` arrays.
+
+    ``copies`` is True for numba's kernel that transposes an array.
+    """
+
+    name: str
+    slots: list[Slot] = field(default_factory=list)
+    shared: tuple[str, ...] = ()
+    copies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NumbaLaunch:
     """A launch as numba-cuda asks for it.
 
-    ``label`` is the name of the Python function. ``values`` are the kernel's parameters as numba-cuda passes them to
-    the driver, ``slots`` their names. ``shared_bytes`` is the size of dynamic shared memory. ``copies`` is True for
-    numba's kernel that transposes an array, ``cooperative`` for a kernel with barriers of the grid.
+    ``values`` are the kernel's parameters as numba-cuda passes them to the driver. ``shared_bytes`` is the size of
+    dynamic shared memory. ``cooperative`` is True for a kernel with barriers of the grid.
     """
 
     function: EmulatedFunction
-    label: str
+    source: LaunchedFunction
     grid: Dim3
     block: Dim3
     shared_bytes: int
     values: tuple[Any, ...]
-    slots: list[Slot]
-    copies: bool = False
     cooperative: bool = False
 
 
@@ -213,14 +224,14 @@ def _cache_key(owner: Any) -> Callable[[Any], tuple[Any, ...]]:
     return key
 
 
-class _Labels(threading.local):
-    """Name, parameters and kind of the kernels that a thread is launching."""
+class _Launched(threading.local):
+    """The functions that a thread is launching."""
 
     def __init__(self) -> None:
-        self.stack: list[tuple[str, list[Slot], bool]] = []
+        self.stack: list[LaunchedFunction] = []
 
 
-_labels = _Labels()
+_launched = _Launched()
 
 
 def _labelled(launch: Callable[..., Any]) -> Callable[..., Any]:
@@ -230,13 +241,14 @@ def _labelled(launch: Callable[..., Any]) -> Callable[..., Any]:
         names = list(inspect.signature(function).parameters) if function is not None else []
         kinds = self.argument_types
         names += [f"argument {index}" for index in range(len(names), len(kinds))]
-        label = function.__name__ if function is not None else self.entry_name
+        name = function.__name__ if function is not None else self.entry_name
         copies = getattr(function, "__module__", "") == "numba.cuda.kernels.transpose"
-        _labels.stack.append((label, slots_of(names[: len(kinds)], kinds), copies))
+        slots = slots_of(names[: len(kinds)], kinds)
+        _launched.stack.append(LaunchedFunction(name, slots, shared_arrays(function), copies))
         try:
             return launch(self, args, *rest, **kwargs)
         finally:
-            _labels.stack.pop()
+            _launched.stack.pop()
 
     return labelled
 
@@ -252,9 +264,9 @@ class _Launcher:
         if min(*grid, *block) < 1 or block[0] * block[1] * block[2] > MAX_THREADS or block[2] > 64:
             code = binding.CUresult.CUDA_ERROR_INVALID_VALUE
             raise numba_driver.CudaAPIError(code, f"Call to cuLaunchKernelEx results in {code.name}")
-        label, slots, copies = _labels.stack[-1] if _labels.stack else (kernel.name, [], False)
+        source = _launched.stack[-1] if _launched.stack else LaunchedFunction(kernel.name)
         cooperative = bool(config.is_cooperative)
-        launch = NumbaLaunch(kernel, label, grid, block, int(config.shmem_size), values, slots, copies, cooperative)
+        launch = NumbaLaunch(kernel, source, grid, block, int(config.shmem_size), values, cooperative)
         self._run(launch, self._memory)
 
 

@@ -27,6 +27,7 @@ from gpuemu.launches import (
 from gpuemu.numba.arguments import pack
 from gpuemu.numba.device import NumbaLaunch, emulated_device
 from gpuemu.numba.memory import DeviceMemory
+from gpuemu.numba.shared_arrays import with_shared_names
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.event_findings import slow_grid_barrier
@@ -73,7 +74,7 @@ class Session:
         report(record, self.on_finding)
 
     def _record(self, launch: NumbaLaunch, memory: DeviceMemory) -> LaunchRecord:
-        arguments, allocations = pack(launch.values, launch.slots, launch.function.entry.params, memory)
+        arguments, allocations = pack(launch.values, launch.source.slots, launch.function.entry.params, memory)
         request = Request(
             artifact=self._artifact(launch),
             entry=launch.function.name,
@@ -96,7 +97,7 @@ class Session:
             print(outcome.printed, end="")  # noqa: T201 - print() in a kernel
         launch.function.set_variables(outcome.variables)
         events = outcome.events
-        if launch.copies:
+        if launch.source.copies:
             # Copying bytes that were never written does not use them: initcheck's rule for cudaMemcpy.
             events = tuple(event for event in events if event.rule != "memory/uninitialized-read")
         if launch.cooperative:
@@ -110,9 +111,9 @@ class Session:
             or event.location is None
             or not _is_library(files.get(event.location.file, ""))
         )
-        findings = findings_of(request, events, _user_text, _launch_place())
+        findings = findings_of(request, events, _user_text, _launch_place(), kernel=launch.source.name)
         return LaunchRecord(
-            launch.label,
+            launch.source.name,
             launch.grid,
             launch.block[0] * launch.block[1] * launch.block[2],
             outcome.status,
@@ -126,8 +127,9 @@ class Session:
     def _artifact(self, launch: NumbaLaunch) -> Artifact:
         function = launch.function
         if function.ptx not in self._artifacts:
-            entries = {launch.label: function.name}
-            self._artifacts[function.ptx] = Artifact("", self.arch, function.ptx, b"", entries, {}, "numba")
+            entries = {launch.source.name: function.name}
+            ptx = with_shared_names(function.ptx, function.parsed, launch.source.shared)
+            self._artifacts[function.ptx] = Artifact("", self.arch, ptx, b"", entries, {}, "numba")
         return self._artifacts[function.ptx]
 
 

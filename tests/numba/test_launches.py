@@ -114,6 +114,27 @@ def test_shared_memory_without_a_barrier_is_a_race_on_its_line():
     assert {line for _, line in found(session)} <= lines
     assert {rule for rule, _ in found(session)} <= {"memory/shared-race", "memory/uninitialized-read"}
     assert "memory/shared-race" in dict(found(session)) or "memory/uninitialized-read" in dict(found(session))
+    assert {finding.kernel for finding in session.findings} == {"reverse_without_barrier"}
+    assert all(" tile" in finding.message for finding in session.findings)
+
+
+@cuda.jit
+def two_arrays(values, out):
+    first = cuda.shared.array(32, dtype=float32)
+    second = cuda.shared.array(64, dtype=float32)
+    i = cuda.threadIdx.x
+    first[i % 32] = values[i]
+    second[i] = values[i]
+    out[i] = first[i % 32] + second[63 - i]
+
+
+def test_shared_arrays_have_the_names_of_the_source():
+    out = np.zeros(64, np.float32)
+    with emulated(on_finding="collect") as session:
+        two_arrays[1, 64](out.copy(), out)
+    named = {name for finding in session.findings for name in ("first", "second") if f" {name}" in finding.message}
+    assert named == {"first", "second"}
+    assert not any("_cudapy" in finding.message for finding in session.findings)
 
 
 @cuda.jit
