@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.check.model import (
 )
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
+from gpuemu_lsp.engine.check.policies.grid_limits import grids_too_large
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.policies.unregistered_time import (
     after_hang,
@@ -251,6 +252,8 @@ def _check_plan(
     run = open_plan(request, prepared, plan, executor, totals.deadline)
     totals.runs.append(run)
     yield from map(totals.add, run.opening)
+    too_large = grids_too_large(plan, run.context.hints, run.context.findings)
+    yield from map(totals.add, map(prepared.ignores.apply, too_large))
     subject = run.runner.subject
     if plan.triton is not None or subject is None:
         code = None if subject is None else subject.first(plan, run.context.seed)

@@ -26,6 +26,10 @@ class ImpossibleError(ValueError):
     """No device can launch these sizes; the message is the reason."""
 
 
+class GridTooLargeError(ImpossibleError):
+    """The grid has more blocks along an axis than any device launches."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaseGeometry:
     """A case without its values.
@@ -192,7 +196,9 @@ def _extent(what: str, expressions: tuple[Expression, ...], env: Mapping[str, in
     x, y, z = (*values, 1, 1, 1)[:3]
     for axis, value, limit in zip("xyz", (x, y, z), limits, strict=True):
         if not 1 <= value <= limit:
-            raise ImpossibleError(f"{what}.{axis} = {value} is outside 1 to {limit}")
+            too_large = what == "grid" and value > limit
+            error = GridTooLargeError if too_large else ImpossibleError
+            raise error(f"{what}.{axis} = {value} is outside 1 to {limit}")
     return x, y, z
 
 

@@ -47,7 +47,9 @@ RULES = (
         "The launch is rejected, so that the kernel does not run, and the program never asks with `cudaGetLastError` "
         "or `cudaPeekAtLastError`, or only after a later launch, which then seems to have failed. The results of the "
         "program are those of the memory as it was. Where the call "
-        "returns the error, as `cudaLaunchKernelEx` does, it is an information: the program may look at it.",
+        "returns the error, as `cudaLaunchKernelEx` does, it is an information: the program may look at it. Of a "
+        "registered kernel it is a warning: a size that `gpuemu.toml` declares has a grid beyond the limits of every "
+        "device.",
         Example(
             bad="scale<<<grid, 2048>>>(x, y, n);\ncudaDeviceSynchronize();\n",
             good="scale<<<grid, 1024>>>(x, y, n);\nif (cudaGetLastError() != cudaSuccess) return 1;\n",

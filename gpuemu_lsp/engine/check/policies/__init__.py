@@ -6,6 +6,7 @@ may claim on assumed sizes, values and extents is decided in :mod:`gpuemu_lsp.en
 =========================  ==============================================================================
 ``confirm_unoptimized``    the optimiser, not the source, makes the access
 ``declared_sizes``         no case had a size that gpuemu.toml declares
+``grid_limits``            declared sizes need a grid that no device launches
 ``index_overflow``         the overflow needs sizes that no case can have, but that are declared
 ``unknown_suppressions``   a comment suppresses a rule that does not exist
 ``unregistered_time``      an unregistered kernel has less time

@@ -46,5 +46,5 @@ def sizes_not_run(plan: Plan, ran: Sequence[Mapping[str, int]], findings: Findin
 
 def _why(left: Sequence[int], largest: int) -> str:
     if min(left) > largest:
-        return f"With the other sizes it is more than {_LIMITS}; {_ADVICE}."
+        return f"With the other sizes of the cases it is more than {_LIMITS}; {_ADVICE}."
     return f"There are more values than cases; {_ADVICE}."
