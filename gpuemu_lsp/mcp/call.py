@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CANCELLED = "the client cancelled the call"
 _POLL_SECONDS = 0.1
+_LITTLE = 1e-4
 
 Result = TypeVar("Result")
 
@@ -84,7 +85,7 @@ class ToolCall:
         self.reason = ""
         """Why the call was ended; empty as long as it was not."""
         self._on_progress = on_progress
-        self._progress = -1.0
+        self._progress, self._step = -1.0, ""
         self._handles: list[JobHandle] = []
         self._work: list[CancellableWork] = []
         self._lock = threading.Lock()
@@ -171,10 +172,12 @@ class ToolCall:
                 return done.get(timeout=_POLL_SECONDS)()
         raise ToolError(f"Not done: {self.reason} while files were read. Name fewer of them.")
 
-    def report(self, progress: float, total: float | None, message: str) -> None:
-        """Send progress, if the client wants it; a value that is not larger than the last one is left out."""
+    def report(self, progress: float, total: float | None, step: str) -> None:
+        """Send progress, if the client wants it. Values only grow: a new step without progress adds a little."""
         with self._lock:
             if progress <= self._progress:
-                return
-            self._progress = progress
-        self._on_progress(progress, total, message)
+                if step == self._step:
+                    return
+                progress = self._progress + _LITTLE
+            self._progress, self._step = progress, step
+        self._on_progress(progress, total, step)

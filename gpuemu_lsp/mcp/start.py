@@ -18,6 +18,8 @@ def serve() -> int:
 
     What libraries print goes to standard error: standard output has messages only.
     """
+    if sys.stdin.isatty():
+        sys.stderr.write("gpuemu mcp: waits for the messages of a client; agents start it themselves.\n")
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as sink:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         connection = Connection(sys.stdin.buffer, sink)

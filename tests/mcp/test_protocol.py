@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import jsonschema
 import pytest
 from support.mcp_client import McpClient
-from support.processes import descendants
+from support.processes import descendants, workers
 
 PAST_THE_END = """\
 __global__ void scale(const float* x, float* y, int n) {
@@ -205,6 +207,30 @@ def test_a_server_that_is_killed_leaves_no_process_and_the_next_one_removes_its_
         assert not folder.exists()
         assert client.close() == 0
     assert not list(tmp_path.glob("gpuemu-mcp-*"))
+
+
+def test_killed_workers_mean_not_checked_and_others_take_their_place(tmp_path):
+    with McpClient(tmp_path) as client:
+        call = client.begin("check", {"files": SLOW}, progressToken=1)
+        client.next()
+        answered = threading.Event()
+
+        def kill() -> None:
+            # A check whose worker was killed begins once more.
+            while not answered.wait(0.7):
+                for pid in workers(client.process.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            result = client.answer(call)["result"]["structuredContent"]
+        finally:
+            answered.set()
+            killer.join()
+        assert result["verdict"] == "not-checked" and "SIGKILL" in result["did_not_run"][0]["reason"]
+        assert client.call("check", source=SCALE)["verdict"] == "clean"
 
 
 def test_a_changed_configuration_is_named(tmp_path):
