@@ -27,6 +27,7 @@ RECORD_SECONDS: Final = 300.0
 """The longest time from the launch to the recording."""
 _STAGES: Final = {"compile": "compiling", "execute": "running the case", "record": "recording the case"}
 _PROGRESS: Final = "recording"
+_LONGEST_FOLDER: Final = 70
 _STOPPED: Final = "the debug session was ended"
 
 
@@ -37,7 +38,9 @@ class Adapter:
         self._pool, self._source, self._output = pool, source, output
         self._numbers = count(1)
         self._writing = threading.Lock()
-        self._folder = tempfile.TemporaryDirectory(prefix="gpuemu-debug-")
+        # The path of a socket has at most 107 bytes (unix(7)).
+        folder = None if len(tempfile.gettempdir()) < _LONGEST_FOLDER else "/tmp"
+        self._folder = tempfile.TemporaryDirectory(prefix="gpuemu-debug-", dir=folder)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel: socket.socket | None = None
         self._waiting: list[dict[str, Json]] = []

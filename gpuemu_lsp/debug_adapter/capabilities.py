@@ -17,6 +17,7 @@ CAPABILITIES: Final[dict[str, Json]] = {
     "supportsRestartFrame": True,
     "supportsSteppingGranularity": True,
     "supportsEvaluateForHovers": True,
+    "supportsCompletionsRequest": True,
     "supportsClipboardContext": True,
     "supportsExceptionInfoRequest": True,
     "supportsDisassembleRequest": True,

@@ -25,7 +25,8 @@ from gpuemu_lsp.engine.debugger.watches import Data, watch, watchable
 from gpuemu_lsp.engine.findings import Json
 
 _MOST_ROWS: Final = 12
-_COMMAND: Final = re.compile(r"(who|readers|origin|watch|lanes|thread|block|why|help)\b\s*(.*)", re.DOTALL)
+COMMANDS: Final = ("who", "readers", "origin", "watch", "lanes", "thread", "block", "why", "help")
+_COMMAND: Final = re.compile(rf"({'|'.join(COMMANDS)})\b\s*(.*)", re.DOTALL)
 HELP: Final = """\
 who X       which statements wrote X, the latest first
 readers X   which statements read X after now

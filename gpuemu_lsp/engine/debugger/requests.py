@@ -6,13 +6,14 @@ Names of requests, arguments and fields are those of the protocol's specificatio
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from gpuemu_lsp.engine.debugger.breakpoint_requests import BreakpointRequests
 from gpuemu_lsp.engine.debugger.breakpoints import Stop
-from gpuemu_lsp.engine.debugger.console import Console
+from gpuemu_lsp.engine.debugger.console import COMMANDS, Console
 from gpuemu_lsp.engine.debugger.disassembly import Disassembly
 from gpuemu_lsp.engine.debugger.evaluate import evaluate
 from gpuemu_lsp.engine.debugger.frames import StackFrame
@@ -29,6 +30,7 @@ from gpuemu_lsp.engine.findings import Json, Place
 _MOST_ROWS: Final = 1000
 """Rows that are returned to a client that does not ask for pages."""
 _MOST_BYTES: Final = 1 << 20
+_WORD: Final = re.compile(r"[A-Za-z_%][\w.]*$")
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class Requests:
             "gpuemu/focus": self._focus,
             "breakpointLocations": lambda arguments: Reply(self._breakpoints.locations(arguments)),
             "dataBreakpointInfo": self._data_info,
+            "completions": self._completions,
             **{name: self._step(name) for name in _STEPS},
         }
 
@@ -238,7 +241,7 @@ class Requests:
         if not 0 < reference <= len(self._parts):
             raise DebugRequestError("these variables are of an earlier stop")
         parts = self._parts[reference - 1]
-        if arguments.get("filter") == "indexed" and not parts.indexed:
+        if arguments.get("filter") == ("named" if parts.indexed else "indexed"):
             return Reply({"variables": []})
         rows = parts.read(number(arguments, "start"), number(arguments, "count") or _MOST_ROWS)
         return Reply({"variables": [self._row(row) for row in rows]})
@@ -274,6 +277,16 @@ class Requests:
             return Reply({"result": value_text(value, view.moment), "variablesReference": 0})
         row = item(view.moment, expression, value, expression)
         return Reply({"result": row.value, "variablesReference": self._reference(row.parts), **self._details(row)})
+
+    def _completions(self, arguments: Arguments) -> Reply:
+        """Return the commands and names that begin with the word before the cursor."""
+        written = text(arguments, "text")[: number(arguments, "column") - self._first_column]
+        word = _WORD.search(written)
+        beginning = word[0] if word is not None else ""
+        commands = COMMANDS if beginning == written.strip() else ()
+        names = sorted(name for name in self._view(arguments).all_names() if name.startswith(beginning))
+        labels = [*(name for name in commands if name.startswith(beginning)), *names]
+        return Reply({"targets": [{"label": label, "length": len(beginning)} for label in labels]})
 
     def _data_info(self, arguments: Arguments) -> Reply:
         expression = text(arguments, "name")

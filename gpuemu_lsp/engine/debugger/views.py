@@ -117,6 +117,11 @@ class View:
                 return table[name]
         return self.names.register(self.moment, self.frame, name) if name.startswith("%") else None
 
+    def all_names(self) -> list[str]:
+        """Return the names that :meth:`lookup` finds, without registers."""
+        tables = (self.names.builtins(self.moment), self.names.shared, self.names.buffers)
+        return list(dict.fromkeys([*self.names.visible(self.frame), *(name for table in tables for name in table)]))
+
     def locals(self) -> list[Row]:
         """Return the variables of the function."""
         return [

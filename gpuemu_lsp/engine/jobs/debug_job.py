@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.debugger.syntax import CExpressionError
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.functions import encode
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
-from gpuemu_lsp.engine.jobs.requests.stored_cases import requests_of
+from gpuemu_lsp.engine.jobs.requests.stored_cases import request_of
 from gpuemu_lsp.engine.store import RECORDED, Failure, Store, StoreError
 from gpuemu_lsp.engine.subjects.languages import calls_function
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
@@ -106,12 +106,12 @@ def _chosen(launch: dict[str, Json]) -> tuple[_Compiled, Failure]:
 
 def _request(root: Path, kernel: str) -> _Compiled:
     """Return the request for a kernel of a project."""
-    requests = requests_of(root, {kernel}, CheckOptions())
-    if not requests:
+    request = request_of(root, kernel, CheckOptions())
+    if request is None:
         raise _CannotDebugError(f"there is no kernel '{kernel}' in {root}")
-    if calls_function(requests[0].spec):
+    if calls_function(request.spec):
         raise _CannotDebugError(_NO_LAUNCH)
-    return compiled_request(requests[0])
+    return compiled_request(request)
 
 
 def session_of(case: AskedCase, located: Locate = lambda place: place) -> DebugSession:
@@ -150,6 +150,10 @@ def _answers(requests: Requests, request: dict[str, Json]) -> Iterator[Json]:
         reply = requests.reply(command, arguments if isinstance(arguments, dict) else {})
     except (DebugRequestError, CExpressionError) as error:
         yield response | {"success": False, "message": str(error)}
+        return
+    except Exception as error:
+        # A mistake of ours in one answer does not end the session.
+        yield response | {"success": False, "message": f"internal error: {type(error).__name__}: {error}"}
         return
     yield response | {"success": True, "body": reply.body}
     for name, body in reply.events:

@@ -121,6 +121,18 @@ def test_commands_of_the_console(client):
         session.evaluate("foo")
 
 
+def test_the_console_completes_commands_and_names(client):
+    session = client("odd_reduce_buggy")
+
+    def labels(text: str) -> list[str]:
+        targets = session.request("completions", text=text, column=len(text) + 1)["targets"]
+        return [target["label"] for target in targets]
+
+    assert labels("wa") == ["watch", "warp", "warpSize"]
+    assert labels("who pa") == ["parts"]
+    assert labels("t + co") == ["cols"]
+
+
 def test_another_block_is_recorded_when_it_is_looked_at(client):
     session = client("odd_reduce_buggy")
     assert session.evaluate("blockIdx.x") == "1"
