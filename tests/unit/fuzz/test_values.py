@@ -119,6 +119,12 @@ def test_special_rows_have_one_kind_each():
     assert np.isnan(vector).sum() == 1 and not np.isinf(vector).any()
 
 
+def test_special_values_are_in_any_place_but_for_rows_that_begin_with_minus_infinity():
+    rows = draw("special-values", Rng(3), "float32", (400, 20)).astype(np.float64)
+    assert np.isnan(rows[:, 0]).any() and (rows[:, 0] == np.inf).any() and not (rows[:, 0] == -np.inf).any()
+    assert (rows[:, 1:] == -np.inf).any()
+
+
 def test_a_masked_row_is_one_row_of_a_matrix():
     for seed in range(6):
         rows = draw("masked-row", Rng(seed), "float32", (4, 9))
