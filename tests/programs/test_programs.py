@@ -76,6 +76,15 @@ def test_a_planted_bug_is_found_on_its_line(source: Path, tmp_path: Path) -> Non
         assert related[other] == "the other access"
 
 
+def test_a_copy_of_elements_that_were_not_written_is_information(tmp_path: Path) -> None:
+    output = tmp_path / "result.json"
+    done = gpuemu("run", str(HERE / "clean" / "part_of_an_array.cu"), "--format", "json", "--output", str(output))
+    assert done.returncode == 0, done.stderr
+    (finding,) = json.loads(output.read_text())["findings"]
+    assert (finding["rule"], finding["severity"]) == ("api/uninitialized-copy", "information")
+    assert "400 bytes to the host of which 264 were never written, such as 136 to 399" in finding["message"]
+
+
 def test_a_leak_is_reported_on_request(tmp_path: Path) -> None:
     output = tmp_path / "result.json"
     done = gpuemu("run", "--leaks", str(HERE / "planted" / "race.cu"), "--format", "json", "--output", str(output))

@@ -114,7 +114,9 @@ def online_softmax(x):
     total = np.zeros(x.shape[:-1], x.dtype)
     for i in range(x.shape[-1]):
         new = np.maximum(top, x[..., i])
-        total = total * np.exp(top - new) + np.exp(x[..., i] - new)
+        # Minus infinity less minus infinity is NaN, in a row that begins with it.
+        before, own = (np.where(value == -np.inf, x.dtype.type(0), np.exp(value - new)) for value in (top, x[..., i]))
+        total = total * before + own
         top = new
     return np.exp(x - top[..., None]) / total[..., None]
 

@@ -25,6 +25,9 @@ SPECIAL_ROWS, SPECIAL_VALUES, MASKED_ROW = "special-rows", "special-values", "ma
 NON_FINITE = frozenset({"nan-injected", "adversarial", SPECIAL_ROWS, SPECIAL_VALUES, MASKED_ROW})
 """Distributions with NaN and Inf, unless the argument has a range."""
 
+DEFAULT_SPECIAL = frozenset({SPECIAL_ROWS, SPECIAL_VALUES})
+"""Those of the default cases of registered kernels."""
+
 _PATTERNS = frozenset({"ties", "constant", "one-hot", "sorted", "rising", "permuted"})
 """Distributions defined by order and equality of values; a range shifts and scales them as a whole."""
 

@@ -70,6 +70,12 @@ outputs within their budget are compared a second time, with ``u`` of sums in fp
 warning, since the user may have chosen the narrow sum.
 
 
+Where the budget is infinite
+----------------------------
+A finite element that is another one with a number in place of a NaN of the inputs depends on how a NaN compares, as in
+a sort: any finite value is accepted there, and NaN and infinity are not.
+
+
 Elements that are not compared
 ------------------------------
 No budget is finite where a perturbation turns a number into infinity or NaN, where inputs are so large that any kernel
@@ -124,6 +130,7 @@ from gpuemu_lsp.engine.oracle.perturb import (
     finite_run,
     perturbed_input_runs,
     rounded_operation_runs,
+    runs_without_nan,
     spread,
 )
 from gpuemu_lsp.engine.oracle.reference import ReferenceEvaluation, exact_inputs
@@ -221,6 +228,7 @@ def _derived(evaluation: ReferenceEvaluation, outputs: list[TensorArg]) -> dict[
     perturbed = perturbed_input_runs(evaluation, arithmetic)
     is_traced = bool(rounded) and all(run.traced for run in rounded)
     finite = None if case.finite else finite_run(evaluation)
+    ordered = () if case.finite else runs_without_nan(evaluation)
     overflowing = squares_exceed(case, arithmetic.form)
     result = {}
     for arg in outputs:
@@ -254,6 +262,8 @@ def _derived(evaluation: ReferenceEvaluation, outputs: list[TensorArg]) -> dict[
         floor = _floor(exact, arg, case, arithmetic, is_traced)
         # The mean of the row: random errors may leave one element unmoved that others of its kind show to be sensitive.
         allowed = floor + growth * (moved + _row_mean(moved))
+        for run in ordered:
+            allowed = np.where(run.arrays[arg.param] == exact, allowed, np.inf)
         largest = float(np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact)))
         hopeless = (moved >= _HOPELESS * largest) & (largest > 0) & (exact.size > _SMALL_TENSOR)
         result[arg.param] = ErrorBudget(allowed, undecided | overflowing | failing | hopeless, near_overflow)

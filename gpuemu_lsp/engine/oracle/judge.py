@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.execution import Outcome
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.fuzz.dtypes import is_float
 from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.fuzz.values import DEFAULT_SPECIAL
 from gpuemu_lsp.engine.oracle.budget import configured_budget, error_budgets, quick_budgets
 from gpuemu_lsp.engine.oracle.compare import JudgingPolicy, compare
 from gpuemu_lsp.engine.oracle.inputs import compared_tensors, input_tensors
@@ -50,23 +51,26 @@ def judge(
 
 
 def _with_lost_nans(result: ComparisonResult, case: Case, evaluation: ReferenceEvaluation) -> ComparisonResult:
-    """Make a dropped NaN an error where a reduction loses it in a comparison.
+    """Return the mismatches of a kernel that drops a NaN with the severity of how it does.
 
-    The result is then a plausible number that depends on where the NaN was: ``a < b ? b : a`` is NaN or not by the
-    order. A clamp of one element and ``fmaxf``, whose documentation says so, may be meant, and stay warnings.
+    Where a reduction loses it in a comparison it is an error: the result is a plausible number that depends on where
+    the NaN was, as ``a < b ? b : a`` is NaN or not by the order. ``fmaxf``, whose documentation says that it returns
+    the number, may be meant: a hint, unless the user asked for NaN. So may a clamp of one element: it stays a warning.
     """
-    if case.finite or evaluation.numerics.ignores_nan:
+    if case.finite:
         return result
     inputs = [case.tensors[arg.param] for arg in input_tensors(evaluation.plan) if is_float(arg.dtype)]
     most = max((values.size for values in inputs if np.isnan(values.astype(np.float64)).any()), default=0)
     sizes = {name: values.size for name, values in evaluation.expected.arrays.items()}
-    mismatches = [
-        replace(mismatch, severity=None)
-        if mismatch.rule == "numeric/nan" and sizes.get(mismatch.param, most) < most
-        else mismatch
-        for mismatch in result.mismatches
-    ]
-    mismatches.sort(key=lambda mismatch: mismatch.severity is not None)
+
+    def judged(mismatch: Mismatch) -> Mismatch:
+        if mismatch.rule != "numeric/nan" or mismatch.severity is not Severity.WARNING:
+            return mismatch
+        if evaluation.numerics.ignores_nan:
+            return replace(mismatch, severity=Severity.HINT) if case.values in DEFAULT_SPECIAL else mismatch
+        return replace(mismatch, severity=None) if sizes[mismatch.param] < most else mismatch
+
+    mismatches = sorted(map(judged, result.mismatches), key=lambda mismatch: mismatch.severity is not None)
     return replace(result, mismatches=tuple(mismatches))
 
 

@@ -91,6 +91,25 @@ def finite_run(evaluation: ReferenceEvaluation) -> ReferenceOutput | None:
     return evaluate(evaluation, tensors) if floats else None
 
 
+def runs_without_nan(evaluation: ReferenceEvaluation) -> tuple[ReferenceOutput, ...]:
+    """Evaluate the reference with a number below, and one above all others, in place of NaN; empty if there is none.
+
+    A finite result that differs depends on the place of a NaN in an order of numbers, which is a matter of convention.
+    """
+    plan, case = evaluation.plan, evaluation.case
+    runs = []
+    for sign in (-1.0, 1.0):
+        tensors, replaced = exact_inputs(plan, case), False
+        for arg in input_tensors(plan):
+            missing = np.isnan(tensors[arg.param]) if is_float(arg.dtype) else np.zeros(0, dtype=np.bool_)
+            if missing.any():
+                numbers = tensors[arg.param]
+                beyond = 1.0 + np.max(np.abs(numbers), initial=0.0, where=np.isfinite(numbers))
+                tensors[arg.param], replaced = np.where(missing, sign * beyond, numbers), True
+        runs.append(evaluate(evaluation, tensors) if replaced else None)
+    return tuple(run for run in runs if run is not None)
+
+
 def evaluate(
     evaluation: ReferenceEvaluation, tensors: dict[str, Array] | None, noise: MonteCarloArithmetic | None = None
 ) -> ReferenceOutput | None:

@@ -33,7 +33,8 @@ RULES = (
         Severity.ERROR,
         "copy of a result that was never written",
         "The program copies memory to the host of which neither a kernel nor a call has written any byte: the kernel "
-        "that should have written it did not run, or wrote elsewhere.",
+        "that should have written it did not run, or wrote elsewhere. Where some of the bytes were written it is "
+        "information: the last block may be missing, or the program knows how many of the bytes it may use.",
         Example(
             bad="cudaMalloc(&y, bytes);\ncudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);\n",
             good="cudaMalloc(&y, bytes);\nscale<<<grid, block>>>(x, y, n);\n"

@@ -46,7 +46,7 @@ def _severities(folder, statement, result="y[blockIdx.x] = best;", reference=LAR
     [
         ("if (row[c] > best) best = row[c];", Severity.ERROR),
         # Documented to return the number where one is NaN: it may be meant.
-        ("best = fmaxf(best, row[c]);", Severity.WARNING),
+        ("best = fmaxf(best, row[c]);", Severity.HINT),
         ("best = row[c] > best || isnan(row[c]) ? row[c] : best;", None),
     ],
 )
@@ -72,3 +72,14 @@ def test_a_row_that_is_masked_whole(tmp_path, guard, rules):
     result = f"y[blockIdx.x] = {guard}expf(row[0] - best);"
     found = _severities(tmp_path, statement, result, reference)
     assert {rule for rule, _ in found} == rules
+
+
+@pytest.mark.parametrize(("odd", "rules"), [("2.0f", set()), ("3.0f", {"numeric/tolerance-exceeded"})])
+def test_finite_results_that_depend_on_how_a_nan_compares_are_not_compared(tmp_path, odd, rules):
+    """NumPy's largest element is a NaN, that of the kernel a number."""
+    reference = "import numpy as np\n\ndef reference(inputs):\n    return 1.0 + np.argmax(inputs['x'], axis=1) % 2\n"
+    statement = "if (row[c] > best) best = row[c], at = c;"
+    cu = ROWS.format(statement=statement, result=f"y[blockIdx.x] = at % 2 ? {odd} : 1.0f;")
+    cu = cu.replace("float best", "int at = 0;\n    float best")
+    _, findings, _ = run(request(tmp_path, cu, reference, TOML.format(range="")))
+    assert {finding.rule for finding in findings} == rules

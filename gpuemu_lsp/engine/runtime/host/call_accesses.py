@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host.shared_memory import SharedMemory
@@ -14,6 +15,9 @@ from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, Pendi
 from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet, Span
 from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.stream_order import StreamOperation, StreamOrder
+
+_ELEMENT_BYTES = 8
+"""So many unwritten bytes, from a multiple of their number on, are an element and not the padding of a structure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,11 @@ class CallAccesses:
         uninitialised: str | None,
         *,
         pending: bool,
+        to_host: bool = False,
     ) -> None:
         """Report what is wrong with a read; ``uninitialised`` is the text for bytes of which none was ever written.
 
-        It is noted if it is ``pending``: the call may return before it has read.
+        It is noted if it is ``pending``: the call may return before it has read. ``to_host``: the host gets the bytes.
         """
         allocation = part.allocation
         for write in self.unordered(operation, allocation):
@@ -99,8 +104,30 @@ class CallAccesses:
                 return
         if pending:
             self.note(allocation, operation, part.span, site, reads=True)
-        if uninitialised is not None and not self._memory.any_initialised(allocation, part.span):
+        if uninitialised is None or not allocation.missing:
+            return
+        if not self._memory.any_initialised(allocation, part.span):
             self._findings.host("api/uninitialized-copy", uninitialised, site, allocation)
+        elif to_host:
+            self._report_unwritten_part(part, site)
+
+    def _report_unwritten_part(self, part: MemorySpan, site: CallSite | None) -> None:
+        """Report a copy to the host of bytes of which some were never written, if they are not those of padding.
+
+        It is information: the program may know how many of the bytes it may use.
+        """
+        unwritten = ~self._memory.initialised(part.allocation, part.span)
+        changes = np.flatnonzero(np.diff(unwritten, prepend=False, append=False))
+        begins, ends = changes[::2], changes[1::2]
+        elements = (ends - begins >= _ELEMENT_BYTES) & (begins % _ELEMENT_BYTES == 0)
+        if not elements.any():
+            return
+        first = int(np.argmax(elements))
+        text = (
+            f"the call copies {unwritten.size} bytes to the host of which {np.count_nonzero(unwritten)} were never "
+            f"written, such as {begins[first]} to {ends[first] - 1}"
+        )
+        self._findings.host("api/uninitialized-copy", text, site, part.allocation, severity=Severity.INFORMATION)
 
     def write(
         self,

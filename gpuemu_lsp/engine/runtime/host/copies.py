@@ -45,7 +45,8 @@ class HostCopies:
             uninitialised = None
             if target is None:
                 uninitialised = "the call copies bytes of which none was ever written to the host"
-            self._accesses.read(operation, source, site, uninitialised, pending=target is not None and not ended)
+            pending = target is not None and not ended
+            self._accesses.read(operation, source, site, uninitialised, pending=pending, to_host=target is None)
         holds = target is not None and self._write(call, operation, target, source, site)
         if ended:
             self._order.synchronize(WaitScope.STREAM, call.stream)
