@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.execution import Outcome, buffers_of
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import element_written, pack_arguments, poison, shape_of, unpack
+from gpuemu_lsp.engine.fuzz.values import DEFAULT_SPECIAL
 from gpuemu_lsp.engine.oracle.mismatch import Mismatch, WrongElements, describe, largest_at, number, with_dims
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.model import Invariants
@@ -76,7 +77,10 @@ def modified_inputs(plan: Plan, case: Case, outcome: Outcome) -> list[Mismatch]:
 def broken_invariants(
     plan: Plan, case: Case, arg: TensorArg, actual: Array, invariants: Invariants, judged: Mask
 ) -> list[Mismatch]:
-    """Return a mismatch for each invariant of gpuemu.toml that an output breaks; ``judged`` limits the elements."""
+    """Return a mismatch for each invariant of gpuemu.toml that an output breaks; ``judged`` limits the elements.
+
+    What it says of values is about inputs that are numbers: the NaN and infinities of default cases do not break it.
+    """
     wide = actual.astype(np.float64)
     # NaN < 0 is False: a NaN breaks no_nan only.
     checks = (
@@ -85,9 +89,10 @@ def broken_invariants(
         (invariants.non_negative, wide < 0, "non_negative"),
     )
     found = []
+    of_numbers = case.values not in DEFAULT_SPECIAL
     for required, broken, name in checks:
         wrong = broken & judged
-        if required and wrong.any():
+        if required and of_numbers and wrong.any():
             index = largest_at(wrong)
             text = f"{number(actual[index])} breaks the invariant {name}"
             found.append(describe("numeric/invariant", WrongElements(arg, case, wrong, index), text))

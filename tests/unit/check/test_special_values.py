@@ -83,3 +83,11 @@ def test_finite_results_that_depend_on_how_a_nan_compares_are_not_compared(tmp_p
     cu = cu.replace("float best", "int at = 0;\n    float best")
     _, findings, _ = run(request(tmp_path, cu, reference, TOML.format(range="")))
     assert {finding.rule for finding in findings} == rules
+
+
+def test_invariants_are_about_numbers(tmp_path):
+    toml = f"{TOML.format(range='')}[kernels.invariants]\nno_nan = true\nno_inf = true\n"
+    statement = "if (!isnan(best)) best = row[c] > best || isnan(row[c]) ? row[c] : best;"
+    cu = ROWS.format(statement=statement, result="y[blockIdx.x] = best;")
+    report, findings, _ = run(request(tmp_path, cu, LARGEST, toml))
+    assert (report.status, findings) == ("passed", [])
