@@ -116,12 +116,14 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
 
 def _confirmed(row: Row, aligned: Row) -> Row:
     """Return the row of sizes that the usual tiles divide, if it says more than that of the small ones."""
-    if aligned.verdict is not Verdict.SAME:
-        if aligned.verdict is Verdict.NOT_JUDGED:
-            return row
-        notes = tuple(dict.fromkeys((*row.notes, *aligned.notes)))
-        return replace(aligned, results=row.results + aligned.results, notes=notes)
+    if aligned.verdict is Verdict.NOT_JUDGED:
+        return row
     note = f"at sizes that the tiles of kernels do not divide: {row.reason}"
+    if aligned.verdict is not Verdict.SAME:
+        # A race that needs more blocks than these sizes have is not named by a wrong result.
+        other = [note] if row.verdict is not aligned.verdict else []
+        notes = tuple(dict.fromkeys((*row.notes, *aligned.notes, *other)))
+        return replace(aligned, results=row.results + aligned.results, notes=notes)
     return replace(aligned, results=row.results + aligned.results, notes=(note,))
 
 

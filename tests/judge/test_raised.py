@@ -1,10 +1,14 @@
-"""Whose fault an exception is, and what a failed build says."""
+"""Whose fault an exception is, what a failed build says, and what a row says of other sizes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gpuemu.judge import judgement
 from gpuemu.judge.messages import compiler_error, is_missing_here
+from gpuemu.judge.model import Answer, Row, Verdict
 from gpuemu.judge.raised import Raised
 
 
@@ -34,3 +38,12 @@ def test_a_text_without_an_error():
 )
 def test_extensions_that_a_constructor_builds(error, building, builds):
     assert Raised(error, "x", building).is_build_error is builds
+
+
+def test_what_only_sizes_that_tiles_do_not_divide_show_is_noted():
+    answer = Answer("a", Path("a.py"), Path("t.py"))
+    small = Row(answer, Verdict.UNSAFE, "memory/global-race at a.py:3: two blocks write y[0]")
+    aligned = Row(answer, Verdict.DIFFERS, "y[0] = 1, expected 2")
+    row = judgement._confirmed(small, aligned)
+    assert (row.verdict, row.reason) == (Verdict.DIFFERS, aligned.reason)
+    assert row.notes == (f"at sizes that the tiles of kernels do not divide: {small.reason}",)
