@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -87,7 +86,7 @@ class LineBreakpoint:
     def hits(self, debuggee: Debuggee, cursor: Hit, *, back: bool) -> Iterator[Hit]:
         """Yield the executions of the line for which the condition holds."""
         threads = self._threads(debuggee, cursor.thread)
-        hits = _executions(debuggee.timeline, threads, self.path, self.line)
+        hits = debuggee.timeline.executions(threads, self.path, self.line)
         if self.hit:
             chosen = list(self._holding(debuggee, hits))[self.hit - 1 : self.hit]
             yield from (one for one in chosen if (one < cursor if back else one > cursor))
@@ -143,20 +142,6 @@ class LogPoint:
 
     stopper: LineBreakpoint
     message: Template
-
-
-@lru_cache(maxsize=64)
-def _executions(timeline: Timeline, threads: tuple[int, ...], path: str, line: int) -> Table:
-    """Return the executions of a line by some threads, in order."""
-    parts = []
-    for thread in threads:
-        ticks = timeline.executions(thread, path, line)
-        part = np.zeros(len(ticks), dtype=[("tick", "<i8"), ("thread", "<i4")])
-        part["tick"], part["thread"] = ticks, thread
-        parts.append(part)
-    rows = np.concatenate(parts) if parts else np.zeros(0, dtype=[("tick", "<i8"), ("thread", "<i4")])
-    ordered: Table = rows[np.lexsort((rows["thread"], rows["tick"]))]
-    return ordered
 
 
 def _hit(row: np.void) -> Hit:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuemu_lsp.engine.debug.explain import RecordedBlock
 from gpuemu_lsp.engine.debug.history import Numbers
+from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.model import Instruction, Location
@@ -50,7 +51,7 @@ class Frames:
         instruction = self._history.instruction(tick)
         return () if instruction is None else self._of(instruction.call, instruction.text_line, instruction.location)
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - as long as the recording that is looked at
+    @kept_results(4096)
     def _of(self, call: int, line: int, location: Location | None) -> tuple[StackFrame, ...]:
         calls, frames = self._history.program.calls, []
         while True:

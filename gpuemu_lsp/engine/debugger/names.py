@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from gpuemu_lsp.engine.debug.dwarf.model import SourceVariable, Storage, Type
 from gpuemu_lsp.engine.debug.explain import RecordedBlock
+from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.debugger.frames import StackFrame
 from gpuemu_lsp.engine.debugger.objects import Moment, Object, array_of, type_of_dtype
 from gpuemu_lsp.engine.element_types import element_type
@@ -68,7 +69,7 @@ class Names:
         """Return the variables of a function by name."""
         return self._visible(frame.line, frame.level)
 
-    @lru_cache(maxsize=256)  # noqa: B019 - as long as the recording that is looked at
+    @kept_results(256)
     def _visible(self, line: int, level: int) -> dict[str, SourceVariable]:
         return {one.name: one for one in self._block.variables.visible(line, level)}
 

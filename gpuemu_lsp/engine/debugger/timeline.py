@@ -7,12 +7,13 @@ interrupts go on after it: the rest is the same statement, at which no step ends
 from __future__ import annotations
 
 from enum import Enum
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpuemu_lsp.engine.debug.accesses import Table
 from gpuemu_lsp.engine.debug.history import History, Numbers
+from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.debug.statements import Statements
 from gpuemu_lsp.engine.debugger.frames import Frames
 
@@ -83,7 +84,7 @@ class Timeline:
     def __init__(self, history: History, statements: Statements, frames: Frames) -> None:
         self._history, self._statements, self._frames = history, statements, frames
 
-    @lru_cache(maxsize=64)  # noqa: B019 - as long as the recording that is looked at
+    @kept_results(64)
     def _track(self, thread: int) -> _Track:
         firsts, lasts, lines = self._statements.spans(thread)
         return _Track(firsts, lasts, lines, self._frames.depths(firsts), self._frames.text_lines(firsts))
@@ -153,7 +154,20 @@ class Timeline:
                 tick = int(self._history.start[run + 1]) - 1 if back else int(self._history.start[run])
         return None
 
-    def executions(self, thread: int, path: str, line: int) -> Numbers:
+    @kept_results(64)
+    def executions(self, threads: tuple[int, ...], path: str, line: int) -> Table:
+        """Return the ticks and threads of executions of a line by some threads, in order."""
+        parts = []
+        for thread in threads:
+            ticks = self._executions(thread, path, line)
+            part = np.zeros(len(ticks), dtype=[("tick", "<i8"), ("thread", "<i4")])
+            part["tick"], part["thread"] = ticks, thread
+            parts.append(part)
+        rows = np.concatenate(parts) if parts else np.zeros(0, dtype=[("tick", "<i8"), ("thread", "<i4")])
+        ordered: Table = rows[np.lexsort((rows["thread"], rows["tick"]))]
+        return ordered
+
+    def _executions(self, thread: int, path: str, line: int) -> Numbers:
         """Return the first ticks of a thread's executions of a line, without what continues one after a call."""
         track = self._track(thread)
         there = np.flatnonzero(np.isin(track.lines, self._statements.numbers_of(path, line)))

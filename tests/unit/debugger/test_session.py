@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from gpuemu_lsp.engine.debugger.protocol import DebugRequestError
@@ -180,3 +183,14 @@ def test_instructions_memory_and_the_text_of_the_finding(client):
     memory = session.request("readMemory", memoryReference=parts["memoryReference"], count=4)
     assert memory["unreadableBytes"] == 0 and memory["data"]
     assert session.request("exceptionInfo")["exceptionId"] == "numeric/tolerance-exceeded"
+
+
+def test_the_recording_of_a_block_ends_when_another_is_looked_at(client):
+    session = client("odd_reduce_buggy")
+    session.request("gpuemu/focus", block=[0, 0, 0])
+    session.breakpoints({"line": 9, "condition": "half == 1"})
+    session.move("continue")
+    recording = weakref.ref(session.session.block.history)
+    session.request("gpuemu/focus", block=[2, 0, 0])
+    gc.collect()
+    assert recording() is None
