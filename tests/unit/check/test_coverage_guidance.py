@@ -9,7 +9,7 @@ import pytest
 from gpuemu_lsp.engine.check.model import KernelReport, Replay
 from gpuemu_lsp.engine.check.pipeline import check_kernel
 from gpuemu_lsp.engine.check.replay import replay
-from gpuemu_lsp.engine.findings import Finding
+from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.store import Store
 from gpuemu_lsp.engine.subjects.request import CheckOptions
@@ -104,7 +104,9 @@ def check_planted(folder: Path, condition: str, statement: str, cases: int) -> t
     (request,) = collect([], CheckOptions(cases=cases, coverage=True), folder).requests
     events = list(check_kernel(request))
     assert isinstance(events[-1], KernelReport)
-    return events[-1], {event.rule for event in events if isinstance(event, Finding)}
+    findings = [event for event in events if isinstance(event, Finding)]
+    # Of the sizes, which are only numbers to this kernel, not all can be their largest at once: a hint.
+    return events[-1], {finding.rule for finding in findings if finding.severity is not Severity.HINT}
 
 
 @pytest.mark.parametrize(
