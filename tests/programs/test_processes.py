@@ -182,3 +182,14 @@ def test_nothing_is_left_when_a_part_is_killed(
             os.kill(pid, signal.SIGKILL)
         if victim != "terminal":
             os.close(terminal)
+
+
+def test_a_program_ends_when_what_its_kernels_print_is_not_read(program: Path) -> None:
+    words = [*GPUEMU, "run", str(program), "say"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        assert run.stdout is not None and run.stderr is not None
+        run.stdout.readline()
+        run.stdout.close()
+        errors = run.stderr.read()  # to its end, long before the time limit of ten minutes
+    assert b"stopped: what its kernels print cannot be written: Broken pipe" in errors
+    assert run.returncode == 2

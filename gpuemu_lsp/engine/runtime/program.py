@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.runtime.answers import Answers
 from gpuemu_lsp.engine.runtime.device import DEVICE_BYTES, DeviceLimits, EmulatedDevice
 from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE
 from gpuemu_lsp.engine.runtime.observers.recorder import LaunchRecorder
+from gpuemu_lsp.engine.runtime.observers.reports import OutputClosedError
 from gpuemu_lsp.engine.runtime.processes.memory_watch import MemoryWatch
 from gpuemu_lsp.engine.runtime.processes.run_stop import INTERRUPTED, NO_MEMORY, PROGRAM_ENDED, RunStop, interrupts_stop
 from gpuemu_lsp.engine.runtime.processes.supervised import SupervisedProgram
@@ -201,6 +202,9 @@ def _serve(
         return f"stopped: {error}"
     except PtxError as error:
         return f"stopped: its PTX cannot be read: {error}"
+    except OutputClosedError as error:
+        # The program waits for an answer, and would do so up to the time limit.
+        return f"stopped: what its kernels print cannot be written: {error}"
     except OSError:
         return None  # it ended before it had read the answer
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
@@ -10,6 +11,10 @@ from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host.call_accesses import CallAccesses
 from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
 from gpuemu_lsp.engine.runtime.observers.launch import LaunchObserver, LaunchResult, ObservedLaunch
+
+
+class OutputClosedError(Exception):
+    """What kernels print cannot be written; the message has the reason."""
 
 
 class LaunchReports(LaunchObserver):
@@ -39,8 +44,7 @@ class LaunchReports(LaunchObserver):
 
     def _report(self, launch: ObservedLaunch, result: LaunchResult, outcome: Outcome) -> None:
         if outcome.printed:
-            sys.stdout.write(outcome.printed)
-            sys.stdout.flush()
+            _write_out(outcome.printed)
         reason = self._stop.reason
         raced = {event.location for event in outcome.events if event.rule.endswith("-race")}
         for event in result.events:
@@ -50,3 +54,20 @@ class LaunchReports(LaunchObserver):
             self._findings.event(event, launch.launch, launch.built, discarded=result.discarded, stopped=reason)
         if not result.checked:
             self._findings.not_run(outcome, launch.launch, reason)
+
+
+def _write_out(text: str) -> None:
+    """Write to standard output.
+
+    Raises
+    ------
+    OutputClosedError
+        If it is not read any more (``| head``, a terminal that is closed), or the disk is full.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # Python flushes again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputClosedError(error.strerror or str(error)) from error
