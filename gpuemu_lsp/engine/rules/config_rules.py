@@ -74,18 +74,18 @@ __global__ void scale(const float* x, float* y, int n) {
     ),
     Rule(
         "config/sizes-not-run",
-        Severity.HINT,
+        Severity.INFORMATION,
         "declared sizes that no case had",
-        "The cases of a check have a limited number of elements and a limited amount of work. The message has the "
-        "largest size that ran. Information where `include` lists the size, a hint where it is below `max`.",
+        "`include` lists a size that no case had: the cases of a check have a limited number of elements and a limited "
+        "amount of work.",
         Example(
             bad="""\
 [kernels.dims]
-n = { min = 1, max = 1000000000 }
+n = { min = 1, max = 1000000000, include = [1000000000] }
 """,
             good="""\
 [kernels.dims]
-n = { min = 1, max = 100000 }
+n = { min = 1, max = 1000000000, include = [100000] }
 """,
             language="toml",
         ),

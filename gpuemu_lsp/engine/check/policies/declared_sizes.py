@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory
-from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.findings import Finding
 from gpuemu_lsp.engine.plan.facts import PlanOrigin
 from gpuemu_lsp.engine.plan.model import Plan
 
@@ -17,7 +16,7 @@ _ADVICE = "`gpuemu fuzz` and `--cases` run more cases"
 def sizes_not_run(plan: Plan, ran: Sequence[Mapping[str, int]], findings: FindingFactory) -> Iterator[Finding]:
     """Yield a finding for each dim of a registered kernel with sizes that none of the cases had.
 
-    An ``include`` promises its values, so that one that did not run is information; a ``max`` is a hint.
+    An ``include`` promises its values, so that one that did not run is information.
 
     Parameters
     ----------
@@ -38,10 +37,7 @@ def sizes_not_run(plan: Plan, ran: Sequence[Mapping[str, int]], findings: Findin
             values = " and ".join(map(str, left))
             message = f"'{plan.kernel}' was not run with {dim.name} = {values}. {_why(left, largest)}"
             place = findings.config_place(f"dims.{dim.name}.include")
-            yield replace(findings.finding("config/sizes-not-run", message, place), severity=Severity.INFORMATION)
-        elif dim.maximum is not None and dim.maximum - largest >= max(1, dim.multiple_of):
-            message = f"'{plan.kernel}' was not run with {dim.name} above {largest}. {_why([dim.maximum], largest)}"
-            yield findings.finding("config/sizes-not-run", message, findings.config_place(f"dims.{dim.name}.max"))
+            yield findings.finding("config/sizes-not-run", message, place)
 
 
 def _why(left: Sequence[int], largest: int) -> str:

@@ -34,12 +34,6 @@ def test_sizes_that_ran_are_not_named(tmp_path, dim):
     assert _sizes_not_run(tmp_path, dim) == []
 
 
-def test_a_maximum_beyond_the_limits_is_a_hint(tmp_path):
-    ((severity, message),) = _sizes_not_run(tmp_path, "{ min = 1, max = 90000000 }")
-    assert severity is Severity.HINT
-    assert message.startswith("'twice' was not run with n above ")
-
-
 def test_a_size_that_is_always_tried_is_named_where_it_was_not(tmp_path):
     ((severity, message),) = _sizes_not_run(tmp_path, "{ min = 1, max = 90000000, include = [300, 90000000] }")
     assert severity is Severity.INFORMATION
