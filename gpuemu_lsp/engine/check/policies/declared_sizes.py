@@ -27,7 +27,8 @@ def sizes_not_run(plan: Plan, ran: Sequence[Mapping[str, int]], findings: Findin
     findings
         Places findings of the plan.
     """
-    if plan.facts.origin is not PlanOrigin.CONFIGURATION or not ran:
+    # Cases of Triton kernels whose specialisation does not compile are named by that, and are not among those that ran.
+    if plan.facts.origin is not PlanOrigin.CONFIGURATION or plan.triton is not None or not ran:
         return
     for dim in plan.dims:
         sizes = {case[dim.name] for case in ran}
