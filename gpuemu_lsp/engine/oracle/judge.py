@@ -55,7 +55,7 @@ def _with_lost_nans(result: ComparisonResult, case: Case, evaluation: ReferenceE
 
     Where a reduction loses it in a comparison it is an error: the result is a plausible number that depends on where
     the NaN was, as ``a < b ? b : a`` is NaN or not by the order. ``fmaxf``, whose documentation says that it returns
-    the number, may be meant: a hint, unless the user asked for NaN. So may a clamp of one element: it stays a warning.
+    the number, may be meant, and a clamp of one element: a warning if the user asked for NaN, else not named.
     """
     if case.finite:
         return result
@@ -63,14 +63,15 @@ def _with_lost_nans(result: ComparisonResult, case: Case, evaluation: ReferenceE
     most = max((values.size for values in inputs if np.isnan(values.astype(np.float64)).any()), default=0)
     sizes = {name: values.size for name, values in evaluation.expected.arrays.items()}
 
-    def judged(mismatch: Mismatch) -> Mismatch:
+    def judged(mismatch: Mismatch) -> Mismatch | None:
         if mismatch.rule != "numeric/nan" or mismatch.severity is not Severity.WARNING:
             return mismatch
-        if evaluation.numerics.ignores_nan:
-            return replace(mismatch, severity=Severity.HINT) if case.values in DEFAULT_SPECIAL else mismatch
-        return replace(mismatch, severity=None) if sizes[mismatch.param] < most else mismatch
+        if not evaluation.numerics.ignores_nan and sizes[mismatch.param] < most:
+            return replace(mismatch, severity=None)
+        return None if case.values in DEFAULT_SPECIAL else mismatch
 
-    mismatches = sorted(map(judged, result.mismatches), key=lambda mismatch: mismatch.severity is not None)
+    kept = [mismatch for mismatch in map(judged, result.mismatches) if mismatch is not None]
+    mismatches = sorted(kept, key=lambda mismatch: mismatch.severity is not None)
     return replace(result, mismatches=tuple(mismatches))
 
 

@@ -55,8 +55,8 @@ __global__ void scale(float* x, int n) {
         Severity.ERROR,
         "unexpected or missing NaN",
         "The output has NaN where the reference has none, or the reverse. NaN at the same position in both is not "
-        "an error. A NaN of the input that is not in the output is a hint where `fmaxf` drops it, a warning where a "
-        "clamp of single elements does, and an error where a reduction loses it in a comparison.",
+        "an error. A NaN of the input that is not in the output is an error where a reduction loses it in a "
+        "comparison; where `fmaxf` or a clamp of single elements drops it, only a check with `nan_injected` says so.",
         Example(
             bad="""\
 __global__ void sign(const float* x, float* y, int n) {  // the reference is np.sign(x)

@@ -46,12 +46,12 @@ def _severities(folder, statement, result="y[blockIdx.x] = best;", reference=LAR
     [
         ("if (row[c] > best) best = row[c];", Severity.ERROR),
         # Documented to return the number where one is NaN: it may be meant.
-        ("best = fmaxf(best, row[c]);", Severity.HINT),
+        ("best = fmaxf(best, row[c]);", None),
         ("best = row[c] > best || isnan(row[c]) ? row[c] : best;", None),
     ],
 )
 def test_a_nan_that_a_reduction_loses(tmp_path, statement, severity):
-    if severity is None:
+    if "isnan" in statement:
         statement = f"if (!isnan(best)) {statement}"
     expected = set() if severity is None else {("numeric/nan", severity)}
     assert _severities(tmp_path, statement) == expected
