@@ -1,4 +1,4 @@
-"""``explain``, ``minimize`` and ``reproduce``: what is known of a failing case, and whether it still fails."""
+"""``explain``, ``minimize`` and ``reproduce``: facts about a failing case, and whether it still fails."""
 
 from __future__ import annotations
 
