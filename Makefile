@@ -10,13 +10,15 @@ TORCH_VENV := .venv-torch
 TORCH_STAMP := $(TORCH_VENV)/.installed
 NUMBA_VENV := .venv-numba
 NUMBA_STAMP := $(NUMBA_VENV)/.installed
+CUTE_VENV := .venv-cute
+CUTE_STAMP := $(CUTE_VENV)/.installed
 FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 FRAMEWORKS ?= jax
 # Installs in a tenth of pip's processor time; trusts the certificates that the system trusts, as pip does.
 UV := $(BIN)/uv --system-certs
 
-.PHONY: help check corpus corpus-triton test test-all test-frameworks test-numba test-programs test-programs-sample test-torch test-triton editors editors-tools lint types imports format docs \
+.PHONY: help check corpus corpus-triton test test-all test-cute test-frameworks test-numba test-programs test-programs-sample test-torch test-triton editors editors-tools lint types imports format docs \
 	site hooks environments clean
 .DEFAULT_GOAL := check
 
@@ -48,6 +50,9 @@ test-torch: $(TORCH_STAMP)  ## tests of PyTorch's CUDA device, in an environment
 
 test-numba: $(NUMBA_STAMP)  ## tests that need numba-cuda, in an environment of their own
 	GPUEMU_REQUIRE_NUMBA=1 $(NUMBA_VENV)/bin/pytest -c tests/numba/pytest.ini tests/numba
+
+test-cute: $(CUTE_STAMP)  ## tests that need CuTe DSL, in an environment of their own
+	GPUEMU_REQUIRE_CUTE=1 $(CUTE_VENV)/bin/pytest -c tests/cute/pytest.ini tests/cute
 
 test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's wheels (129 MB) and CMake first
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake
@@ -91,7 +96,7 @@ site: $(STAMP)  ## build the documentation as a site in site/; a broken link or 
 hooks:  ## let git refuse commit messages that are not `area[/sub]: imperative`
 	git config core.hooksPath .githooks
 
-environments: $(STAMP) $(TRITON_STAMP) $(TORCH_STAMP) $(NUMBA_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
+environments: $(STAMP) $(TRITON_STAMP) $(TORCH_STAMP) $(NUMBA_STAMP) $(CUTE_STAMP) $(FRAMEWORKS_STAMP)  ## install all environments; with -j several at a time
 
 # Tests compare layouts with CuTe's, as pycute of the wheel nvidia-cutlass computes them (6 MB); what it depends on is not
 # needed for that.
@@ -120,10 +125,15 @@ $(NUMBA_STAMP): pyproject.toml | $(STAMP)
 	$(UV) pip install --quiet --python $(NUMBA_VENV)/bin/python --editable '.[numba]' pytest pytest-timeout
 	touch $(NUMBA_STAMP)
 
+$(CUTE_STAMP): pyproject.toml | $(STAMP)
+	$(PYTHON) -m venv --without-pip $(CUTE_VENV)
+	$(UV) pip install --quiet --python $(CUTE_VENV)/bin/python --editable '.[cute]' pytest pytest-timeout
+	touch $(CUTE_STAMP)
+
 $(FRAMEWORKS_STAMP): pyproject.toml | $(STAMP)
 	$(PYTHON) -m venv --without-pip $(FRAMEWORKS_VENV)
 	$(UV) pip install --quiet --python $(FRAMEWORKS_VENV)/bin/python --editable '.[$(FRAMEWORKS)]' pytest pytest-timeout
 	touch $(FRAMEWORKS_STAMP)
 
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) $(TRITON_VENV) $(TORCH_VENV) $(NUMBA_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(TRITON_VENV) $(TORCH_VENV) $(NUMBA_VENV) $(CUTE_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist site .mypy_cache .ruff_cache .pytest_cache

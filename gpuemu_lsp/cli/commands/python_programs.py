@@ -1,7 +1,8 @@
-"""How a program of Python is run: on PyTorch's CUDA device, or with the launches of Triton and numba-cuda replaced."""
+"""How a program of Python is run: on our runtime, or with the launches of Triton and numba-cuda replaced."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
@@ -10,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu_lsp.engine.regular_file import readable_text
+from gpuemu_lsp.engine.runtime import cute_launches
+from gpuemu_lsp.engine.runtime.python_boot import HOOK
+from gpuemu_lsp.engine.runtime.python_process import ARCHITECTURE_VARIABLE, TOOLKIT_VARIABLE
+from gpuemu_lsp.engine.runtime.shim import LIBRARY
+from gpuemu_lsp.engine.runtime.toolchain.library import toolkit_folder
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
     HOST_COMPILER,
     TorchBuild,
@@ -18,13 +24,16 @@ from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
     torch_toolkit,
 )
 from gpuemu_lsp.engine.runtime.toolchain.wheels import has_nvcc
-from gpuemu_lsp.engine.runtime.torch_device import HOOK, TOOLKIT_VARIABLE, names_extension
+from gpuemu_lsp.engine.runtime.torch_device import names_extension
 
 _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
 _IN_PYTHON = re.compile(r"^\s*(?:import|from)\s+(?:numba|gpuemu)\b", re.MULTILINE)
 """What runs its launches in the process that makes them."""
 _TORCH = re.compile(r"\btorch\b")
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
+CUTE = "nvidia_cutlass_dsl"
+"""The package by which CuTe DSL is installed; it is imported as ``cutlass``."""
+
 _SKIPPED = ("site-packages", "node_modules", "build", "dist")
 _MOST_FILES = 2000
 
@@ -38,11 +47,13 @@ class PythonProgram:
     """A script, or a module with ``module``: ``words`` are its name and its arguments.
 
     ``torch_device`` says whether PyTorch gets a CUDA device: ``on``, ``off``, or ``auto`` by the text of the program.
+    ``arch`` is the architecture of the device, such as ``sm_90a``; None for the one that the text of the program names.
     """
 
     words: tuple[str, ...]
     module: bool
     torch_device: str = "auto"
+    arch: str | None = None
 
     @property
     def command(self) -> list[str]:
@@ -68,57 +79,81 @@ class PythonProgram:
             yield from _imported(Path(self.words[0]))
 
 
-def uses_torch_device(program: PythonProgram) -> bool:
-    """Return whether a program gets PyTorch's CUDA device.
+def uses_runtime(program: PythonProgram) -> bool:
+    """Return whether a program is a child process on our runtime: one that uses PyTorch, or has kernels of CuTe DSL.
 
-    It is one that uses PyTorch. Programs whose only kernels are numba-cuda's are not, nor are those of Triton where the
-    device or Triton's driver cannot be built: their launches are replaced in Python.
+    Programs whose only kernels are numba-cuda's are not, nor are those of Triton where PyTorch's device or Triton's
+    driver cannot be built: their launches are replaced in Python.
     """
     if program.torch_device != "auto":
         return program.torch_device == "on"
-    if installed_torch() is None:
-        return False
     with_torch = with_triton = False
     in_python = any(word.startswith("--gpuemu-") for word in program.words)
     for text in program.sources():
-        if names_extension(text):
+        if names_extension(text) and installed_torch() is not None:
+            return True
+        if cute_launches.names_cute(text) and _is_installed(CUTE):
             return True
         with_torch = with_torch or _TORCH.search(text) is not None
         with_triton = with_triton or _TRITON.search(text) is not None
         in_python = in_python or _IN_PYTHON.search(text) is not None
+    if installed_torch() is None:
+        return False
     return with_torch and not in_python and (serves_triton() if with_triton else has_nvcc())
 
 
-def torch_environment() -> dict[str, str]:
-    """Return the variables with which PyTorch has a CUDA device in a process of Python, and in what that starts.
+def python_environment(program: PythonProgram | None = None) -> dict[str, str]:
+    """Return the variables with which packages use our runtime in a process of Python, and in what that starts.
 
-    None are needed where PyTorch is not installed.
+    None are needed where no such package is installed. Without a program its architecture is not known.
 
     Raises
     ------
     UnusableTorchError
-        If it is a build for CUDA.
+        If PyTorch is a build for CUDA.
     ProgramBuildError
-        If the device cannot be built.
+        If the runtime, or PyTorch's device, cannot be built.
     """
     torch = installed_torch()
-    if torch is None:
+    if torch is None and not _is_installed(CUTE):
         return {}
+    toolkit = toolkit_folder() if torch is None else _torch_toolkit(torch)
+    modules = [str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {TOOLKIT_VARIABLE: str(toolkit), "CUDA_HOME": str(toolkit), "PYTHONPATH": os.pathsep.join(modules)}
+    if torch is not None:
+        variables |= _torch_environment(toolkit)
+    if _is_installed(CUTE):
+        variables |= cute_launches.environment(toolkit / "lib64" / f"lib{LIBRARY}.so")
+    if program is not None:
+        variables |= _architecture(program)
+    return variables
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _architecture(program: PythonProgram) -> dict[str, str]:
+    arch = program.arch
+    if arch is None and any(map(cute_launches.names_hopper, program.sources())):
+        arch = "sm_90a"
+    number = re.search(r"\d+", arch or "")
+    return {ARCHITECTURE_VARIABLE: number[0]} if number else {}
+
+
+def _torch_toolkit(torch: TorchBuild) -> Path:
     if torch.cuda is not None:
         raise UnusableTorchError(_for_cuda(torch))
-    toolkit = str(torch_toolkit(torch, lambda text: print(f"gpuemu: {text}", file=sys.stderr, flush=True)))
+    return torch_toolkit(torch, lambda text: print(f"gpuemu: {text}", file=sys.stderr, flush=True))
+
+
+def _torch_environment(toolkit: Path) -> dict[str, str]:
+    """Return the variables for builds of extensions, and for Triton and the CPU's operators of PyTorch."""
     # The compilers of an extension are found by names on the path, as is ninja of this environment.
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    modules = [str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])]
-    variables = {
-        TOOLKIT_VARIABLE: toolkit,
-        "CUDA_HOME": toolkit,
-        "TRITON_LIBCUDA_PATH": str(Path(toolkit, "lib64")),
-        "PATH": os.pathsep.join(programs),
-        "PYTHONPATH": os.pathsep.join(modules),
-    }
+    variables = {"TRITON_LIBCUDA_PATH": str(toolkit / "lib64"), "PATH": os.pathsep.join(programs)}
     if "CXX" not in os.environ:
-        variables["CXX"] = str(Path(toolkit, "bin", HOST_COMPILER))
+        variables["CXX"] = str(toolkit / "bin" / HOST_COMPILER)
     if "MAX_JOBS" not in os.environ:
         variables["MAX_JOBS"] = str(os.cpu_count() or 1)
     # Inductor's own launcher takes machine code; Triton's takes PTX here.

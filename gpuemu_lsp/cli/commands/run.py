@@ -13,8 +13,8 @@ from gpuemu_lsp.cli.commands.nvcc import nvcc
 from gpuemu_lsp.cli.commands.python_programs import (
     PythonProgram,
     UnusableTorchError,
-    torch_environment,
-    uses_torch_device,
+    python_environment,
+    uses_runtime,
 )
 from gpuemu_lsp.cli.process_boundary import ended_as_by_an_interrupt
 from gpuemu_lsp.engine.jobs.run import fingerprinted
@@ -75,7 +75,7 @@ def run(
         command = [installed or str(program.absolute()), *words[max(len(sources), 1) :]]
         try:
             # What is found on the path may start Python.
-            environment = torch_environment() if installed else {}
+            environment = python_environment() if installed else {}
             folder_of = Path(sources[0]).absolute().parent if sources else Path.cwd()
             path = _recording_path(record, folder_of, program.name)
             result = _run_program(command, limits, path, program.name, leaks=leaks, environment=environment)
@@ -140,7 +140,7 @@ def run_python_program(
     if not module and not Path(words[0]).is_file():
         print(f"gpuemu: {words[0]}: No such file or directory", file=sys.stderr)
         return EXIT_USAGE
-    if not uses_torch_device(program):
+    if not uses_runtime(program):
         from gpuemu_lsp.cli.commands.run_python import run_python
 
         if record is not None:
@@ -152,7 +152,7 @@ def run_python_program(
             folder = Path.cwd() if module else Path(words[0]).absolute().parent
             path = _recording_path(record, folder, program.name)
             result = _run_program(
-                program.command, limits, path, program.name, leaks=leaks, environment=torch_environment()
+                program.command, limits, path, program.name, leaks=leaks, environment=python_environment(program)
             )
         except (UnusableTorchError, ProgramBuildError, RecordingError) as error:
             print(f"gpuemu: {error}", file=sys.stderr)

@@ -61,7 +61,10 @@ def add(verbs: Verbs) -> None:
         f"{SUFFIX} (default: .gpuemu/recordings/PROGRAM{SUFFIX} in the project)",
     )
     run.add_argument(
-        "--arch", metavar="SM", help="architecture to compile .cu files for, such as sm_90a (default: sm_80)"
+        "--arch",
+        metavar="SM",
+        help="architecture to compile .cu files for, and of the device of a Python program, such as sm_90a (default: "
+        "sm_80; for CuTe DSL the one that the program names)",
     )
     run.add_argument("--leaks", action="store_true", help="report memory that the program does not free")
     run.add_argument("--format", choices=("text", "json"), default="text", help="format of the result")
@@ -117,7 +120,7 @@ def _run(options: argparse.Namespace) -> int:
     memory = None if options.memory is None else options.memory << 20
     limits = RunLimits(options.timeout or default, memory_bytes=memory)
     if options.module or words[0].endswith(".py"):
-        program = PythonProgram(tuple(words), options.module, options.torch_device)
+        program = PythonProgram(tuple(words), options.module, options.torch_device, options.arch)
         return run_python_program(program, limits, options.format, options.output, leaks=options.leaks, record=record)
     return run(
         words,

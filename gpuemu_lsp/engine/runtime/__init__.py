@@ -21,8 +21,11 @@ reads a source, and never ends a process that it did not start.
 - :mod:`.inline_sources`: lines of Python whose strings are sources
 - :mod:`.protocol`: the messages, declared once for both sides
 - :mod:`.shim`: our library in C++
+- :mod:`.python_boot`: what is done when a program in Python imports a package that launches kernels
+- :mod:`.python_process`: what a process of Python has so that its packages use our library
 - :mod:`.torch_device`: PyTorch's CUDA device on it, in the program's process
 - :mod:`.triton_launches`: Triton's launches on that device
+- :mod:`.cute_launches`: launches of CuTe DSL
 - :mod:`.toolchain`: nvcc's commands, and the library's compilation
 - :mod:`.processes`: child processes that never outlive this one, and why a run is stopped
 """

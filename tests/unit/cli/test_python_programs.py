@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuemu_lsp.cli.commands import python_programs, run
-from gpuemu_lsp.cli.commands.python_programs import PythonProgram, UnusableTorchError, uses_torch_device
+from gpuemu_lsp.cli.commands.python_programs import PythonProgram, UnusableTorchError, uses_runtime
 from gpuemu_lsp.cli.commands.run import run_python_program
 from gpuemu_lsp.cli.gpuemu import main
 from gpuemu_lsp.engine.runtime.program import RunLimits
@@ -55,22 +55,22 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_programs_of_pytorch_and_triton_get_the_device(folder, words, module, uses):
-    assert uses_torch_device(PythonProgram(words, module)) is uses
+    assert uses_runtime(PythonProgram(words, module)) is uses
 
 
 def test_without_pytorch_or_compilers_nothing_changes(folder, monkeypatch):
     monkeypatch.setattr(python_programs, "has_nvcc", lambda: False)
-    assert not uses_torch_device(PythonProgram(("plain.py",), False))
-    assert uses_torch_device(PythonProgram(("extension.py",), False))
+    assert not uses_runtime(PythonProgram(("plain.py",), False))
+    assert uses_runtime(PythonProgram(("extension.py",), False))
     monkeypatch.setattr(python_programs, "installed_torch", lambda: None)
-    assert not uses_torch_device(PythonProgram(("extension.py",), False))
-    assert python_programs.torch_environment() == {}
+    assert not uses_runtime(PythonProgram(("extension.py",), False))
+    assert python_programs.python_environment() == {}
 
 
 def test_launches_of_triton_are_replaced_where_the_device_cannot_be_built(folder, monkeypatch):
     triton, plain = PythonProgram(("kernels.py",), False), PythonProgram(("plain.py",), False)
     monkeypatch.setattr(python_programs, "serves_triton", lambda: False)
-    assert not uses_torch_device(triton) and uses_torch_device(plain)
+    assert not uses_runtime(triton) and uses_runtime(plain)
 
 
 @pytest.mark.parametrize("lacks", ["a CPU build", "nvcc", "a compiler for C", "nothing"])
@@ -87,7 +87,7 @@ def test_what_triton_needs_for_the_device(monkeypatch, tmp_path, lacks):
 def test_a_build_for_cuda_is_refused_with_the_command_for_another(folder, monkeypatch):
     monkeypatch.setattr(python_programs, "installed_torch", lambda: TorchBuild(folder, "2.9.1+cu128", "12.8"))
     with pytest.raises(UnusableTorchError, match=r"is a build for CUDA 12.8.*pip install torch==2.9.1\+cpu"):
-        python_programs.torch_environment()
+        python_programs.python_environment()
 
 
 def test_a_program_without_the_device_is_not_recorded(folder, capsys):

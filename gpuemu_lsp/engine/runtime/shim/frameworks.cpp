@@ -1,15 +1,11 @@
-// The part of this library for the device of a framework: operators that it executes itself, and lines of its language.
+// The part of this library for the device of a framework: operators that it executes itself.
 #include "frameworks.h"
-
-#include <climits>
 
 #include "core.h"
 
 using namespace gpuemu;
 
 namespace {
-
-gpuemuLineSource line_source = nullptr;
 
 std::vector<message::MemoryRows> rows_of(const gpuemuRows* rows, size_t count) {
     std::vector<message::MemoryRows> result;
@@ -19,16 +15,6 @@ std::vector<message::MemoryRows> rows_of(const gpuemuRows* rows, size_t count) {
 }
 
 }  // namespace
-
-namespace gpuemu {
-
-SourceLine SourceLine::current() {
-    char path[PATH_MAX];
-    uint64_t number = line_source ? line_source(path, sizeof path) : 0;
-    return {number, number ? path : ""};
-}
-
-}  // namespace gpuemu
 
 API cudaError_t gpuemuExecuted(const gpuemuOperator* operation) {
     connect_once();
@@ -57,5 +43,3 @@ API void gpuemuSkipLaunches(int skip) {
     connect_once();
     call(message::SkipLaunches{skip != 0});
 }
-
-API void gpuemuSetLineSource(gpuemuLineSource source) { line_source = source; }

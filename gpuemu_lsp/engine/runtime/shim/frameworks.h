@@ -1,5 +1,5 @@
 // The part of this library for the device of a framework, which is not in the CUDA runtime: operators that it executes on
-// the host in device memory, and the lines of the language that calls it. Plain C, as it is compiled with other options.
+// the host in device memory. Plain C, as it is compiled with other options.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,9 +39,4 @@ void gpuemuUnsupported(const char* what);
 
 // Make the launches that follow without an effect, and report nothing, until this is called with 0.
 void gpuemuSkipLaunches(int skip);
-
-// A function that writes the path of the innermost line that runs in the calling language; it returns the line's number,
-// 0 if none runs.
-typedef uint64_t (*gpuemuLineSource)(char* path, size_t size);
-void gpuemuSetLineSource(gpuemuLineSource source);
 }

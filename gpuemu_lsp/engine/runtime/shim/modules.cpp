@@ -120,7 +120,8 @@ Function* function_of(const void* host) {
 }
 
 int architecture() {
-    int found = 80;
+    static const char* given = getenv("GPUEMU_ARCHITECTURE");
+    int found = given ? atoi(given) : 80;
     for (const Module& module : modules()) {
         const char* target = strstr(module.ptx.c_str(), ".target sm_");
         if (target && atoi(target + 11) > found) found = atoi(target + 11);

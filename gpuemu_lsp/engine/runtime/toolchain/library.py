@@ -11,10 +11,10 @@ from pathlib import Path
 from gpuemu_lsp.engine.cache_folder import cache_root
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 from gpuemu_lsp.engine.runtime.protocol.cpp import messages_header
+from gpuemu_lsp.engine.runtime.python_process import DRIVER
 from gpuemu_lsp.engine.runtime.shim import LIBRARY, SOURCES
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler, run_compiler, run_compilers
 from gpuemu_lsp.engine.runtime.toolchain.wheels import nvcc_folder
-from gpuemu_lsp.engine.runtime.torch_device import DRIVER
 
 _WHAT = "the runtime library"
 
@@ -93,14 +93,25 @@ def _add_toolkit(folder: Path, include: Path) -> None:
 
 
 def _other_names(sources: str, include: Path) -> list[str]:
-    """Return the linker's options for the names that functions have with ``--default-stream per-thread``.
+    """Return the linker's options for other names of functions.
 
-    They do the same: which default stream a program has is known when it starts.
+    They are those with ``--default-stream per-thread``, which do the same: which default stream a program has is known
+    when it starts. And those with ``_`` in front, by which code that MLIR has compiled for CuTe DSL calls them.
     """
     header = (include / "cuda_runtime_api.h").read_text()
     renamed = [*re.findall(r"#define (cuda\w+) +__CUDART_API_(PTDS|PTSZ)\(", header), ("__cudaLaunchKernel", "PTSZ")]
     defined = set(re.findall(r"^(?:API|STUB) [\w *]*?\b(\w+)\(", sources, re.MULTILINE))
-    return [f"-Wl,--defsym={name}_{kind.lower()}={name}" for name, kind in dict(renamed).items() if name in defined]
+    names = {f"{name}_{kind.lower()}": name for name, kind in dict(renamed).items() if name in defined}
+    versions = _current_versions(include)
+    names |= {f"_{name}": versions.get(name, name) for name in defined if re.match("cu(da)?[A-Z]", name)}
+    names["_cudaLaunchKernelEx"] = "cudaLaunchKernelExC"
+    return [f"-Wl,--defsym={other}={name}" for other, name in names.items()]
+
+
+def _current_versions(include: Path) -> dict[str, str]:
+    """Return the current version of functions of the driver by the name that CUDA's header gives to it."""
+    declared = r"^#define (cu[A-Z]\w+) +(?:__CUDA_API_\w+\()?(cu[A-Z]\w+_v\d+)\b"
+    return dict(re.findall(declared, (include / "cuda.h").read_text(), re.MULTILINE))
 
 
 def _generated(sources: str, include: Path) -> dict[str, str]:
@@ -113,10 +124,8 @@ def _generated(sources: str, include: Path) -> dict[str, str]:
     declared = re.findall(r"\bcudaError_t CUDARTAPI (cuda\w+)\(", (include / "cuda_runtime_api.h").read_text())
     missing = {name for name in declared if not name.endswith("_ptsz")} - defined
     driver = (include / "cuda.h").read_text()
-    # Its macros name the current version of a function; programs that were compiled earlier call other ones.
-    versions = dict(
-        re.findall(r"^#define (cu[A-Z]\w+) +(?:__CUDA_API_\w+\()?(cu[A-Z]\w+_v\d+)\b", driver, re.MULTILINE)
-    )
+    # Programs that were compiled earlier call other versions.
+    versions = _current_versions(include)
     missing |= {
         one for one in re.findall(r"\bCUresult CUDAAPI (cu[A-Z]\w+)\(", driver) if not re.search("_pts[zd]$", one)
     }

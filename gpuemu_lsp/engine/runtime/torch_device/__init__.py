@@ -6,8 +6,6 @@ operators run PyTorch's kernels for the CPU on the bytes of the device and tell 
 PyTorch's. The modules run in the program's process: they import nothing of the engine.
 
 - ``native``: the library's sources; ``include``: headers that a build of PyTorch for the CPU lacks
-- ``hook``: a folder for ``PYTHONPATH``, whose ``sitecustomize`` installs :mod:`.boot` in each process of Python
-- :mod:`.boot`: loads the library before PyTorch is imported, and completes ``torch._C``
 - :mod:`.core_names`: what ``torch._C`` has in a build for CUDA, by name
 - :mod:`.native_calls`: functions of the library
 - :mod:`.build_locks`: locks of builds of extensions, which end with the process that holds them
@@ -20,15 +18,8 @@ from typing import Final
 LIBRARY: Final = "libtorch_cuda.so"
 """Name of the library, which extensions are linked with."""
 
-DRIVER: Final = "libcuda.so.1"
-"""Name of the driver's library, which programs load when they run."""
-
-TOOLKIT_VARIABLE: Final = "GPUEMU_TORCH_TOOLKIT"
-"""Environment variable with the folder of the toolkit that has the library."""
-
 NATIVE: Final = Path(__file__).parent / "native"
 HEADERS: Final = Path(__file__).parent / "include"
-HOOK: Final = Path(__file__).parent / "hook"
 
 _EXTENSION = re.compile(r"\b(?:cpp_extension|load_inline|CUDAExtension|load_library)\b")
 

@@ -10,13 +10,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpuemu_lsp.engine.runtime.torch_device import DRIVER, LIBRARY, TOOLKIT_VARIABLE
+from gpuemu_lsp.engine.runtime.python_process import TOOLKIT_VARIABLE
+from gpuemu_lsp.engine.runtime.torch_device import LIBRARY
 
 _MEMORY_COUNTERS = (
     *("bytes", "peak_bytes", "allocated_bytes", "freed_bytes"),
     *("count", "peak_count", "allocated", "freed", "failed"),
 )
 """In the order of ``gpuemu_torch_memory_counters``."""
+
+
+def is_built() -> bool:
+    """Return whether this program's toolkit has the device: not where PyTorch cannot have it."""
+    return _path().exists()
+
+
+def _path() -> Path:
+    return Path(os.environ[TOOLKIT_VARIABLE], "lib64", LIBRARY)
 
 
 @lru_cache(maxsize=1)
@@ -28,29 +38,11 @@ def library() -> ctypes.CDLL:
     OSError
         If it cannot be loaded.
     """
-    path = Path(os.environ[TOOLKIT_VARIABLE], "lib64", LIBRARY)
-    native = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    native = ctypes.CDLL(str(_path()), ctypes.RTLD_GLOBAL)
     native.gpuemu_torch_current_stream.restype = ctypes.c_int64
     native.gpuemu_torch_set_stream.argtypes = [ctypes.c_int64]
     native.gpuemuUnsupported.argtypes = [ctypes.c_char_p]
     return native
-
-
-def load_driver() -> None:
-    """Load our library by the name of CUDA's driver, which programs load when they run.
-
-    Raises
-    ------
-    OSError
-        If it cannot be loaded.
-    """
-    ctypes.CDLL(str(Path(os.environ[TOOLKIT_VARIABLE], "lib64", DRIVER)), ctypes.RTLD_GLOBAL)
-
-
-def ignore_lines(folder: Path) -> None:
-    """Let reports have the lines of Python, but for those in this folder and in earlier ones."""
-    # With the interpreter's lock, under which lines are looked for.
-    ctypes.PyDLL(library()._name).gpuemu_torch_ignore_lines(f"{folder}/".encode())
 
 
 def default_generator() -> Any:

@@ -1,11 +1,11 @@
-"""What Python imports first under ``gpuemu run``: PyTorch's CUDA device, and then the user's own ``sitecustomize``."""
+"""What Python imports first under ``gpuemu run``: our hook of imports, then the user's own ``sitecustomize``."""
 
 import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
 
-from gpuemu_lsp.engine.runtime.torch_device import boot
+from gpuemu_lsp.engine.runtime.python_boot import boot
 
 boot.install()
 

@@ -1,0 +1,27 @@
+"""``gpuemu run SCRIPT.py`` with kernels of CuTe DSL, without a driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SAXPY = Path(__file__).parent / "programs" / "saxpy.py"
+
+
+def test_an_unmodified_script_has_right_results(gpuemu_run):
+    output, report = gpuemu_run(SAXPY)
+    assert "right" in output, output
+    assert (report["launches"], report["checked"], report["findings"]) == (1, 1, [])
+
+
+def test_an_access_past_the_end_is_on_its_line_and_column(gpuemu_run, tmp_path):
+    script = tmp_path / "saxpy.py"
+    script.write_text(SAXPY.read_text().replace("if i < cute.size(x)", "if i <= cute.size(x)"))
+    text = script.read_text().splitlines()
+    _, report = gpuemu_run(script)
+    places = [
+        (finding["rule"], finding["range"]["start"]["line"], finding["range"]["start"]["character"])
+        for finding in report["findings"]
+    ]
+    line = next(number for number, row in enumerate(text) if "y[i] =" in row)
+    columns = (text[line].index("x[i]"), text[line].rindex("y[i]"), text[line].index("y[i]"))
+    assert places == [("memory/out-of-bounds", line, column) for column in columns]
