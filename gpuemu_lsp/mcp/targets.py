@@ -12,13 +12,14 @@ from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.regular_file import file_bytes
+from gpuemu_lsp.engine.subjects.languages import SUFFIXES
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.mcp.call import ToolError
 from gpuemu_lsp.mcp.schemas import Schema, mapping, text
 from gpuemu_lsp.mcp.session import AgentSession, FindingOrigin
 
 DEFAULT_NAME = "kernel.cu"
-KERNEL_SUFFIXES = (".cu", ".cuh", ".ptx", ".py")
+KERNEL_SUFFIXES = (*sorted(SUFFIXES), ".py")
 
 WHAT: dict[str, Schema] = {
     "path": text("a file, a folder, or the name of a registered kernel; relative to the server's working folder"),

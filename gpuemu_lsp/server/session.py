@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES
+from gpuemu_lsp.engine.subjects.languages import SUFFIXES
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults
 from gpuemu_lsp.server.diagnostics.measurement_history import MeasurementHistory
 from gpuemu_lsp.server.diagnostics.publisher import DiagnosticPublisher

@@ -57,7 +57,7 @@ def run(
     goes to standard error, or to ``output``. ``record`` is the file of the recording, empty for that of the program in
     its project, None for none. ``arch`` is an architecture as nvcc names it.
     """
-    sources = [word for word in words if word.endswith((".cu", ".cpp", ".cc"))]
+    sources = [word for word in words if word.endswith((".cu", ".hip", ".cpp", ".cc"))]
     sources = list(words[: len(sources)]) if words[0] in sources else []
     with ended_as_by_an_interrupt(), temporary_folder("gpuemu-run-") as folder:
         program = Path(words[0])

@@ -24,7 +24,7 @@ DATABASE = "compile_commands.json"
 _FLAGS = "compile_flags.txt"
 _CLANGD = ".clangd"
 _BUILD_FOLDER = re.compile(r"(?:build|out|cmake-build|_build)[\w.-]*$")
-_CUDA = (".cu", ".cuh")
+_CUDA = (".cu", ".cuh", ".hip")
 _MOST_SOURCES = 60
 """Sources of a database that are searched for the includer of a header, at most."""
 

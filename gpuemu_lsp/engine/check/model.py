@@ -12,7 +12,7 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.compile.model import ResourceUsage, Specialisation
 from gpuemu_lsp.engine.debug.explanation import Explanation
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Severity
-from gpuemu_lsp.engine.subjects.languages import calls_function
+from gpuemu_lsp.engine.subjects.languages import OPS, language_of_entry
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 
@@ -182,8 +182,13 @@ class KernelReport:
     """The verdict is that of an earlier check of the same code."""
     specialisation: Specialisation | None = None
     """For a Triton kernel, the variant that ``resources`` are of: that of the first case."""
-    op: bool = False
-    """It is an entry of ``[[ops]]``."""
+    language: str = ""
+    """The name of its language."""
+
+    @property
+    def op(self) -> bool:
+        """Whether it is an entry of ``[[ops]]``."""
+        return self.language == OPS.name
 
     @property
     def compared(self) -> bool:
@@ -203,7 +208,7 @@ def unfinished_report(
         compiled,
         timing_ms=timing_ms or {},
         registered=request.registered,
-        op=calls_function(spec),
+        language=language.name if (language := language_of_entry(spec)) is not None else "",
     )
 
 

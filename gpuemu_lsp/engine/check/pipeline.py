@@ -355,7 +355,7 @@ def _report(
         measured=tuple(map(_measurements, totals.runs)),
         coverage=merged(line for run in totals.runs for line in _covered_lines(run)),
         counters=tuple(totals.counters),
-        op=prepared.calls_function,
+        language=prepared.language.name if prepared.language is not None else "",
     )
 
 

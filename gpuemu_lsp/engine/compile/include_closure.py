@@ -14,6 +14,8 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.regular_file import readable_text
+from gpuemu_lsp.engine.source.headers.hip import FOLDER as HIP_FOLDER
+from gpuemu_lsp.engine.source.headers.hip import hip_header
 from gpuemu_lsp.engine.source.headers.known_headers import is_torch_header
 
 _DIRECTIVE = re.compile(
@@ -124,6 +126,9 @@ def _resolve(
     directive: IncludeDirective, includer: str, include_dirs: Sequence[str], views: Mapping[str, str]
 ) -> tuple[str | None, str | None, str | None]:
     """Return the include directory (None for the includer's own), absolute path and text of a header."""
+    ours = hip_header(directive.target)
+    if ours is not None:
+        return HIP_FOLDER.as_posix(), ours, views.get(ours) or readable_text(ours)
     folders: list[str | None] = [None] if directive.quoted else []
     if is_torch_header(directive.target):
         include_dirs = ()  # the device-usable part of PyTorch's headers is in memory

@@ -17,6 +17,8 @@ _HEAD = re.compile(
 _PTXAS = re.compile(
     r"^\s*ptxas\s+(?:application ptx input, line (?P<line>\d+); )?(?P<kind>error|fatal|warning)\s*: (?P<text>.*)$"
 )
+_PRAGMA = re.compile(r"^\s*ptxas\s+warning\s*: Pragma 'gpuemu-")
+"""About pragmas of our own headers, which ptxas does not know."""
 _INSTANTIATION = re.compile(r'^\s+(?P<text>.*?)(?: at line (?P<line>\d+)(?: of "?(?P<path>.+?)"?)?)?\s*$')
 
 
@@ -70,7 +72,9 @@ def parse(log: str) -> tuple[CompilerMessage, ...]:
     index = 0
     while index < len(lines):
         line = lines[index]
-        if ptxas := _PTXAS.match(line):
+        if _PRAGMA.match(line):
+            index += 1
+        elif ptxas := _PTXAS.match(line):
             kind = "warning" if ptxas["kind"] == "warning" else "error"
             messages.append(
                 CompilerMessage(kind, ptxas["text"].strip(), None, tool="ptxas", ptx_line=int(ptxas["line"] or 0))

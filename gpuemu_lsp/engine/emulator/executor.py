@@ -42,6 +42,7 @@ from gpuemu_lsp.engine.ptx.model import Instruction
 from gpuemu_lsp.engine.time_limit import scheduled_clock
 
 _MAX_THREADS = 1024
+_NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed"})
 
 
 class Emulator:
@@ -282,7 +283,7 @@ def _outcome(
 
 def _status(report: LaunchReport, events: tuple[Event, ...]) -> str:
     rules = {event.rule for event in events}
-    if "engine/unsupported-instruction" in rules:
+    if rules & _NOT_RUN:
         return "unsupported"
     if report.status == "hung":
         return "hung"

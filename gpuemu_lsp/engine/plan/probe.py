@@ -68,6 +68,8 @@ class _Search:
     stride: dict[str, int] = field(default_factory=dict)
     array_fault: bool = False
     """The last launch accessed a shared or local array out of bounds, which may have ended it."""
+    refused: bool = False
+    """The last launch reached what this device does not have."""
 
     @property
     def exhausted(self) -> bool:
@@ -81,6 +83,7 @@ class _Search:
         tensors = self.chosen.keys()
         kept = [event for event in outcome.events if event.buffer is None or event.buffer in tensors]
         self.array_fault = any(event not in kept for event in _faults(outcome))
+        self.refused = any(event.rule == "engine/not-executed" for event in outcome.events)
         outcome = replace(outcome, events=tuple(kept))
         atomics = (event for event in _faults(outcome) if event.instruction.startswith(("atom", "red")))
         self.counters |= {event.buffer for event in atomics if event.buffer is not None}
@@ -148,8 +151,8 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     search = _Search(run, candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors})
     given, plan = plan, _with_zeroed_flags(plan, first, search)
     problem = _fit(plan, first, search)
-    if problem is not None and search.array_fault and not search.exhausted:
-        # An error whatever the lengths are, which are not known because it ended the launch.
+    if problem is not None and (search.array_fault or search.refused) and not search.exhausted:
+        # It ended the launch whatever the lengths are, which are therefore not known.
         return ProbeResult(None, problem, search.plan(plan), frozenset(search.chosen))
     if problem is not None:
         return ProbeResult(None, problem)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.ptx.errors import UnlocatedSyntaxError, shown
 from gpuemu_lsp.engine.ptx.model import (
+    REFUSED,
     Guard,
     Immediate,
     Instruction,
@@ -26,6 +27,7 @@ _NUMBERED = re.compile(r"([%\w$]+?)\s*<\s*(\d{1,7})\s*>", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z_$%][\w$]*", re.ASCII)
 _CALL = re.compile(r"\s*(?:\(([^()]*)\)\s*,\s*)?([%\w$]+)\s*(?:,\s*\(([^()]*)\)\s*)?(?:,\s*([\w$]+)\s*)?", re.ASCII)
 _USED_BYTES = re.compile(r'"\s*used_bytes_mask\s+(0[xX][0-9a-fA-F]+|[0-9]+)\s*"')
+_REFUSED = re.compile(r'"gpuemu-refused ([^"]+)"')
 _SUMMABLE = frozenset(f"{kind}{bits}" for kind in "bsu" for bits in (16, 32, 64))
 _MOST_REGISTERS = 1 << 20
 
@@ -106,11 +108,15 @@ class FunctionBuilder:
             self._scopes[-1].labels.add(name)
         self.items.append(Label(name, line))
 
-    def pragma(self, text: str) -> None:
-        """Take the mask of ``.pragma "used_bytes_mask M"``, which holds for the next load. Others have no effect."""
-        match = _USED_BYTES.search(text)
-        if match is not None:
+    def pragma(self, text: str, location: Location | None, line: int) -> None:
+        """Take a pragma: the mask of ``"used_bytes_mask M"``, which holds for the next load, or one of our own headers.
+
+        Others have no effect.
+        """
+        if (match := _USED_BYTES.search(text)) is not None:
             self._used_bytes = int(match[1], 0)
+        elif (match := _REFUSED.search(text)) is not None:
+            self.items.append(Instruction(REFUSED, (), (Symbol(match[1]),), None, location, line))
 
     def instruction(self, match: re.Match[str], location: Location | None, line: int) -> None:
         """Add an instruction from a match of the statement pattern."""

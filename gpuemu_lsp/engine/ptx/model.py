@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,10 @@ class Location:
         while (outer := chain[-1].inlined_at) is not None:
             chain.append(outer)
         return next(one.line for one in chain if one.file == chain[-1].file)
+
+
+REFUSED: Final = "refused"
+"""Opcode of a place that a header of ours refuses to compile for this device; its operand says what, and why."""
 
 
 @dataclass(frozen=True, slots=True)

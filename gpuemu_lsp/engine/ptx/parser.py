@@ -98,7 +98,7 @@ class _ModuleParser:
         elif kind == "label":
             self._label(match, line)
         elif kind == "pragma" and self._body is not None:
-            self._body.pragma(match["pragma"])
+            self._body.pragma(match["pragma"], self._locations.current, line)
         elif kind == "declaration":
             self._declaration(match["declaration"].strip())
         elif kind == "open":

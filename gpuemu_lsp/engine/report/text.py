@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.report.counters import counters_text
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import characters, line_text
 from gpuemu_lsp.engine.report.terminal_text import frame
+from gpuemu_lsp.engine.subjects.languages import remark_of
 from gpuemu_lsp.engine.subjects.ops.client_verdicts import age_text
 
 _RED, _YELLOW, _BLUE, _GREEN, _BOLD, _DIM, _RESET = (f"\x1b[{code}m" for code in (31, 33, 34, 32, 1, 2, 0))
@@ -106,6 +107,8 @@ def render_verdict(kernel: KernelReport, width: int, style: TextStyle) -> str:
     parts = [f"{sign} {kernel.name:<{width}}" if style.unicode else f"{kernel.name:<{width}}", f"{kernel.status:<12}"]
     if kernel.cases.run:
         parts.append(cases_text(kernel))
+    if remark := remark_of(kernel.language):
+        parts.append(remark)
     for arch, usage in kernel.resources.items():
         spills = usage.spill_stores + usage.spill_loads
         parts.append(f"{arch}: {usage.registers} registers" + (f", {spills} B spilled" if spills else ""))

@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.findings import Finding, Json, Place, Range
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.regular_file import readable_text
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.headers.hip import is_own_header
 
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.execution import Executor
@@ -174,7 +175,9 @@ class PreparedKernel:
         def text_of(path: str) -> str | None:
             if path == source.path:
                 return source.text
-            return self.overlay.get(path) or readable_text(path) if path in self.headers else None
+            if path not in self.headers or is_own_header(path):
+                return None
+            return self.overlay.get(path) or readable_text(path)
 
         return SourceMap(module.files, text_of, plan.place, python=False)
 
@@ -184,6 +187,14 @@ class Language(Protocol):
 
     name: str
     """Its value of the key ``language`` in gpuemu.toml."""
+    suffixes: frozenset[str] = frozenset()
+    """How the names of files end whose kernels are in this language."""
+    remark: str = ""
+    """What a verdict adds on the device that such a kernel was compiled for."""
+    kernel_word: str = "__global__"
+    """The word that makes a function of such a file a kernel."""
+    program_suffixes: frozenset[str] = frozenset()
+    """Those of them that are compiled for themselves: such a file may have ``main``, and ``gpuemu run`` builds it."""
     imports_module: bool = False
     """Preparation executes the user's module."""
     identified_by_tokens: bool = False

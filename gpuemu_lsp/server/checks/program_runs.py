@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.recordings.model import LaunchGroup, Recording
 from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
 from gpuemu_lsp.engine.report.json_format import findings_of_document
 from gpuemu_lsp.engine.runtime.torch_device import names_extension
+from gpuemu_lsp.engine.subjects.languages import has_programs
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.child_command import run_child
 from gpuemu_lsp.server.checks.requests import CheckRunOptions
@@ -115,7 +116,7 @@ class ProgramRuns:
         self._file(path, revision, text, json.loads(document_text), running.cancelled)
 
     def _words(self, path: str, result: Path) -> list[str]:
-        recorded = path.endswith(".cu") or names_extension(self._session.text(path) or "")
+        recorded = has_programs(path) or names_extension(self._session.text(path) or "")
         options = ["--format", "json", "--output", str(result), "--timeout", str(_SECONDS)]
         return ["run", *(["--record"] if recorded else []), *options, path]
 

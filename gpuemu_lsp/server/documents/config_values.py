@@ -28,7 +28,7 @@ _INNER_KEY = re.compile(r"([A-Za-z0-9_-]+)\s*=[^=]*$")
 _WORD = re.compile(r"[A-Za-z0-9_./-]*$")
 _KEY = re.compile(r"^\s*([A-Za-z_]\w*)\s*=")
 _ARCHITECTURES = ("sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a")
-_SUFFIXES = {"source": (".cu", ".cuh"), "reference": (".py",)}
+_SUFFIXES = {"source": (".cu", ".cuh", ".hip"), "reference": (".py",)}
 _MAX_FILES = 200
 _MAX_DEPTH = 4
 

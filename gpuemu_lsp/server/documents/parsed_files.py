@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.hostcode.cpp.launch_sites import LaunchSite, launch_sites, sites_in_includers
-from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, read_kernels
+from gpuemu_lsp.engine.jobs.requests.targets import read_kernels
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
@@ -30,7 +30,7 @@ from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 from gpuemu_lsp.engine.source.python.model import PythonSource
 from gpuemu_lsp.engine.subjects.language import Language
-from gpuemu_lsp.engine.subjects.languages import CUDA, language_of_entry
+from gpuemu_lsp.engine.subjects.languages import CUDA, SUFFIXES, language_of_entry
 from gpuemu_lsp.server.documents.python_files import PythonKernels, python_kernels
 from gpuemu_lsp.server.workspace.projects import Projects
 

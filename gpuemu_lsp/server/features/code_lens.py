@@ -7,6 +7,7 @@ import re
 from lsprotocol import types
 
 from gpuemu_lsp.engine.source.python.model_pair import answer_name
+from gpuemu_lsp.engine.subjects.languages import has_programs
 from gpuemu_lsp.server.checks.judgements import Judgements
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.diagnostics.publisher import has_failing_case
@@ -40,7 +41,7 @@ def register(server: GpuemuServer, services: Services) -> None:
 def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> list[types.CodeLens]:
     """Return the lens that runs a program, above `main` of a .cu and above the main part of a script with kernels."""
     is_script = path.endswith(".py")
-    if not session.settings.trusted or not (path.endswith(".cu") or (is_script and has_kernels)):
+    if not session.settings.trusted or not (has_programs(path) or (is_script and has_kernels)):
         return []
     text = session.text(path) or ""
     entry_point = (_SCRIPT if is_script else _MAIN).search(text)

@@ -10,6 +10,7 @@ from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.findings import Position
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.subjects.languages import PTX, language_of_path
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import byte_position, path_from_uri
 from gpuemu_lsp.server.handlers import background_request
@@ -39,7 +40,7 @@ def register(server: GpuemuServer, services: Services) -> None:
             parts = [await session.parsed_files.run_in_thread(key_text, session.results, document.text, position)]
         else:
             kernels = await kernels_of(session, document.path)
-            is_ptx = document.path.endswith(".ptx")
+            is_ptx = language_of_path(document.path) is PTX
             parts = [
                 await session.parsed_files.run_in_thread(name_text, document.text, position) if is_ptx else None,
                 _kernel(session, kernels, position),

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.findings import Place, Position, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.ptx.instruction_lines import source_of
+from gpuemu_lsp.engine.subjects.languages import PTX, language_of_path
 from gpuemu_lsp.engine.subjects.triton.mlir_lines import mlir_source_of
 from gpuemu_lsp.server.client.protocol import SCHEME, GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
@@ -72,7 +73,7 @@ def register(server: GpuemuServer, services: Services) -> None:
 
 async def _ptx_name(session: Session, document: Document, cursor: Position) -> list[types.Location]:
     """Return where a register, label, variable or function of a .ptx is defined; none for an instruction."""
-    if not document.path.endswith(".ptx"):
+    if language_of_path(document.path) is not PTX:
         return []
     position = byte_position(document.lines, cursor, session.publisher.encoding)
     ranges = await session.parsed_files.run_in_thread(definitions, document.text, position)

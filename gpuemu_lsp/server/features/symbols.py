@@ -9,6 +9,7 @@ from pygls.capabilities import get_capability
 
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.subjects.languages import CUDA, language_of_path
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.locations import client_range, path_from_uri
@@ -78,7 +79,7 @@ async def _kernel_symbols(session: Session, document: Document) -> list[types.Do
             kind=types.SymbolKind.Function,
             range=client_range(lines, decl.range, encoding),
             selection_range=client_range(lines, decl.name_range, encoding),
-            detail=".entry" if parsed.path.endswith(".ptx") else "__global__",
+            detail=(language_of_path(parsed.path) or CUDA).kernel_word,
         )
         for decl in parsed.kernels
         if decl.range not in parsed.functions  # a function of Python, which Python servers list

@@ -13,9 +13,10 @@ from typing import Any
 import watchfiles
 
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.subjects.languages import SUFFIXES
 
 _log = logging.getLogger(__name__)
-_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".py")
+_SUFFIXES = (*SUFFIXES, ".h", ".hpp", ".py")
 _TIMEOUT_MS = 500
 _DEBOUNCE_MS = 100
 

@@ -36,6 +36,7 @@ from gpuemu_lsp.engine.emulator.ir.program import (
 )
 from gpuemu_lsp.engine.emulator.matrix import lowering
 from gpuemu_lsp.engine.ptx.model import (
+    REFUSED,
     Address,
     Function,
     Guard,
@@ -134,7 +135,7 @@ class _InlinedBody:
             self._branch(instruction)
             return
         special = (
-            opcode in ("ret", "exit", "trap", "brkpt", "brx", "call")
+            opcode in ("ret", "exit", "trap", "brkpt", "brx", "call", REFUSED)
             or is_barrier(instruction)
             or is_collective(instruction)
         )
@@ -178,6 +179,10 @@ class _InlinedBody:
             self._insert.terminate_with(lambda _: Jump(EXIT))
         elif opcode in ("trap", "brkpt"):
             self._insert.terminate_with(lambda _: Trap(instruction, "sync/trap", f"the kernel executed `{opcode}`"))
+        elif opcode == REFUSED:
+            self._insert.terminate_with(
+                lambda _: Trap(instruction, "engine/not-executed", *_names(instruction.operands))
+            )
         elif opcode == "brx":
             table = instruction.operands[1]
             names = self._function.branch_targets.get(table.name, ()) if isinstance(table, Symbol) else ()

@@ -25,7 +25,7 @@ from gpuemu_lsp.engine.source.preprocessor.conditions import without_older_cuda
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, decode
 from gpuemu_lsp.engine.source.syntax.constants import file_constants
 
-_SOURCES = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
+_SOURCES = frozenset({".cu", ".hip", ".cpp", ".cc", ".cxx", ".c"})
 _LOOKUP = re.compile(r"(?:ModuleGetFunction|LibraryGetKernel|nvrtcGetLoweredName)\b")
 _STRING = re.compile(r'"[^"\n]*"')
 _KERNEL = re.compile(r'"(?:\w|::)+(?:<[\w:, ]+>)?"')

@@ -21,10 +21,9 @@ from gpuemu_lsp.engine.regular_file import file_bytes, file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.subjects.languages import LANGUAGES, calls_function
+from gpuemu_lsp.engine.subjects.languages import LANGUAGES, SUFFIXES, calls_function, has_programs
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
-SUFFIXES = frozenset({".cu", ".cuh", ".ptx"})
 _PYTHON = ".py"
 _MOST_NAMED = 4
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__", "site-packages"})
@@ -177,7 +176,7 @@ def _walk(folder: Path) -> Iterator[Path]:
         for file in sorted(files):
             if file.startswith("."):
                 continue
-            if file.endswith(".cu") or (file.endswith(_PYTHON) and _has_kernels(here / file)):
+            if has_programs(file) or (file.endswith(_PYTHON) and _has_kernels(here / file)):
                 yield here / file
 
 
@@ -202,7 +201,7 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     """Return the kernels of a file, registered ones first."""
     mine = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
     if path.suffix not in (*SUFFIXES, _PYTHON) and not mine:
-        raise TargetError(f"'{path.name}' is not a .cu or .py file, a folder or a gpuemu.toml")
+        raise TargetError(f"'{path.name}' is not a .cu, .hip or .py file, a folder or a gpuemu.toml")
     place = Place(path.as_posix(), Range.of(0, 0, 0, 1))
     text, trouble = _text(path)
     if trouble is not None:

@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuemu_lsp.engine.check.model import CaseCount, DtypeMeasurements, KernelReport
+from gpuemu_lsp.engine.check.model import CaseCount, DtypeMeasurements, KernelReport, unfinished_report
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.project.load import op_not_executed
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.subjects.languages import OPS
 from gpuemu_lsp.engine.subjects.ops.client_verdicts import ClientDtype, ClientVerdict, age_text, received, unverified_op
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
@@ -35,7 +36,7 @@ def client_result(request: CheckRequest) -> ClientResult | None:
     if isinstance(verdict, str):
         verified = unverified_op(spec)
         assert verified is not None
-        return ClientResult((verified,), KernelReport(spec.name, spec.source, "not-executed", compiled=False, op=True))
+        return ClientResult((verified,), unfinished_report(request, "not-executed"))
     seconds = max(0.0, time.time() - verdict.sent)
     findings = []
     if verdict.failure is not None:
@@ -63,7 +64,7 @@ def _report(request: CheckRequest, verdict: ClientVerdict, seconds: float) -> Ke
         timing_ms={"age": seconds * 1e3},
         registered=request.registered,
         measured=measured,
-        op=True,
+        language=OPS.name,
     )
 
 

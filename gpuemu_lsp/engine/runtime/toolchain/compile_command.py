@@ -12,7 +12,7 @@ _FOR_HOST = frozenset(("-Xcompiler", "--compiler-options"))
 _TARGET = frozenset(("-o", "--output-file"))
 _DEPENDENCIES = frozenset(("-MF", "--dependency-output"))
 _WITHOUT_EFFECT = frozenset(("-c", "--compile", "-MD", "-MMD", "--generate-dependencies-with-compile"))
-_SOURCES = (".cu", ".cpp", ".cc", ".cxx")
+_SOURCES = (".cu", ".hip", ".cpp", ".cc", ".cxx")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library, toolkit
 from gpuemu_lsp.engine.runtime.toolchain.separate_compilation import (
     compile_options,
     expanded,
+    is_hip_source,
     is_relocatable,
     output_of,
     registration,
     sources_in,
 )
 from gpuemu_lsp.engine.runtime.toolchain.wheels import nvcc_folder
+from gpuemu_lsp.engine.source.headers.hip import FOLDER as HIP_FOLDER
 
 _VALUE_OPTIONS = frozenset(
     (
@@ -76,11 +78,13 @@ def _run_nvcc(words: list[str], folder: str) -> int:
         if is_relocatable(words):
             return _run(nvcc_command(words), folder)
         return compile_device_source(words, nvcc_command, lambda: _run(nvcc_command(words), folder), folder)
-    if is_relocatable(words):
-        options = compile_options(words)
-        for place in sources_in(words):
+    hip = [place for place in sources_in(words) if is_hip_source(words[place])]
+    apart = sources_in(words) if is_relocatable(words) else hip
+    if apart:
+        options, kind = compile_options(words), "-dc" if is_relocatable(words) else "-c"
+        for place in apart:
             compiled = str(Path(folder, f"{place}.o"))
-            status = _run(nvcc_command([*options, "-dc", words[place], "-o", compiled]), folder)
+            status = _run(nvcc_command([*options, kind, words[place], "-o", compiled]), folder)
             if status:
                 return status
             words[place] = compiled
@@ -115,7 +119,11 @@ def nvcc_command(arguments: Sequence[str]) -> list[str]:
     # A function that ends with a launch or another call would not be on the stack any more during that (a tail call).
     own += ["-Xcompiler", "-fno-optimize-sibling-calls"]
     own += ["-include", str(SOURCES / "removed_functions.h")]
-    command = [str(nvcc_folder() / "bin" / "nvcc"), *own, *kept, "-isystem", str(SOURCES / "include")]
+    if any(is_hip_source(word) for word in kept):
+        # nvcc knows neither the suffix nor that a .cpp has kernels.
+        own += ["-x", "cu"]
+    folders = (str(word) for folder in (SOURCES / "include", HIP_FOLDER) for word in ("-isystem", folder))
+    command = [str(nvcc_folder() / "bin" / "nvcc"), *own, *kept, *folders]
     if not _NO_LINK.intersection(kept):
         libraries = runtime_library().parent
         command += [f"-L{libraries}", f"-l{LIBRARY}", "-Xlinker", f"-rpath={libraries}"]

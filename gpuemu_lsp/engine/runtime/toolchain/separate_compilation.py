@@ -13,9 +13,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuemu_lsp.engine.regular_file import readable_text
+from gpuemu_lsp.engine.source.headers.hip import is_hip
+
 _OPTIONS_FILE = frozenset(("-optf", "--options-file"))
 _RELOCATABLE = frozenset(("-dc", "--device-c", "-rdc=true", "--relocatable-device-code=true"))
-_SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
+_SOURCES = (".cu", ".hip", ".cpp", ".cc", ".cxx", ".c")
 _OBJECTS = (".o", ".a", ".obj")
 _FUNCTION = re.compile(r"__cudaRegisterLinkedBinary\w*")
 
@@ -45,6 +48,13 @@ def is_relocatable(words: Sequence[str]) -> bool:
 def sources_in(words: Sequence[str]) -> list[int]:
     """Return the places of the sources among the arguments."""
     return [place for place, word in enumerate(words) if word.endswith(_SOURCES) and not word.startswith("-")]
+
+
+def is_hip_source(word: str) -> bool:
+    """Return whether an argument is a source of HIP."""
+    if not word.endswith(_SOURCES) or word.startswith("-"):
+        return False
+    return is_hip(word, readable_text(word) or "")
 
 
 def output_of(words: Sequence[str]) -> str | None:

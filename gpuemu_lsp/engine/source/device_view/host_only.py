@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 _NAMES = re.compile(
     r"""(?x)
-    (?:cublas|cudnn|cusparse|cusolver|cufft|nccl|nvtx|nvml|npp|nvrtc|nvshmem|hip|rocblas)[A-Z_]\w*
+    (?:cublas|cudnn|cusparse|cusolver|cufft|nccl|nvtx|nvml|npp|nvrtc|nvshmem|rocblas)[A-Z_]\w*
+    | hip(?!(?:Thread|Block|Grid)(?:Dim|Idx)_|(?:Float|Double)?Complex)[A-Z_]\w*
     | curand(?:Generate|Create|Destroy|Set|Generator)\w*
     | cu(?:Mem|Module|Launch|Ctx|Device|Init|Stream|Event|Get)[A-Z]\w*
     | (?:MPI|NCCL|Py|TORCH|AT|PYBIND11|TF|OMP)_\w+ | PyObject | omp_\w+ | _mm\d*_\w+ | pthread_\w+

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.regular_file import file_bytes
+from gpuemu_lsp.engine.source.headers.hip import hip_header
 from gpuemu_lsp.engine.source.headers.known_headers import is_device_header, is_standard, is_torch_header
 from gpuemu_lsp.engine.source.model import Include
 from gpuemu_lsp.engine.source.preprocessor.lexer import Directive, SourceText, decode
@@ -57,9 +58,11 @@ def resolve_line(text: SourceText, path: str, directive: Directive, include_dirs
 
 
 def resolve(target: str, quoted: bool, path: str, include_dirs: Sequence[str]) -> str | None:
-    """Return the absolute path of a user header; None if it is not on disk."""
+    """Return the absolute path of a user header, or of ours in place of one of HIP's; None if it is not on disk."""
     if not target or "\0" in target:
         return None
+    if (ours := hip_header(target)) is not None:
+        return ours
     here = str(Path(path).parent)
     folders = (here, *include_dirs) if quoted else (*include_dirs, here)
     if is_device_header(target) or is_standard(target) or is_torch_header(target):

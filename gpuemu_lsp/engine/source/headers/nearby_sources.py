@@ -19,7 +19,7 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.headers.search_folders import TOP
 
-_SOURCES = frozenset({".cu", ".cuh", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp"})
+_SOURCES = frozenset({".cu", ".cuh", ".hip", ".cpp", ".cc", ".cxx", ".c", ".h", ".hpp"})
 _REPOSITORY = frozenset({".git", ".hg"})
 _SKIPPED = frozenset({"node_modules", "build", "dist", "site-packages", "__pycache__"})
 _LAUNCHES = re.compile(rb"<<\s?<|cudaLaunch")

@@ -17,6 +17,8 @@ class Cuda(Language):
     """CUDA C++, in files of its own and in strings of a ``.py``: compiled by NVRTC, with one code for all cases."""
 
     name = "cuda"
+    suffixes = frozenset({".cu", ".cuh"})
+    program_suffixes = frozenset({".cu"})
 
     def may_occur(self, text: str) -> bool:
         """Return whether a text has the name of a function that compiles strings."""

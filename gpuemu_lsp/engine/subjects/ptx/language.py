@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuemu_lsp.engine.source.ptx_source import SUFFIX
 from gpuemu_lsp.engine.subjects.language import Language, PreparedKernel, SourceRequest
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ class Ptx(Language):
     """PTX, in files of its own: assembled by ptxas where there is one, with one code for all cases."""
 
     name = "ptx"
+    suffixes = frozenset({SUFFIX})
+    kernel_word = ".entry"
 
     def plans(
         self, spec: KernelSpec, registered: bool, source: SourceFile, module: PythonSource | None
