@@ -203,10 +203,10 @@ KERNEL = Table(
         ConfigKey(
             "source",
             PathTo(function=True),
-            "The .cu, .cuh or .ptx file, relative to gpuemu.toml; a .py with Triton kernels, which a worker imports to "
-            "compile them; or a .py with CUDA code in strings, `model.py:NAME` where several strings have a kernel of "
-            "this name. `NAME` is the variable with the CUDA code, or the one with the compiled kernel, module or "
-            "extension. For CUDA code the .py is read, never imported.",
+            "The .cu, .cuh, .hip or .ptx file, relative to gpuemu.toml; a .py with Triton kernels, which a worker "
+            "imports to compile them; or a .py with CUDA code in strings, `model.py:NAME` where several strings have a "
+            "kernel of this name. `NAME` is the variable with the CUDA code, or the one with the compiled kernel, "
+            "module or extension. For CUDA code the .py is read, never imported.",
             example="kernels/softmax.cu",
             required=True,
             unless="like",

@@ -15,10 +15,12 @@ FOLDER: Final = Path(__file__).parent / "hip_include"
 SUFFIX: Final = ".hip"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]hip/hip_(?:runtime|runtime_api|ext)\.h[>"]', re.MULTILINE)
 
+_OF_AMD = re.compile(r"__(?:builtin_amdgcn|builtin_r600|amdgcn|llvm|hip|ockl|ocml|oclc|opencl)_\w+|__gfx\w+__")
+
 
 @cache
 def hip_header(target: str) -> str | None:
-    """Return the path of our header for the target of an include, None if it is no header of HIP that we have."""
+    """Return the path of our header for the target of an include, None if we have none."""
     if not target.startswith("hip/"):
         return None
     header = FOLDER / target
@@ -33,3 +35,8 @@ def is_own_header(path: str) -> bool:
 def is_hip(path: str, text: str) -> bool:
     """Return whether a file is of HIP: by its suffix, or as it includes HIP's runtime."""
     return path.endswith(SUFFIX) or _INCLUDE.search(text) is not None
+
+
+def is_of_amd(name: str) -> bool:
+    """Return whether a name is one of AMD's compiler, for what its GPUs have."""
+    return _OF_AMD.fullmatch(name) is not None

@@ -341,11 +341,9 @@ def _is_template(code: str, angle: int) -> bool:
 
 
 def _trim(code: str, start: int, end: int) -> tuple[int, int]:
-    while start < end and code[start].isspace():
-        start += 1
-    while end > start and code[end - 1].isspace():
-        end -= 1
-    return start, end
+    part = code[start:end]
+    first = start + len(part) - len(part.lstrip())
+    return first, max(first, start + len(part.rstrip()))
 
 
 def _blank_noise(match: re.Match[str]) -> str:
