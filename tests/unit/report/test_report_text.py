@@ -200,14 +200,14 @@ def test_summary_counts_add_up(source):
 @pytest.mark.parametrize(
     ("kinds", "text"),
     [
-        ((True,), "1 op: "),
-        ((True, True), "2 ops: "),
-        ((False, True, True), "1 kernel and 2 ops: "),
+        (("ops",), "1 op: "),
+        (("ops", "ops"), "2 ops: "),
+        (("cuda", "ops", "ops"), "1 kernel and 2 ops: "),
         ((), "0 kernels: "),
     ],
 )
 def test_the_summary_says_what_was_checked(source, kinds, text):
-    kernels = tuple(KernelReport(f"k{i}", source, "passed", True, op=op) for i, op in enumerate(kinds))
+    kernels = tuple(KernelReport(f"k{i}", source, "passed", True, language=kind) for i, kind in enumerate(kinds))
     assert render_text(Run("/", kernels, ())).splitlines()[-1].startswith(f"{text}{len(kinds)} passed, 0 failed")
 
 
