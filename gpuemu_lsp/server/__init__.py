@@ -48,6 +48,9 @@ diagnostics is published when it has changed:
 - when a kernel has finished: all its findings;
 - when a batch has completed: the list without kernels that the file no longer contains.
 
+A client that is a coding agent shows nothing else, so it is also published at once after each edit, and when a check
+begins and ends, with the state of the text as its first diagnostic (:mod:`checks.check_states`).
+
 Publications of a batch of many kernels follow each other at a small distance, with all that was filed in between; its
 end publishes the rest. A batch that was cancelled or superseded files nothing more. Progress, status, code lenses, the
 test explorer and the stored failures follow by events (:mod:`events`), after the results are filed and published.

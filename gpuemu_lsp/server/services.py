@@ -11,6 +11,7 @@ from functools import partial
 
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
+from gpuemu_lsp.server.checks.check_states import CheckStates
 from gpuemu_lsp.server.checks.document_sync import DocumentSync
 from gpuemu_lsp.server.checks.judgements import Judgements
 from gpuemu_lsp.server.checks.minimiser import CaseMinimiser
@@ -85,7 +86,9 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
     scheduler = BatchScheduler(pool, events)
     filer = ResultFiler(session)
     queue = CheckQueue(session, scheduler, events)
-    sync = DocumentSync(session, queue, scheduler)
+    states = CheckStates(session, scheduler, queue)
+    publisher.state_of = states.diagnostic
+    sync = DocumentSync(session, queue, scheduler, states)
     failures = StoredFailures(jobs, events)
     minimiser = CaseMinimiser(session, filer, failures, partial(show_message, server))
 
@@ -107,6 +110,7 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         # Results first: the subscribers below read them from the session.
         filer.on_event,
         queue.on_event,
+        states.on_event,
         progress.on_event,
         runs.on_event,
         refreshers.code_lenses.on_event,

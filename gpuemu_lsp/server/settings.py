@@ -15,6 +15,8 @@ class Settings:
     """Values of all settings. ``trusted`` False: no code of the workspace is executed.
 
     ``debugger``: the client starts sessions of the debug adapter with the configuration that ``gpuemu.debug`` returns.
+    ``agent``: the client is a coding agent, which shows nothing but diagnostics; None is decided by its capabilities.
+    ``answer_seconds``: longest time until an agent that asks for diagnostics gets an answer, with or without a verdict.
     """
 
     check_on: str = "save"
@@ -31,6 +33,8 @@ class Settings:
     log_level: str = "warning"
     trusted: bool = True
     debugger: bool = False
+    agent: bool | None = None
+    answer_seconds: float = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,11 @@ def _count(optional: bool, most: int) -> _SettingType:
     return _SettingType(accepts, f"a whole number from 1 to {most}" + (" or null" if optional else ""))
 
 
+def _is_wait(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_ANSWER_SECONDS
+
+
+_MOST_ANSWER_SECONDS = 600
 _FLAG = _SettingType(lambda value: isinstance(value, bool), "true or false")
 _PATH = _SettingType(lambda value: value is None or (isinstance(value, str) and bool(value)), "a path or null")
 _TYPES: Mapping[str, _SettingType] = {
@@ -71,8 +80,10 @@ _TYPES: Mapping[str, _SettingType] = {
     "log_level": _one_of("error", "warning", "info", "debug"),
     "trusted": _FLAG,
     "debugger": _FLAG,
+    "agent": _SettingType(lambda value: value is None or isinstance(value, bool), "true, false or null"),
+    "answer_seconds": _SettingType(_is_wait, f"a number of seconds from 0 to {_MOST_ANSWER_SECONDS}"),
 }
-_INITIAL_ONLY = ("trusted", "debugger")
+_INITIAL_ONLY = ("trusted", "debugger", "agent", "answer_seconds")
 """Read from ``initializationOptions`` only: a workspace's own settings must not be able to make it trusted."""
 _KEPT = (*_INITIAL_ONLY, "log_file", "log_level")
 """Settings that a later configuration without them does not change."""

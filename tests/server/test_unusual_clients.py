@@ -129,7 +129,10 @@ async def test_a_document_that_is_closed_while_it_is_checked(raw: RawClient, tmp
 async def test_pull_diagnostics_must_be_requested(raw: RawClient, tmp_path: Path):
     write(tmp_path, WRONG)
     uri = (tmp_path / "scale.cu").as_uri()
-    able = {"textDocument": {"diagnostic": {}}, "workspace": {"diagnostics": {"refreshSupport": True}}}
+    able = {
+        "textDocument": {"codeAction": {}, "diagnostic": {}},
+        "workspace": {"diagnostics": {"refreshSupport": True}},
+    }
     started = await raw.ask("initialize", {"processId": None, "rootPath": str(tmp_path), "capabilities": able})
     assert "diagnosticProvider" not in started["result"]["capabilities"]
     raw.notify("initialized", {})

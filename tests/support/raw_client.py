@@ -9,6 +9,9 @@ from typing import Any
 
 from support.lsp_editor import COMMAND, PATIENCE
 
+STATES = ("checking", "verdict")
+"""Codes of the diagnostic that a client of an agent gets for each version: one without capabilities is one."""
+
 
 class RawClient:
     """JSON-RPC over the standard streams of a server process, without an LSP library."""
@@ -68,13 +71,13 @@ class RawClient:
         self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": list(changes)})
 
     async def codes(self, uri: str) -> set[str]:
-        """Wait until the server is idle; return the codes of a file's diagnostics."""
+        """Wait until the server is idle; return the codes of a file's findings."""
         assert (await self.ask("gpuemu/waitForIdle"))["result"] is None
         published = [
             item["params"] for item in self.received if item.get("method") == "textDocument/publishDiagnostics"
         ]
         last = next((item["diagnostics"] for item in reversed(published) if item["uri"] == uri), [])
-        return {item["code"] for item in last if item["severity"] < 4}
+        return {item["code"] for item in last if item["severity"] < 4 and item["code"] not in STATES}
 
     async def end(self) -> int:
         await self.ask("shutdown")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 from gpuemu_lsp.engine.check.model import CheckEvent, KernelReport, Stage
 from gpuemu_lsp.engine.findings import Finding, Json, Severity
@@ -14,6 +13,16 @@ from gpuemu_lsp.engine.jobs.run import run_requests
 from gpuemu_lsp.engine.project.revision import changed_files
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.text import count
+from gpuemu_lsp.engine.report.verdict import (
+    CLEAN,
+    NOT_CHECKED,
+    RAN,
+    UNSAFE,
+    WRONG,
+    assumed_findings,
+    verdict_of,
+    verdict_sentence,
+)
 from gpuemu_lsp.engine.subjects.request import FIRST_CASES, CheckOptions, CheckRequest
 from gpuemu_lsp.mcp.call import CANCELLED, Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import FINDING, Lines, finding_facts
@@ -21,14 +30,10 @@ from gpuemu_lsp.mcp.schemas import Schema, array, boolean, integer, nullable, nu
 from gpuemu_lsp.mcp.session import ReportedFinding
 from gpuemu_lsp.mcp.targets import WHAT, Given, digests, given, origin_of, targets_of
 
-CLEAN, WRONG, UNSAFE, NOT_CHECKED = "clean", "wrong", "unsafe", "not-checked"
 BUDGET = 60
 MOST_SECONDS = 3600
 _CASES_SHARE = 0.7
 """Share of the budget after which no further case begins, so that kernels have a verdict before it ends."""
-_UNSAFE = ("memory/", "sync/", "api/")
-_OF_CASES = (*_UNSAFE, "numeric/")
-_RAN = ("passed", "failed", "unreferenced")
 
 _KERNEL: Schema = record(
     {
@@ -119,7 +124,8 @@ def check_record(
     """Return a finished check, whose findings can be asked for from now on. ``moved``: a file changed meanwhile."""
     lines = Lines()
     open_points = list(_did_not_run(call, targets, run, moved))
-    verdict = NOT_CHECKED if moved else verdict_of(run)
+    verdict = NOT_CHECKED if moved else verdict_of(run.kernels, run.findings)
+    reason = str(open_points[0]["reason"]) if open_points else None
     shown: list[Json] = []
     for finding in _sorted(run.findings):
         facts = finding_facts(finding, run.root, lines)
@@ -130,7 +136,7 @@ def check_record(
     kernels: list[Json] = [_kernel(kernel, run.root) for kernel in run.kernels]
     return {
         "verdict": verdict,
-        "summary": _summary(verdict, run, open_points),
+        "summary": verdict_sentence(verdict, run.kernels, run.findings, reason),
         "sources": sources,
         "kernels": kernels,
         "findings": shown,
@@ -144,23 +150,6 @@ def _request_of(finding: Finding, targets: Targets) -> CheckRequest | None:
     requests = [request for request in targets.requests if request.spec.name == finding.kernel]
     own = (request for request in requests if request.spec.source == finding.place.path)
     return next(own, requests[0] if requests else None)
-
-
-def verdict_of(run: Run) -> str:
-    """Return the verdict: an error decides, then what did not run."""
-    rules = [
-        finding.rule
-        for finding in run.findings
-        if finding.severity is Severity.ERROR and not finding.rule.startswith(("engine/", "compile/", "config/"))
-    ]
-    rules = [rule for rule in rules if not rule.startswith("reference/")]
-    if any(rule.startswith(_UNSAFE) for rule in rules):
-        return UNSAFE
-    if rules:
-        return WRONG
-    clean = bool(run.kernels) and all(kernel.status in ("passed", "unreferenced") for kernel in run.kernels)
-    errors = any(finding.severity is Severity.ERROR for finding in run.findings)
-    return CLEAN if clean and not errors else NOT_CHECKED
 
 
 def _sorted(findings: tuple[Finding, ...]) -> list[Finding]:
@@ -193,7 +182,7 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
     seconds = {(one.spec.source, one.spec.name): one.options.seconds for one in targets.requests}
     referenced = {(one.spec.source, one.spec.name) for one in targets.requests if one.spec.reference is not None}
     for kernel in run.kernels:
-        if kernel.status not in _RAN:
+        if kernel.status not in RAN:
             reasons = [one for one in run.findings if kernel.name == one.kernel or _of_file(one, kernel)]
             decisive = [one for one in reasons if one.rule.startswith(("engine/", "reference/", "compile/", "config/"))]
             reason = next((one.message for one in (*decisive, *reasons)), f"its status is {kernel.status}")
@@ -203,7 +192,7 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         if not kernel.compared:
             reason, then = _not_compared((kernel.source, kernel.name) in referenced)
             yield point("comparison of its numbers", reason, then, kernel)
-        if assumed := _assumed(kernel, run):
+        if assumed := assumed_findings(kernel, run.findings):
             reason = f"{count(len(assumed), 'finding')} of severity information: {assumed[0].message}"
             yield point("sizes and launches that are assumed", reason, "register it with its real sizes", kernel)
         limit, took = seconds.get((kernel.source, kernel.name)), kernel.timing_ms.get("total", 0.0) / 1e3
@@ -214,12 +203,6 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         messages = " ".join(finding.message for finding in run.findings) or call.reason or "there is no kernel"
         then = "name fewer files, or give a larger budget" if call.reason else "name a file with kernels"
         yield point("everything", messages, then)
-
-
-def _assumed(kernel: KernelReport, run: Run) -> list[Finding]:
-    """Return the findings of a kernel that would be errors if something were known that is assumed."""
-    informations = (one for one in run.findings if one.severity is Severity.INFORMATION and one.case is not None)
-    return [one for one in informations if one.kernel == kernel.name and one.rule.startswith(_OF_CASES)]
 
 
 def _not_compared(referenced: bool) -> tuple[str, str]:
@@ -244,23 +227,6 @@ def _step(kernel: KernelReport, reasons: list[Finding], ended: bool) -> str:
     if not kernel.registered:
         return "register it in gpuemu.toml, with its sizes, or check the file that launches it"
     return "read the finding"
-
-
-def _summary(verdict: str, run: Run, open_points: list[dict[str, Json]]) -> str:
-    ran = sum(kernel.status in _RAN for kernel in run.kernels)
-    cases = sum(kernel.cases.run for kernel in run.kernels)
-    errors = [finding for finding in run.findings if finding.severity is Severity.ERROR]
-    kernels = count(len(run.kernels), "kernel")
-    parts = [f"{verdict}: {ran} of {kernels} ran, {count(cases, 'case')}, {count(len(errors), 'error')}"]
-    if errors:
-        first = errors[0]
-        parts.append(f"first {first.rule} at line {first.place.range.start.line + 1} of {Path(first.place.path).name}")
-    if any(_assumed(kernel, run) for kernel in run.kernels):
-        parts.append("there are findings that rest on assumptions")
-    if verdict == CLEAN and not all(kernel.compared for kernel in run.kernels):
-        parts.append("not all numbers were compared with a reference")
-    parts += [str(point["reason"]).rstrip(".") for point in open_points[:1] if verdict == NOT_CHECKED]
-    return "; ".join(parts) + "."
 
 
 def _changed(targets: Targets) -> list[Json]:

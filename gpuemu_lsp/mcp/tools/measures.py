@@ -9,21 +9,13 @@ from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.counters import counters_record
 from gpuemu_lsp.engine.report.coverage import files_of, percent, unknown
 from gpuemu_lsp.engine.report.model import Run, relative
+from gpuemu_lsp.engine.report.verdict import CLEAN, NOT_CHECKED, UNSAFE, WRONG, verdict_of
 from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.mcp.call import Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import SIZES, Lines
 from gpuemu_lsp.mcp.schemas import Schema, array, boolean, integer, mapping, nullable, number, record, text
 from gpuemu_lsp.mcp.targets import WHAT, given, targets_of
-from gpuemu_lsp.mcp.tools.check import (
-    BUDGET,
-    CLEAN,
-    MOST_SECONDS,
-    NOT_CHECKED,
-    UNSAFE,
-    WRONG,
-    run_checks,
-    verdict_of,
-)
+from gpuemu_lsp.mcp.tools.check import BUDGET, MOST_SECONDS, run_checks
 
 _CASES = 32
 _ARGUMENTS: dict[str, Schema] = {
@@ -79,7 +71,7 @@ def _coverage(call: ToolCall) -> dict[str, Json]:
             )
     share = percent(files)
     return {
-        "verdict": verdict_of(run),
+        "verdict": verdict_of(run.kernels, run.findings),
         "percent": None if share is None else round(share, 2),
         "cases": sum(kernel.cases.run for kernel in run.kernels),
         "missed": missed,
@@ -183,7 +175,7 @@ def _counters(call: ToolCall) -> dict[str, Json]:
         resources: dict[str, Json] = {arch: asdict(usage) for arch, usage in kernel.resources.items()}
         kernels.append({"kernel": kernel.name, "resources": resources, "counters": counted})
     return {
-        "verdict": verdict_of(run),
+        "verdict": verdict_of(run.kernels, run.findings),
         "kernels": kernels,
         "not_measured": [
             {"kernel": kernel.name, "reason": _reason(run, kernel.name)}

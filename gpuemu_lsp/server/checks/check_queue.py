@@ -21,7 +21,7 @@ from gpuemu_lsp.server.checks.requests import (
 from gpuemu_lsp.server.checks.result_filer import is_repeatable
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer
-from gpuemu_lsp.server.documents.parsed_files import ParsedFile, is_python, kernel_id
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile, is_python, kernel_id, text_on_disk
 from gpuemu_lsp.server.events import BatchEnded, CheckSkipped, EventBus, PauseChanged, ServerEvent, TextEdited
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
@@ -33,12 +33,16 @@ _SAVE_SECONDS = 0.0
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """A file at a revision: its parse, its requests, and a digest of all that its check reads."""
+    """A file at a revision: its parse, its requests, and a digest of all that its check reads.
+
+    ``saved``: its text was found to be that on disk, although the client has not said that it saved it.
+    """
 
     revision: int
     parsed: ParsedFile | None
     requests: tuple[CheckRequest, ...] = ()
     digest: str = ""
+    saved: bool = False
 
 
 class CheckQueue:
@@ -106,9 +110,14 @@ class CheckQueue:
     def text_edited(self, path: str) -> None:
         """Compile an edited text once typing pauses, or the open files that include it."""
         if self._session.may_have_kernels(path):
-            self._compile_after(_TYPING_SECONDS, path)
+            self._compile_after(self._typing_seconds, path)
         for user in self._open_includers(path):
-            self._compile_after(_TYPING_SECONDS, user)
+            self._compile_after(self._typing_seconds, user)
+
+    @property
+    def _typing_seconds(self) -> float:
+        """Seconds without an edit after which a text is compiled; the edits of an agent are complete."""
+        return _SAVE_SECONDS if self._session.settings.agent else _TYPING_SECONDS
 
     def set_paused(self, paused: bool) -> None:
         """Pause or resume the checks that opened, edited and saved files start; requested checks run all the same.
@@ -185,6 +194,7 @@ class CheckQueue:
         session = self._session
         revision = session.revision  # before parsing: an edit meanwhile is newer than the snapshot
         parsed = await session.parse(path, fresh=True)
+        await self._compare_with_disk(path)
         if parsed is None:
             return _Snapshot(revision, None)
         requests = requests_of(session, parsed, deep=self._options.get(path, CheckRunOptions()).deep)
@@ -213,7 +223,7 @@ class CheckQueue:
             return
         if not options.force and self._checked.get(path) == snapshot.digest:
             self._scheduler.revalidate(key, snapshot.revision)
-            session.publisher.publish(session.diagnostics.revalidate(path, snapshot.revision))
+            session.publisher.publish(session.diagnostics.revalidate(path, snapshot.revision) | {path})
             return
         self._scheduler.cancel([BatchKey("compile", path)])  # the check compiles as well
         verdicts = "run" if options.deep else "record" if options.force else "reuse"
@@ -242,14 +252,32 @@ class CheckQueue:
     async def _prepare_compilation(self, path: str) -> _Snapshot:
         revision = self._session.revision
         parsed = await self._session.parse(path)
+        saved = await self._compare_with_disk(path)
         requests = () if parsed is None else requests_of(self._session, parsed, execute=False)
-        return _Snapshot(revision, parsed, requests)
+        return _Snapshot(revision, parsed, requests, saved=saved)
+
+    async def _compare_with_disk(self, path: str) -> bool:
+        """Record whether a document has the text on disk; return whether it was saved without a notification."""
+        session, document = self._session, self._session.documents.get(path)
+        if document is None:
+            return False
+        revision, text = document.revision, document.text
+        on_disk = await session.parsed_files.run_in_thread(text_on_disk, path)
+        document.differs_from_disk = on_disk is not None and on_disk != text
+        if on_disk != text or document.revision != revision or not document.edited_since(document.saved):
+            return False
+        document.saved = revision
+        return True
 
     def _compile(self, path: str, edited: bool, snapshot: _Snapshot) -> None:
         session, parsed = self._session, snapshot.parsed
-        if path not in session.documents or parsed is None or parsed.project is None or not self._attends_to(path):
+        document = session.documents.get(path)
+        if document is None or parsed is None or parsed.project is None or not self._attends_to(path):
             return
         self._file_hints(parsed, snapshot.revision)
+        if snapshot.saved and not self.paused and session.settings.check_on == "save":
+            self.check([path])
+            return
         if edited:
             self._checked.pop(path, None)
             self._events.publish(TextEdited(path))

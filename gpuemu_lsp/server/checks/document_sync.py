@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.project.model import Project
 from gpuemu_lsp.engine.report.source_lines import forget as forget_lines
 from gpuemu_lsp.engine.subjects.ops.client_verdicts import unverified_op
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
+from gpuemu_lsp.server.checks.check_states import CheckStates
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
 from gpuemu_lsp.server.documents.document import ContentChange, Document
@@ -21,11 +22,15 @@ from gpuemu_lsp.server.work import BatchKey
 
 
 class DocumentSync:
-    """Applies notifications about documents, files and workspace folders to the session."""
+    """Applies notifications about documents, files and workspace folders to the session.
 
-    def __init__(self, session: Session, queue: CheckQueue, scheduler: BatchScheduler) -> None:
+    ``states`` publishes what is known of each text to a client that is an agent.
+    """
+
+    def __init__(self, session: Session, queue: CheckQueue, scheduler: BatchScheduler, states: CheckStates) -> None:
         self._session = session
         self._queue = queue
+        self.states = states
         self._scheduler = scheduler
 
     def opened(self, uri: str, path: str, version: int, text: str) -> None:
@@ -54,6 +59,7 @@ class DocumentSync:
             self._validate_config(path)
         elif session.settings.compile_while_typing:
             self._queue.text_edited(path)
+        self.states.publish(path)
 
     def saved(self, path: str, text: str | None = None) -> None:
         """Check everything that depends on a saved file; ``text`` is the content the client has saved."""

@@ -37,6 +37,7 @@ from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.events import (
     BatchEnded,
     BatchStarted,
+    CheckSkipped,
     EventBus,
     KernelCompiled,
     KernelFinished,
@@ -83,6 +84,8 @@ class BatchScheduler:
                 begin(prepared)
             except Exception:
                 _log.exception("%s of %s could not begin", key.kind, key.path)
+                self._pending.pop(key, None)
+                self._events.publish(CheckSkipped(key.path, cancelled=True))
             finally:
                 if self._pending.get(key) is asyncio.current_task():
                     del self._pending[key]

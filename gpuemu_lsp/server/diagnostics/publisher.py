@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +40,8 @@ class DiagnosticPublisher:
         send: Callable[[types.PublishDiagnosticsParams], None],
     ) -> None:
         self.encoding: Encoding = "utf-16"
+        self.state_of: Callable[[str], types.Diagnostic | None] = lambda _: None
+        """What is known of a document's text as a diagnostic, which comes first."""
         self.request_pull: Callable[[], None] | None = None
         """Set for a client that pulls the diagnostics of open documents: requests a refresh instead of publishing."""
         self._diagnostics = diagnostics
@@ -46,9 +49,12 @@ class DiagnosticPublisher:
         self._send = send
         self._rules = RulesPage()
         self._sent: dict[str, types.PublishDiagnosticsParams] = {}
+        self._published = asyncio.Event()
 
     def publish(self, paths: Iterable[str]) -> None:
         """Send the current diagnostics of these files, where they differ from those last sent."""
+        self._published.set()
+        self._published = asyncio.Event()
         for path in sorted(set(paths)):
             params = self._params(path)
             before = self._sent.get(path)
@@ -62,6 +68,10 @@ class DiagnosticPublisher:
                 self.request_pull()
             else:
                 self._send(params)
+
+    async def next_publication(self) -> None:
+        """Wait until :meth:`publish` is called, whether it sends something or not."""
+        await self._published.wait()
 
     def _starts_empty(self, path: str) -> bool:
         """Return whether a first, empty list is sent: for a document that is not left to a Python server."""
@@ -101,10 +111,12 @@ class DiagnosticPublisher:
 
     def _params(self, path: str) -> types.PublishDiagnosticsParams:
         document = self._documents.get(path)
+        state = self.state_of(path)
+        shown = [self._diagnostic(*item) for item in self._diagnostics.in_file(path)]
         return types.PublishDiagnosticsParams(
             uri=self.uri_of(path),
             version=document.version if document is not None else None,
-            diagnostics=[self._diagnostic(*found) for found in self._diagnostics.in_file(path)],
+            diagnostics=[state, *shown] if state is not None else shown,
         )
 
     def _diagnostic(self, source: DiagnosticSource, result: SourceResult, finding: Finding) -> types.Diagnostic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -107,11 +107,11 @@ class DiagnosticStore:
                     seen.add(key)
                     yield source, result, finding
 
-    def findings_of(self, path: str) -> Iterator[Finding]:
-        """Yield all findings of checking a file, whichever file they point to."""
+    def findings_of(self, path: str, layers: Sequence[Layer] | None = None) -> Iterator[Finding]:
+        """Yield all findings of checking a file, whichever file they point to; by default of all layers."""
         for source, result in self._results.items():
-            if source.path == path:
-                yield from result.findings
+            if source.path == path and (layers is None or source.layer in layers):
+                yield from (item for item in result.findings if item.data.get("ignored") is not True)
 
     def files(self) -> set[str]:
         """Return the files with a result, gpuemu.toml included."""

@@ -35,7 +35,8 @@ class Document:
     """A document between didOpen and didClose.
 
     ``uri`` is the client's own spelling. ``revision`` is the session's revision of the last edit, 0 before the first:
-    opening a document is not an edit. ``saved`` is the revision at which disk and text last agreed. The text is kept as
+    opening a document is not an edit. ``saved`` is the revision at which disk and text last agreed.
+    ``differs_from_disk``: they did not when the text was last prepared for a check or compilation. The text is kept as
     lines, so that an edit costs the lines it touches; it is joined when it is asked for. ``focus`` is the 0-based line
     of the last edit or of the cursor, as far as the client has said where it is.
     """
@@ -43,6 +44,7 @@ class Document:
     def __init__(self, uri: str, path: str, version: int, text: str, revision: int = 0, saved: int = 0) -> None:
         self.uri, self.path, self.version = uri, path, version
         self.revision, self.saved = revision, saved
+        self.differs_from_disk = False
         self.focus: int | None = None
         self.edits: deque[AppliedEdit] = deque(maxlen=_MAX_EDITS)
         self._lines = text.split("\n")

@@ -6,6 +6,7 @@ import gc
 import os
 import platform
 import sys
+from dataclasses import replace
 from typing import Any
 
 from lsprotocol import types
@@ -46,8 +47,12 @@ def register(server: GpuemuServer, services: Services) -> None:
         services.refreshers.inlay_hints.supported = bool(
             get_capability(capabilities, "workspace.inlay_hint.refresh_support", False)
         )
+        if session.settings.agent is None:
+            session.settings = replace(session.settings, agent=_is_agent(params))
         options = plain(params.initialization_options)
-        if isinstance(options, dict) and options.get("diagnostics") == "pull" and _supports_pull(params):
+        if session.settings.agent and get_capability(capabilities, "text_document.diagnostic", None) is not None:
+            diagnostic.register(server, services)
+        elif isinstance(options, dict) and options.get("diagnostics") == "pull" and _supports_pull(params):
             diagnostic.register(server, services)
             pulls = RefreshRequester(server.workspace_diagnostic_refresh)
             pulls.supported = True
@@ -101,6 +106,15 @@ def _freeze_startup_objects() -> None:
     gc.freeze()
     gc.collect()
     gc.set_threshold(_YOUNG_THRESHOLD, 10, 2)
+
+
+def _is_agent(params: types.InitializeParams) -> bool:
+    """Return whether the client is a coding agent, which shows neither progress nor status.
+
+    Every editor offers code actions to its user. Clients of agents do not, although some declare progress, which a few
+    servers require.
+    """
+    return get_capability(params.capabilities, "text_document.code_action", None) is None
 
 
 def _supports_pull(params: types.InitializeParams) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from support.server_kernels import GOOD, SPIN, TOML, WRONG
 
 from gpuemu_lsp.engine.source import read
@@ -68,12 +70,28 @@ async def test_a_check_that_crashed_is_not_reused(harness):
 
 
 async def test_an_edit_compiles_and_leaves_the_check_running(harness):
+    Path(harness.path).write_text(WRONG, encoding="utf-8")
     harness.open(WRONG)
     (check,) = await harness.until(1)
     harness.edit(GOOD)
     check, compilation = await harness.until(2)
     assert not check.cancelled and check.execute and not compilation.execute
     assert compilation.text == GOOD
+
+
+async def test_an_edit_to_the_text_on_disk_is_a_save(harness):
+    harness.open(WRONG)
+    (first,) = await harness.until(1)
+    harness.edit(GOOD)
+    first, second = await harness.until(2)
+    assert first.cancelled and second.execute and second.text == GOOD
+    await second.finish(harness.report())
+    harness.edit(WRONG)
+    compilation = (await harness.until(3))[2]
+    assert not compilation.execute
+    harness.edit(GOOD)  # undone
+    await harness.settle()
+    assert (await harness.until(4))[3].execute
 
 
 async def test_a_save_cancels_the_compilation_that_it_includes(harness):

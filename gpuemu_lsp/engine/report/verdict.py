@@ -1,0 +1,65 @@
+"""The verdict on a check in one word, and in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuemu_lsp.engine.check.model import KernelReport
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.report.text import count
+
+CLEAN, WRONG, UNSAFE, NOT_CHECKED = "clean", "wrong", "unsafe", "not-checked"
+RAN = ("passed", "failed", "unreferenced")
+"""Statuses of kernels whose cases ran."""
+_UNSAFE = ("memory/", "sync/", "api/")
+_OF_CASES = (*_UNSAFE, "numeric/")
+_NOT_OF_KERNELS = ("engine/", "compile/", "config/", "reference/")
+"""Groups of errors that kept a kernel from running: they say nothing about what it computes."""
+
+
+def verdict_of(kernels: Sequence[KernelReport], findings: Sequence[Finding]) -> str:
+    """Return the verdict: an error decides, then what did not run."""
+    errors = [finding.rule for finding in findings if finding.severity is Severity.ERROR]
+    rules = [rule for rule in errors if not rule.startswith(_NOT_OF_KERNELS)]
+    if any(rule.startswith(_UNSAFE) for rule in rules):
+        return UNSAFE
+    if rules:
+        return WRONG
+    clean = bool(kernels) and all(kernel.status in ("passed", "unreferenced") for kernel in kernels)
+    return CLEAN if clean and not errors else NOT_CHECKED
+
+
+def assumed_findings(kernel: KernelReport, findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of a kernel that would be errors if something were known that is assumed."""
+    informations = (item for item in findings if item.severity is Severity.INFORMATION and item.case is not None)
+    return [item for item in informations if item.kernel == kernel.name and item.rule.startswith(_OF_CASES)]
+
+
+def verdict_sentence(
+    verdict: str, kernels: Sequence[KernelReport], findings: Sequence[Finding], reason: str | None = None
+) -> str:
+    """Return the verdict with what ran, the first error, and what it leaves open.
+
+    Parameters
+    ----------
+    reason
+        Why nothing is known, for the verdict ``not-checked``.
+    """
+    ran = sum(kernel.status in RAN for kernel in kernels)
+    cases = sum(kernel.cases.run for kernel in kernels)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    parts = [
+        f"{verdict}: {ran} of {count(len(kernels), 'kernel')} ran, {count(cases, 'case')}, "
+        f"{count(len(errors), 'error')}"
+    ]
+    if errors:
+        first = errors[0]
+        parts.append(f"first {first.rule} at line {first.place.range.start.line + 1} of {Path(first.place.path).name}")
+    if any(assumed_findings(kernel, findings) for kernel in kernels):
+        parts.append("there are findings that rest on assumptions")
+    if verdict == CLEAN and not all(kernel.compared for kernel in kernels):
+        parts.append("not all numbers were compared with a reference")
+    if verdict == NOT_CHECKED and reason is not None:
+        parts.append(reason.rstrip("."))
+    return "; ".join(parts) + "."
