@@ -46,6 +46,8 @@ class Cause(StrEnum):
     """The kernel uses a texture reference, which CUDA 12 does not have."""
     TEXTURE_OBJECT = "texture-object"
     """The kernel reads a texture or surface object that is not made for the launch."""
+    LOCKSTEP = "lockstep"
+    """Lanes of a wavefront of 64 access memory without synchronisation, and may rely on lockstep."""
     NOT_IMPORTED = "not-imported"
     """The Python file of the kernel cannot be imported."""
 

@@ -131,7 +131,7 @@ class ClientManager implements vscode.Disposable {
   private options(): LanguageClientOptions {
     return {
       documentSelector: [
-        { scheme: "file", pattern: "**/*.{cu,cuh,h,hpp,ptx}" },
+        { scheme: "file", pattern: "**/*.{cu,cuh,hip,h,hpp,ptx}" },
         { scheme: "file", pattern: "**/gpuemu.toml" },
         { scheme: "file", pattern: "**/*.py" },
       ],

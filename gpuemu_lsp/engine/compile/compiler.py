@@ -33,6 +33,7 @@ from gpuemu_lsp.engine.compile.toolchain import architectures, cuda_include_dirs
 from gpuemu_lsp.engine.findings import Finding, Place, Range, Severity
 from gpuemu_lsp.engine.ptx.slicing import module_text
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.headers.hip import WAVEFRONT, is_own_header
 
 _LOCK = threading.Lock()
 """The header mirror and the precompiled headers belong to the process, so compilations are serialised."""
@@ -109,7 +110,7 @@ def compile_source(
         message = f"{toolchain()} failed: {_last_line(output.log)}"
         found = (*found, make("compile/error", message, compilation.origin, traits=traits_of(message)))
     return CompileResult(
-        artifact=_artifact(request, compilation.options, output) if output.succeeded else None,
+        artifact=_artifact(compilation, output) if output.succeeded else None,
         findings=_with_architecture(found, request),
         log=output.log,
         milliseconds=(time.perf_counter() - start) * 1e3,
@@ -362,8 +363,9 @@ def _options(compilation: _Compilation) -> tuple[str, ...]:
     )
 
 
-def _artifact(request: CompileRequest, options: NvrtcOptions, output: NvrtcOutput) -> Artifact:
+def _artifact(compilation: _Compilation, output: NvrtcOutput) -> Artifact:
     """Return the artifact of the requested kernels: the program may have others, which are cut out of the PTX."""
+    request = compilation.request
     entries = {item: output.lowered[item] for item in request.expressions if item in output.lowered}
     return Artifact(
         path=request.path,
@@ -373,8 +375,9 @@ def _artifact(request: CompileRequest, options: NvrtcOptions, output: NvrtcOutpu
         entries=entries,
         resources=ptxas.resources(output.log, output.ptx),
         toolchain=toolchain(),
-        assembler_options=assembler_options(options.passed),
+        assembler_options=assembler_options(compilation.options.passed),
         debug_sections="" if request.optimize else module_text(output.ptx).debug_sections,
+        wavefront=WAVEFRONT if any(map(is_own_header, compilation.includes.texts)) else 32,
     )
 
 

@@ -80,6 +80,7 @@ class Artifact:
     the resources are those of equal code that was compiled before: see
     :func:`~gpuemu_lsp.engine.compile.machine_code`. ``assembler_options`` are ptxas',
     None if they are not known. ``debug_sections`` is the text of the PTX's debug sections, of unoptimised code alone.
+    ``wavefront`` is the number of lanes that the source is written for; more than 32 run in lockstep.
     """
 
     path: str
@@ -91,6 +92,7 @@ class Artifact:
     toolchain: str
     assembler_options: tuple[str, ...] | None = None
     debug_sections: str = ""
+    wavefront: int = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,9 @@ def _outcome(
     if unknown_objects:
         # The tiles never arrived, the texels were not read: whatever else was found is not a fault of the program.
         events = tuple(event for event in events if event.rule == UNSUPPORTED)
+    if any(event.cause is Cause.LOCKSTEP for event in events):
+        # What the lanes have read may be other values than in lockstep, and all else follows from it. Races do not.
+        events = tuple(event for event in events if event.rule.endswith("-race") or event.rule in _NOT_RUN)
     # A failed assert is a call and a trap in PTX: the event is the trap's, the text the call's.
     if runtime.assertion is not None:
         events = tuple(

@@ -112,3 +112,23 @@ def test_the_language_is_that_of_the_name_or_of_the_includes() -> None:
     assert language_of_text(cuda, "__global__ void k() {}") is CUDA
     assert language_of_text(cuda, INCLUDE) is HIP
     assert language_of_text(hip, "") is HIP
+
+
+LOCKSTEP = """#include <hip/hip_runtime.h>
+__global__ void k(const float* x, float* y, int n) {
+    __shared__ volatile float part[256];
+    int t = threadIdx.x, i = blockIdx.x * 256 + t;
+    part[t] = i < n ? x[i] : 0.0f;
+    __syncthreads();
+    if (t < 32) part[t] += part[t + REACH];
+    if (i < n) y[i] = t < 16 ? part[t + 16] : 0.0f;
+}
+"""
+
+
+def test_a_race_in_a_wavefront_is_not_judged_and_one_between_wavefronts_is_an_error(tmp_path: Path) -> None:
+    status, findings = check(tmp_path / "k.hip", LOCKSTEP.replace("REACH", "32"))
+    assert (status, {one.rule for one in findings}) == ("not-executed", {"engine/not-executed"})
+    assert "may rely on lockstep" in findings[0].message
+    _, findings = check(tmp_path / "k.hip", LOCKSTEP.replace("    __syncthreads();\n", "").replace("REACH", "64"))
+    assert {one.rule for one in findings} == {"engine/not-executed", "memory/shared-race"}

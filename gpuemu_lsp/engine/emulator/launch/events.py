@@ -285,6 +285,7 @@ def _race(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         raw.count,
         prepared.kernel.race_facts,
         within_program=raw.kind == EventKind.PROGRAM_RACE,
+        wavefront=request.artifact.wavefront,
     )
 
 

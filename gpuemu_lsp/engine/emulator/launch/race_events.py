@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
 from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, is_bulk_copy
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes
@@ -68,10 +69,12 @@ def race_event(
     facts: RaceFacts,
     *,
     within_program: bool = False,
+    wavefront: int = 32,
 ) -> Event:
     """Return the event of a race between two accesses; either may have come first.
 
-    ``within_program``: between two warps of one Triton program.
+    ``within_program``: between two warps of one Triton program. ``wavefront`` is the number of lanes that the source is
+    written for.
     """
     # The wrong value shows in the read: the finding stands there.
     first, second = (other, one) if one.wrote and not other.wrote and not _is_unnamed(other, one) else (one, other)
@@ -96,10 +99,14 @@ def race_event(
     elif is_pre_check:
         message += "; if a stale value is harmless here, access it through cuda::atomic_ref or volatile"
     # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
-    elif _same_warp(first, second):
+    elif wavefront == 32 and _same_warp(first, second):
         message += "; lanes of a warp need not execute in lockstep"
+    rule, cause = f"memory/{space}-race", None
+    if wavefront > 32 and first.block == second.block and first.number // wavefront == second.number // wavefront:
+        rule, cause = "engine/not-executed", Cause.LOCKSTEP
+        message += f"; lanes of a wavefront of {wavefront} may rely on lockstep, which warps of 32 do not have"
     return Event(
-        f"memory/{space}-race",
+        rule,
         message,
         first.location,
         first.name,
@@ -116,6 +123,7 @@ def race_event(
             "other_instruction": second.name,
         },
         severity=Severity.WARNING if is_pre_check or within_program else None,
+        cause=cause,
         access=first.access,
         other_access=second.access,
     )

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.runtime.launches.kernels import KernelParameter, ProgramL
 from gpuemu_lsp.engine.runtime.launches.modules import ModuleVariables
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess, UnorderedWrites
 from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE, DeviceMemory
+from gpuemu_lsp.engine.source.headers.hip import MARK, WAVEFRONT
 
 TRANSLATION_SECONDS = 240.0
 """Limit of a kernel's translation: longer than in checks, where somebody waits for a save. A kernel of a template
@@ -87,7 +88,8 @@ def request_of(
     buffers = _Buffers(memory, pending)
     arguments = tuple(_argument(parameter, launch.parameters, buffers) for parameter in launch.kernel.parameters)
     module = launch.kernel.module
-    artifact = Artifact("", module.target, module.text, b"", {}, {}, "nvcc")
+    lanes = WAVEFRONT if any(MARK in variable.name for variable in module.variables) else 32
+    artifact = Artifact("", module.target, module.text, b"", {}, {}, "nvcc", wavefront=lanes)
     request = Request(
         artifact=artifact,
         entry=launch.kernel.function.name,

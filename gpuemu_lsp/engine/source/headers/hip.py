@@ -13,6 +13,10 @@ from typing import Final
 FOLDER: Final = Path(__file__).parent / "hip_include"
 """A folder to search for headers."""
 SUFFIX: Final = ".hip"
+WAVEFRONT: Final = 64
+"""Lanes of a wavefront."""
+MARK: Final = "gpuemu_wavefronts_of_64"
+"""A variable of each module that is compiled with our headers."""
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]hip/hip_(?:runtime|runtime_api|ext)\.h[>"]', re.MULTILINE)
 
 _OF_AMD = re.compile(r"__(?:builtin_amdgcn|builtin_r600|amdgcn|llvm|hip|ockl|ocml|oclc|opencl)_\w+|__gfx\w+__")

@@ -16,6 +16,9 @@
 #define GPUEMU_WAVEFRONT(name) \
     GPUEMU_REFUSED(name, "depends on wavefronts of 64 lanes, and the program runs on a device with warps of 32")
 
+// Says of a module of a program that it is of HIP.
+static __device__ __attribute__((used)) const char gpuemu_wavefronts_of_64 = 1;
+
 namespace gpuemu_hip {
 
 // With a width of at most 32, or if lanes are exchanged by less than 32, no value comes from the other half of a
