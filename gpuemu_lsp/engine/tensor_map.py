@@ -2,6 +2,7 @@
 
 The 128 bytes of a ``CUtensorMap`` are opaque: kernels hand them on, copy them, or change them by instructions. Here
 they hold a record of our own, which begins with a magic number, so that other bytes are recognised as no tensor map.
+CuTe DSL makes the bytes without the driver, as the hardware has them, and these are read too.
 
 =======  =========================================================
 bytes    content, little-endian
@@ -74,6 +75,9 @@ _REPLACED_TYPES: Final = (
     ("tf32ftz", 4),
 )
 """Types and bytes of elements by their numbers in ``tensormap.replace``, which are not those of the driver's API."""
+
+_HARDWARE_FLAGS: Final = 0x40002
+"""Bits that are set in each map which CuTe DSL makes for the hardware."""
 
 MAP_FIELDS: Final = (
     "global_address",
@@ -213,7 +217,7 @@ def raw_map(data: bytes) -> TensorMap | None:
     """Return the map in 128 bytes, also one that the driver would refuse; None if they hold none."""
     magic, address, *rest = _LAYOUT.unpack(data[: _LAYOUT.size])
     if magic != _MAGIC:
-        return None
+        return _as_made_for_hardware(data)
     sizes, strides, box, (element, swizzle, rank, type_) = rest[:5], rest[5:9], rest[9:14], rest[14:18]
     steps, fill, interleave = rest[18:23], rest[23], rest[24]
     if type_ >= len(ELEMENT_TYPES):
@@ -234,13 +238,42 @@ def raw_map(data: bytes) -> TensorMap | None:
     )
 
 
+def _as_made_for_hardware(data: bytes) -> TensorMap | None:
+    """Return the map in 128 bytes that CuTe DSL has made as a GPU of ``sm_90`` takes them, None if they hold none.
+
+    The format is not documented; these fields are where CuTe DSL writes them, and any other bit that is set is refused.
+    In words of 32 bits: the address in 0 and 1; in 2 the rank less one from bit 4, the type from bit 7, the swizzle
+    from bit 13, whether f32 is TF32 in bit 16, and in bit 21 a hint; strides in units of 16 bytes in 3 to 6, and their
+    upper 4 bits in 7; sizes less one in 8 to 12; sizes of the box less one in the bytes from 55 on.
+    """
+    words = struct.unpack("<16I", data[:64])
+    flags = words[2]
+    known = 0x7 << 4 | 0xF << 7 | 0x3 << 13 | 1 << 16 | 1 << 21
+    rank, number = (flags >> 4 & 7) + 1, flags >> 7 & 15
+    if flags & ~known != _HARDWARE_FLAGS or rank > _MOST_DIMENSIONS or number >= len(_REPLACED_TYPES):
+        return None
+    if words[13] & 0xFFFFFF or words[15]:
+        return None
+    type_, size = _REPLACED_TYPES[number]
+    return TensorMap(
+        words[0] | words[1] << 32,
+        tuple(word + 1 for word in words[8 : 8 + rank]),
+        tuple((words[3 + i] | (words[7] >> 4 * i & 15) << 32) << 4 for i in range(rank - 1)),
+        tuple(byte + 1 for byte in data[55 : 55 + rank]),
+        size,
+        flags >> 13 & 3,
+        "tf32" if flags >> 16 & 1 else type_,
+    )
+
+
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes | None:
     """Return the 128 bytes of a map with one of :data:`MAP_FIELDS` changed as ``tensormap.replace`` does.
 
     Bytes that are all zero are a map without values. The result is None if the bytes are not a map, or have no
     dimension ``ordinal``.
     """
-    values: list[int] = [*_LAYOUT.unpack(data[: _LAYOUT.size])]
+    made = _as_made_for_hardware(data)
+    values: list[int] = [*_LAYOUT.unpack((encode(made) if made is not None else data)[: _LAYOUT.size])]
     if values[0] != _MAGIC and any(data):
         return None
     values[0] = _MAGIC

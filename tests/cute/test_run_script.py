@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SAXPY = Path(__file__).parent / "programs" / "saxpy.py"
+PROGRAMS = Path(__file__).parent / "programs"
+SAXPY = PROGRAMS / "saxpy.py"
 
 
 def test_an_unmodified_script_has_right_results(gpuemu_run):
@@ -25,3 +26,17 @@ def test_an_access_past_the_end_is_on_its_line_and_column(gpuemu_run, tmp_path):
     line = next(number for number, row in enumerate(text) if "y[i] =" in row)
     columns = (text[line].index("x[i]"), text[line].rindex("y[i]"), text[line].index("y[i]"))
     assert places == [("memory/out-of-bounds", line, column) for column in columns]
+
+
+def test_planted_bugs_are_on_their_lines_and_the_kernels_that_they_are_made_from_silent(gpuemu_run):
+    script = PROGRAMS / "bugs.py"
+    output, report = gpuemu_run(script)
+    assert "right" in output, output
+    assert (report["launches"], report["checked"]) == (20, 20)
+    expected = {
+        (number, rule)
+        for number, line in enumerate(script.read_text().splitlines())
+        if "# expect: " in line
+        for rule in line.partition("# expect: ")[2].split()
+    }
+    assert {(finding["range"]["start"]["line"], finding["rule"]) for finding in report["findings"]} == expected

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
 from gpuemu_lsp.engine.emulator.launch.tma.boxes import swizzled, tile_addresses
 from gpuemu_lsp.engine.execution import Buffer
-from gpuemu_lsp.engine.tensor_map import TensorMap, decode, encode, tensor_map_argument
+from gpuemu_lsp.engine.tensor_map import TensorMap, decode, encode, raw_map, replaced, tensor_map_argument
 
 
 def _strides(shape: tuple[int, ...], element: int) -> tuple[int, ...]:
@@ -82,3 +84,29 @@ def test_swizzles_exchange_the_chunks_of_a_row(bits: int) -> None:
             shift = row % (1 << bits)
             wanted = row * 128 + (chunk ^ shift) * 16
             assert swizzled(np.array([row * 128 + chunk * 16]), bits)[0] == wanted, (row, chunk)
+
+
+def test_maps_that_cute_dsl_makes_for_the_hardware_are_read() -> None:
+    """The words are those of its compiled host code, version 4.8.1, for a tensor of which the layout is given."""
+    address = 0x7F0000001000
+    f16 = (0x800046312, 0, 0, 0xF0000003F, 0, 0x3F00000000000000, 7)
+    f32 = (0x20002403C2, 0x100000000200, 0x8000, 0xF0000003F, 0x400000005, 0x1F00000000000002, 0x1010107)
+    far = (0x2403A2, 0, 0x4100000000, 0xF0000003F, 0x3, 0x1F00000000000000, 7)
+    maps = [raw_map(struct.pack("<8Q", address, *words).ljust(128, b"\0")) for words in (f16, f32, far)]
+    assert maps == [
+        TensorMap(address, (64, 16), (128,), (64, 8), 2, swizzle=3, type="f16"),
+        TensorMap(address, (64, 16, 6, 5, 3), (512, 8192, 65536, 524288), (32, 8, 2, 2, 2), 4, type="f32"),
+        TensorMap(address, (64, 16, 4), (1 << 36, 1 << 38), (32, 8, 1), 4, type="f32"),
+    ]
+
+
+def test_bytes_with_a_bit_whose_meaning_is_not_known_are_not_a_map() -> None:
+    words = (1 << 12, 0x800046312 | 1 << 22, 0, 0, 0xF0000003F, 0, 0x3F00000000000000, 7)
+    assert raw_map(struct.pack("<8Q", *words).ljust(128, b"\0")) is None
+
+
+def test_a_map_for_the_hardware_can_be_changed() -> None:
+    words = (1 << 12, 0x800046312, 0, 0, 0xF0000003F, 0, 0x3F00000000000000, 7)
+    changed = replaced(struct.pack("<8Q", *words).ljust(128, b"\0"), "global_address", 0, 1 << 13)
+    assert changed is not None
+    assert decode(changed) == TensorMap(1 << 13, (64, 16), (128,), (64, 8), 2, swizzle=3, type="f16")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import sys
@@ -31,9 +30,6 @@ _IN_PYTHON = re.compile(r"^\s*(?:import|from)\s+(?:numba|gpuemu)\b", re.MULTILIN
 """What runs its launches in the process that makes them."""
 _TORCH = re.compile(r"\btorch\b")
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+([\w, ]+)|import\s+([\w., ]+))", re.MULTILINE)
-CUTE = "nvidia_cutlass_dsl"
-"""The package by which CuTe DSL is installed; it is imported as ``cutlass``."""
-
 _SKIPPED = ("site-packages", "node_modules", "build", "dist")
 _MOST_FILES = 2000
 
@@ -47,7 +43,7 @@ class PythonProgram:
     """A script, or a module with ``module``: ``words`` are its name and its arguments.
 
     ``torch_device`` says whether PyTorch gets a CUDA device: ``on``, ``off``, or ``auto`` by the text of the program.
-    ``arch`` is the architecture of the device, such as ``sm_90a``; None for the one that the text of the program names.
+    ``arch`` is the architecture of the device, such as ``sm_90a``; None for the default, which CuTe DSL has its own of.
     """
 
     words: tuple[str, ...]
@@ -92,7 +88,7 @@ def uses_runtime(program: PythonProgram) -> bool:
     for text in program.sources():
         if names_extension(text) and installed_torch() is not None:
             return True
-        if cute_launches.names_cute(text) and _is_installed(CUTE):
+        if cute_launches.names_cute(text) and cute_launches.is_installed():
             return True
         with_torch = with_torch or _TORCH.search(text) is not None
         with_triton = with_triton or _TRITON.search(text) is not None
@@ -115,28 +111,24 @@ def python_environment(program: PythonProgram | None = None) -> dict[str, str]:
         If the runtime, or PyTorch's device, cannot be built.
     """
     torch = installed_torch()
-    if torch is None and not _is_installed(CUTE):
+    if torch is None and not cute_launches.is_installed():
         return {}
     toolkit = toolkit_folder() if torch is None else _torch_toolkit(torch)
     modules = [str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {TOOLKIT_VARIABLE: str(toolkit), "CUDA_HOME": str(toolkit), "PYTHONPATH": os.pathsep.join(modules)}
     if torch is not None:
         variables |= _torch_environment(toolkit)
-    if _is_installed(CUTE):
+    if cute_launches.is_installed():
         variables |= cute_launches.environment(toolkit / "lib64" / f"lib{LIBRARY}.so")
     if program is not None:
         variables |= _architecture(program)
     return variables
 
 
-def _is_installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
-
-
 def _architecture(program: PythonProgram) -> dict[str, str]:
     arch = program.arch
-    if arch is None and any(map(cute_launches.names_hopper, program.sources())):
-        arch = "sm_90a"
+    if arch is None and any(map(cute_launches.names_cute, program.sources())):
+        arch = cute_launches.ARCHITECTURE
     number = re.search(r"\d+", arch or "")
     return {ARCHITECTURE_VARIABLE: number[0]} if number else {}
 

@@ -64,7 +64,7 @@ def add(verbs: Verbs) -> None:
         "--arch",
         metavar="SM",
         help="architecture to compile .cu files for, and of the device of a Python program, such as sm_90a (default: "
-        "sm_80; for CuTe DSL the one that the program names)",
+        "sm_80, with CuTe DSL sm_90a)",
     )
     run.add_argument("--leaks", action="store_true", help="report memory that the program does not free")
     run.add_argument("--format", choices=("text", "json"), default="text", help="format of the result")

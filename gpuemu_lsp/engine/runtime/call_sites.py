@@ -18,9 +18,9 @@ from gpuemu_lsp.engine.runtime.shim import LIBRARY
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
 
-VENDOR = ("/nvidia/cu13/", "/torch/include/", "-packages/triton/", "/hip_include/hip/")
+VENDOR = ("/nvidia/cu13/", "/torch/include/", "-packages/triton/", "/nvidia_cutlass_dsl/", "/hip_include/hip/")
 """Parts of the paths of sources that are not the program's: headers of CUDA, Thrust, CUB and PyTorch, those of ours for
-HIP, and Triton."""
+HIP, Triton, and CuTe DSL."""
 
 _STUB = "__device_stub_"
 """Begin of a stub's name, before the mangled name of its kernel."""
@@ -39,7 +39,7 @@ class CallSite:
 
 
 def is_vendor_header(path: str) -> bool:
-    """Return whether a source is a header of CUDA or PyTorch, one of ours for HIP, or a file of Triton's."""
+    """Return whether a source is a header of CUDA or PyTorch, one of ours for HIP, or of Triton or CuTe DSL."""
     return any(part in path for part in VENDOR)
 
 

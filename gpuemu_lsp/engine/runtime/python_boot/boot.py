@@ -53,12 +53,18 @@ def _use_triton(triton: ModuleType) -> None:
     on_device.install()
 
 
-def _use_cute(compiler: ModuleType) -> None:
+def _compile_cute(compiler: ModuleType) -> None:
     from gpuemu_lsp.engine.runtime.cute_launches import on_device
     from gpuemu_lsp.engine.runtime.python_process.runtime_library import ignore_lines
 
     ignore_lines(Path(compiler.__file__ or "").parents[2])
-    on_device.install(compiler)
+    on_device.use_ptx(compiler)
+
+
+def _name_cute(dsl: ModuleType) -> None:
+    from gpuemu_lsp.engine.runtime.cute_launches import on_device
+
+    on_device.name_kernels(dsl)
 
 
 _BEFORE: dict[str, Callable[[Sequence[str] | None], None]] = {
@@ -73,7 +79,8 @@ _BEFORE: dict[str, Callable[[Sequence[str] | None], None]] = {
 _AFTER: dict[str, Callable[[ModuleType], None]] = {
     "triton": _use_triton,
     "torch.utils.file_baton": build_locks.install,
-    "cutlass.base_dsl.compiler": _use_cute,
+    "cutlass.base_dsl.compiler": _compile_cute,
+    "cutlass.base_dsl.dsl": _name_cute,
 }
 """What is done with a module when it has been executed."""
 

@@ -15,8 +15,6 @@ using namespace gpuemu;
 
 namespace {
 
-constexpr uint64_t FIRST_MODULE = 1;  // a handle is not null
-
 int one_context;
 CUcontext context() { return reinterpret_cast<CUcontext>(&one_context); }
 
@@ -28,7 +26,6 @@ CUresult driver(cudaError_t error) {
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 cudaStream_t stream_of(CUstream stream) { return reinterpret_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(CUevent event) { return reinterpret_cast<cudaEvent_t>(event); }
-uint64_t number(CUmodule module) { return reinterpret_cast<uint64_t>(module) - FIRST_MODULE; }
 
 CUresult load(CUmodule* module, const void* image) {
     uint64_t loaded;
@@ -39,6 +36,18 @@ CUresult load(CUmodule* module, const void* image) {
     }
     *module = reinterpret_cast<CUmodule>(loaded + FIRST_MODULE);
     return CUDA_SUCCESS;
+}
+
+// Attributes have the numbers and the layout of the runtime's.
+cudaLaunchConfig_t runtime_config(const CUlaunchConfig& config) {
+    cudaLaunchConfig_t same{};
+    same.gridDim = dim3(config.gridDimX, config.gridDimY, config.gridDimZ);
+    same.blockDim = dim3(config.blockDimX, config.blockDimY, config.blockDimZ);
+    same.dynamicSmemBytes = config.sharedMemBytes;
+    same.stream = stream_of(config.hStream);
+    same.attrs = reinterpret_cast<cudaLaunchAttribute*>(config.attrs);
+    same.numAttrs = config.numAttrs;
+    return same;
 }
 
 CUresult fill_elements(CUdeviceptr to, unsigned value, size_t element, size_t count, CUstream stream) {
@@ -102,7 +111,9 @@ API CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
 API CUresult cuCtxPushCurrent(CUcontext) { return CUDA_SUCCESS; }
 API CUresult cuCtxPopCurrent(CUcontext* current) { return current ? cuCtxGetCurrent(current) : CUDA_SUCCESS; }
 API CUresult cuCtxGetDevice(CUdevice* device) { return cuDeviceGet(device, 0); }
+API CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext) { return cuDeviceGet(device, 0); }
 API CUresult cuCtxSynchronize() { return driver(cudaDeviceSynchronize()); }
+API CUresult cuCtxSynchronize_v2(CUcontext) { return driver(cudaDeviceSynchronize()); }
 API CUresult cuDevicePrimaryCtxRetain(CUcontext* primary, CUdevice) { return cuCtxGetCurrent(primary); }
 API CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
 API CUresult cuDevicePrimaryCtxReset(CUdevice) { return CUDA_SUCCESS; }
@@ -178,14 +189,7 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
 }
 API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra) {
     if (extra) return CUDA_ERROR_NOT_SUPPORTED;
-    // Attributes have the numbers and the layout of the runtime's.
-    cudaLaunchConfig_t same{};
-    same.gridDim = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
-    same.blockDim = dim3(config->blockDimX, config->blockDimY, config->blockDimZ);
-    same.dynamicSmemBytes = config->sharedMemBytes;
-    same.stream = stream_of(config->hStream);
-    same.attrs = reinterpret_cast<cudaLaunchAttribute*>(config->attrs);
-    same.numAttrs = config->numAttrs;
+    cudaLaunchConfig_t same = runtime_config(*config);
     return driver(cudaLaunchKernelExC(&same, function, arguments));
 }
 API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -217,6 +221,13 @@ API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfu
 API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, size_t shared) {
     return driver(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared));
+}
+API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction function, int blocks, int threads) {
+    return driver(cudaOccupancyAvailableDynamicSMemPerBlock(bytes, function, blocks, threads));
+}
+API CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function, const CUlaunchConfig* config) {
+    cudaLaunchConfig_t same = runtime_config(*config);
+    return driver(cudaOccupancyMaxActiveClusters(clusters, function, &same));
 }
 API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
                                               size_t shared, int limit) {

@@ -2,14 +2,14 @@
 // functions of it.
 #include <cuda.h>
 
-#include "core.h"
+#include "modules.h"
 
 using namespace gpuemu;
 
 namespace {
 
 CUmodule module_of(CUlibrary library) { return reinterpret_cast<CUmodule>(library); }
-CUfunction function_of(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
+CUfunction as_function(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
 
 // The driver's errors have the numbers of the runtime's.
 cudaError_t runtime(CUresult error) { return result(static_cast<cudaError_t>(error)); }
@@ -32,18 +32,29 @@ API CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
 API CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
     return cuModuleGetFunction(reinterpret_cast<CUfunction*>(kernel), module_of(library), name);
 }
+API CUresult cuLibraryGetKernelCount(unsigned* count, CUlibrary library) {
+    *count = unsigned(kernels_in(number(module_of(library))).size());
+    return CUDA_SUCCESS;
+}
+API CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count, CUlibrary library) {
+    for (const std::string& name : kernels_in(number(module_of(library)))) {
+        if (!count--) break;
+        if (CUresult error = cuLibraryGetKernel(kernels++, library, name.c_str())) return error;
+    }
+    return CUDA_SUCCESS;
+}
 API CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
     return cuModuleGetGlobal(address, bytes, module_of(library), name);
 }
 API CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
-    *function = function_of(kernel);
+    *function = as_function(kernel);
     return CUDA_SUCCESS;
 }
 API CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice) {
-    return cuFuncGetAttribute(value, attribute, function_of(kernel));
+    return cuFuncGetAttribute(value, attribute, as_function(kernel));
 }
 API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice) {
-    return cuFuncSetAttribute(function_of(kernel), attribute, value);
+    return cuFuncSetAttribute(as_function(kernel), attribute, value);
 }
 API CUresult cuKernelSetCacheConfig(CUkernel, CUfunc_cache, CUdevice) { return CUDA_SUCCESS; }
 

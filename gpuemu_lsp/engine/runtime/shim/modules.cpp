@@ -175,6 +175,18 @@ const void* kernel_in(uint64_t module, const char* name) {
     return nullptr;
 }
 
+std::vector<std::string> kernels_in(uint64_t module) {
+    static const char ENTRY[] = ".entry ";
+    std::vector<std::string> names;
+    std::lock_guard<std::recursive_mutex> guard(loading);
+    const std::string& ptx = modules()[module].ptx;
+    for (size_t at = 0; (at = ptx.find(ENTRY, at)) != std::string::npos;) {
+        at += sizeof ENTRY - 1;
+        names.push_back(ptx.substr(at, ptx.find_first_of("( \t\n", at) - at));
+    }
+    return names;
+}
+
 bool variable_in(uint64_t module, const char* name, char** address, size_t* size) {
     load(module);
     auto answer = call(message::FindVariable{module, name});

@@ -1,6 +1,8 @@
 // Kernels that nvcc's code has registered.
 #pragma once
 
+#include <cuda.h>
+
 #include <string>
 #include <vector>
 
@@ -27,10 +29,16 @@ struct Function {
 // The kernel at an address of the host, whose module is loaded; null if there is none.
 Function* function_of(const void* host);
 
+// The driver's handles of modules are their numbers, from 1 on: none is null.
+constexpr uint64_t FIRST_MODULE = 1;
+inline uint64_t number(CUmodule module) { return reinterpret_cast<uint64_t>(module) - FIRST_MODULE; }
+
 // Add a module that the program loads itself: PTX, or a fat binary with some. False if it is something else.
 bool add_image(const void* image, uint64_t* module);
 // What stands for a kernel of a module as its address on the host; null if there is no such kernel.
 const void* kernel_in(uint64_t module, const char* name);
+// The names of a module's kernels.
+std::vector<std::string> kernels_in(uint64_t module);
 bool variable_in(uint64_t module, const char* name, char** address, size_t* size);
 
 }  // namespace gpuemu

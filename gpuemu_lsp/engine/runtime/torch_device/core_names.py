@@ -59,7 +59,7 @@ class DeviceProperties:
     """``torch._C._CudaDeviceProperties``."""
 
     def __init__(self) -> None:
-        self.name = "NVIDIA A100-SXM4-80GB (emulated by gpuemu)"
+        self.name = f"NVIDIA {'H100' if _architecture() >= (9, 0) else 'A100'}-SXM-80GB (emulated by gpuemu)"
         self.total_memory = native_calls.total_memory()
         self.is_multi_gpu_board = self.is_integrated = 0
         self.pci_bus_id = self.pci_device_id = self.pci_domain_id = 0
@@ -70,6 +70,10 @@ class DeviceProperties:
     def __repr__(self) -> str:
         mebibytes = self.total_memory >> 20
         return f"_CudaDeviceProperties(name='{self.name}', total_memory={mebibytes}MB)"
+
+
+def _architecture() -> tuple[int, int]:
+    return native_calls.attribute(_ATTRIBUTES["major"]), native_calls.attribute(_ATTRIBUTES["minor"])
 
 
 def complete(torch: Any) -> None:
@@ -205,7 +209,7 @@ def _device_functions(torch: Any, forked: _ForkWatch) -> dict[str, Any]:
         "_cuda_maybeExchangeDevice": _constant(0),
         "_cuda_canDeviceAccessPeer": _constant(False),
         "_cuda_hasPrimaryContext": _constant(True),
-        "_cuda_getArchFlags": _constant("sm_80"),
+        "_cuda_getArchFlags": lambda: "sm_{}{}".format(*_architecture()),
         "_cuda_getCompiledVersion": _constant(13000),
         "_cuda_getCurrentBlasHandle": lambda: native_calls.library().cublasCreate_v2,
         "_cuda_ipc_collect": _constant(),
