@@ -117,6 +117,9 @@ void run(int h, int k) {
         ("cudaMemset(y, 0, bytes);", "cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "inout", True),
         ("fill(y);", "cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "inout", True),
         ("", "set<<<1, 1>>>(y); cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "out", False),
+        ("", "use<<<1, 1>>>(y, z); cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "out", True),
+        ("", "use<<<1, 1>>>(z, y); cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "out", False),
+        ("", "missing<<<1, 1>>>(y); cudaMemcpy(host, y, bytes, cudaMemcpyDeviceToHost);", "out", False),
     ],
 )
 def test_what_the_host_initialises_and_reads(
@@ -126,9 +129,11 @@ def test_what_the_host_initialises_and_reads(
     plan = only(
         bare(f"""
 __global__ void set(float* y) {{ }}
+__global__ void use(const float* y, float* z) {{ }}
 int main() {{
-  float* y; float host[64]; int bytes = 64 * sizeof(float);
+  float *y, *z; float host[64]; int bytes = 64 * sizeof(float);
   cudaMalloc(&y, bytes);
+  cudaMalloc(&z, bytes);
   {before}
   set<<<1, 64>>>(y);
   {after}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
 from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, named_strings, sources_near
 from gpuemu_lsp.engine.source.memo import Memo
-from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, decode, words_of
 from gpuemu_lsp.engine.symbolic.size import Size, number, substitute, symbol, symbols
 
@@ -225,24 +225,39 @@ def dynamic_shared_memory(found: ReadHostLaunch) -> Size:
     return number(_ENOUGH_SHARED) if hidden else shared
 
 
-def is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation) -> bool:
-    """Return whether the host copies or returns all of an allocation that this launch alone writes."""
+def is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation, kernels: Sequence[KernelDecl]) -> bool:
+    """Return whether the host copies or returns all of an allocation that this launch alone writes.
+
+    ``kernels`` are those of the file: another one that takes the address of constant elements only reads them.
+    """
     launch = found.launch
     for source, count, after in found.run.reads:
         if source != allocation or after <= launch.number or count is None or count != memory.extent:
             continue
         between = found.run.launches[launch.number + 1 : after]
-        if not any(_uses(other.arguments, allocation) for other in between):
+        if not any(_may_write(other, allocation, kernels) for other in between):
             return True
     return False
 
 
-def _uses(values: Iterable[Value], allocation: int) -> bool:
+def _may_write(launch: HostLaunch, allocation: int, kernels: Sequence[KernelDecl]) -> bool:
+    """Return whether a launch passes an allocation other than as the address of constant elements."""
+    named = [kernel for kernel in kernels if kernel.name == launch.kernel]
     return any(
-        (isinstance(value, Pointer) and value.allocation == allocation)
-        or (isinstance(value, RecordValue) and _uses(value.fields.values(), allocation))
-        for value in values
+        _uses(value, allocation)
+        and not (named and all(_only_reads(kernel, position) for kernel in named) and isinstance(value, Pointer))
+        for position, value in enumerate(launch.arguments)
     )
+
+
+def _only_reads(kernel: KernelDecl, position: int) -> bool:
+    return position < len(kernel.params) and kernel.params[position].const
+
+
+def _uses(value: Value, allocation: int) -> bool:
+    if isinstance(value, RecordValue):
+        return any(_uses(field, allocation) for field in value.fields.values())
+    return isinstance(value, Pointer) and value.allocation == allocation
 
 
 def _is_large(launch: HostLaunch, times: int = 1) -> bool:

@@ -53,7 +53,8 @@ def tensor(
     # A graph is launched after the code that captures it, and more than once.
     written = written and "cudaGraphLaunch" not in building.context.source.text
     direction = "out" if written else "in" if const else "inout"
-    if direction == "out" and (const or not is_copied_back(building.found, allocation, memory)):
+    kernels = building.context.source.kernels
+    if direction == "out" and (const or not is_copied_back(building.found, allocation, memory, kernels)):
         building.unjudged.add(name)
     shape = building.expression(elements)
     if known.dtype in DISCRETE:
