@@ -59,6 +59,11 @@ class Place:
     range: Range
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ModulePlace(Place):
+    """A range of a Python module, on a finding about code in one of its strings; other ranges are of that code."""
+
+
 class Role(StrEnum):
     """What a related place is to its finding, where something decides on it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from gpuemu_lsp.engine.hostcode.values import (
     Choice,
@@ -15,6 +16,7 @@ from gpuemu_lsp.engine.hostcode.values import (
     RecordValue,
     StringValue,
     Tensor,
+    Undetermined,
     Unknown,
     Value,
     is_null,
@@ -85,7 +87,11 @@ def operate(operator: str, left: Value, right: Value) -> Value:
     if operator == "**" and (isinstance(left, FloatValue) or isinstance(right, FloatValue)):
         return FloatValue()
     if isinstance(left, FloatValue) or isinstance(right, FloatValue):
-        return reals("/" if operator == "real/" else operator, real(left), real(right))
+        result = reals("/" if operator == "real/" else operator, real(left), real(right))
+        # An integer has no part in the type of the result.
+        others = [value for value in (left, right) if not isinstance(value, Size)]
+        types = {value.type if isinstance(value, FloatValue) else "" for value in others}
+        return replace(result, type=types.pop()) if len(types) == 1 else result
     if isinstance(left, Ranged) or isinstance(right, Ranged):
         return _ranged(operator, left, right)
     return Unknown()
@@ -175,7 +181,14 @@ def real(value: Value) -> FloatValue:
     return value if isinstance(value, FloatValue) else FloatValue()
 
 
-def reals(operator: str, left: FloatValue, right: FloatValue) -> Value:
+def typed_real(value: Value, dtype: str) -> Value:
+    """Return a number as a floating-point number of a type; values that are not known as numbers unchanged."""
+    if isinstance(value, Undetermined):
+        value = value.number
+    return replace(real(value), type=dtype) if isinstance(value, Size | FloatValue) else value
+
+
+def reals(operator: str, left: FloatValue, right: FloatValue) -> FloatValue:
     """Return the result of an operator on floating-point numbers."""
     value = None
     if left.value is not None and right.value is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode import ir
-from gpuemu_lsp.engine.hostcode.arithmetic import promoted, real, truncated, truth
+from gpuemu_lsp.engine.hostcode.arithmetic import promoted, truncated, truth, typed_real
 from gpuemu_lsp.engine.hostcode.branches import choose
 from gpuemu_lsp.engine.hostcode.cuda import COMPILED
 from gpuemu_lsp.engine.hostcode.decisions import decided_condition
@@ -61,7 +61,7 @@ _LIMITS = {
     "cudaMemcpyHostToHost": 0, "cudaMemcpyHostToDevice": 1, "cudaMemcpyDeviceToHost": 2,
     "cudaMemcpyDeviceToDevice": 3, "cudaMemcpyDefault": 4,
 }  # fmt: skip
-_TYPE_SCOPES = {"torch": "torch", "triton::language": "triton"}
+_TYPE_SCOPES = {"torch": "torch", "triton::language": "triton", "cupy": "numpy", "numpy": "numpy"}
 """Modules with names of types of elements."""
 
 
@@ -77,7 +77,7 @@ def _literal(run: Execution, node: ir.Constant) -> Value:
             return number(node.value)
         case float():
             whole = number(int(node.value)) if node.value.is_integer() and abs(node.value) < 2**53 else None
-            return FloatValue(whole, ONE if whole is not None else None, node.value)
+            return FloatValue(whole, ONE if whole is not None else None, node.value, "float64")
         case str():
             return StringValue(node.value)
     return Pointer(None, ZERO)
@@ -174,9 +174,7 @@ def cast(run: Execution, name: str, value: Value) -> Value:
         if isinstance(value, FloatValue):
             return truncated(value) or Unknown("int")
         return promoted(value)
-    if name in ("float", "double") and isinstance(value, Size):
-        return real(value)
-    return value
+    return typed_real(value, DATA_TYPES[name]) if name in ("float", "double", "half") else value
 
 
 @evaluates(ir.SizeOf)

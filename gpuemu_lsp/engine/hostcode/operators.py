@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuemu_lsp.engine.hostcode import ir
-from gpuemu_lsp.engine.hostcode.arithmetic import both, operate, promoted, reals, truth
+from gpuemu_lsp.engine.hostcode.arithmetic import both, operate, promoted, truth
 from gpuemu_lsp.engine.hostcode.branches import choose
 from gpuemu_lsp.engine.hostcode.decisions import constraints_of, decide
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate, evaluates
@@ -12,6 +12,10 @@ from gpuemu_lsp.engine.hostcode.tensors import compared_sizes, copied, items_of,
 from gpuemu_lsp.engine.hostcode.values import DataType, FloatValue, Tensor, Undetermined, Unknown, Value, is_null
 from gpuemu_lsp.engine.symbolic.conditions import Condition, any_of, negated
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number
+
+_COMPARISONS = frozenset({"<", "<=", ">", ">="})
+_OF_INTEGERS = frozenset({"+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"})
+"""Operators whose result on integers is an integer."""
 
 
 @evaluates(ir.BinaryOperation)
@@ -36,7 +40,7 @@ def _binary(run: Execution, node: ir.BinaryOperation) -> Value:
     if node.operator in ("==", "!="):
         return _equal(run, left, right) if node.operator == "==" else negated(truth(_equal(run, left, right)))
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return _elementwise(run, left, right)
+        return _elementwise(run, node.operator, left, right)
     items = items_of(run, left)
     if items is not None and node.operator == "+" and (others := items_of(run, right)) is not None:
         return listed([*items, *others])
@@ -73,7 +77,7 @@ def _undecided(value: Value) -> Condition:
     return Condition(None, "==", value) if isinstance(value, Size) else Condition()
 
 
-def _elementwise(run: Execution, left: Value, right: Value) -> Value:
+def _elementwise(run: Execution, operator: str, left: Value, right: Value) -> Value:
     """Return the result of an operator on tensors, if the sizes of one are the last ones of the other."""
     tensors = sorted(
         (side for side in (left, right) if isinstance(side, Tensor)), key=lambda tensor: -len(tensor.sizes or ())
@@ -86,7 +90,12 @@ def _elementwise(run: Execution, left: Value, right: Value) -> Value:
         last = sizes[len(sizes) - len(others) :]
         if [store.resolved(size) for size in last] != [store.resolved(size) for size in others]:
             return Unknown()
-    return copied(run, tensors[0])
+    types = {run.memory(tensor.allocation).dtype for tensor in tensors}
+    real = all(dtype.startswith(("float", "bfloat")) for dtype in types)
+    # Numbers keep the type of a tensor, but for fractions with one of integers; a comparison has truth values.
+    keeps = len(types) == 1 and operator not in _COMPARISONS and (real or operator in _OF_INTEGERS)
+    number_ = all(isinstance(side, Tensor | Size) or (real and isinstance(side, FloatValue)) for side in (left, right))
+    return copied(run, tensors[0], types.pop() if keeps and number_ else "")
 
 
 def _as_integer(run: Execution, value: Value) -> Value:
@@ -105,7 +114,7 @@ def _unary(run: Execution, node: ir.UnaryOperation) -> Value:
         case "-", Size():
             return multiply(value, number(-1))
         case "-", FloatValue():
-            return reals("*", value, FloatValue(number(-1), ONE, -1.0))
+            return operate("*", value, number(-1))
         case "~", Size(constant=int(known)):
             return number(~known)
         case "+", _:

@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.hostcode.tensors import (
     SHAPES,
     Keywords,
     as_tensor,
+    data_type,
     new_tensor,
     number_of,
     sizes_given,
@@ -22,6 +23,7 @@ from gpuemu_lsp.engine.hostcode.tensors import (
 from gpuemu_lsp.engine.hostcode.values import (
     Contents,
     DataType,
+    FloatValue,
     Pointer,
     Ranged,
     RecordValue,
@@ -51,14 +53,15 @@ def created(run: Execution, name: str, values: Sequence[Value], default: str | N
     default
         Type of the elements, if no argument states it.
     """
-    given, keywords = split_arguments(values)
+    given, keywords = _with_type(name, values)
     base = name.rpartition("::")[2]
     shaped = given[0] if given else _shape_of(keywords)
     if isinstance(shaped, RecordValue) and isinstance(shaped.fields.get("of"), Tensor):
         # `zeros(x.shape)`, of a rank that need not be known.
-        return created(run, f"{name}_like", [shaped.fields["of"], RecordValue(KEYWORDS, keywords)], default)
+        rest = [shaped.fields["of"], *given[1:], RecordValue(KEYWORDS, keywords)]
+        return created(run, f"{name}_like", rest, default)
     if not base.endswith("_like"):
-        default = ("float32" if name.startswith("torch::") else "") if default is None else default
+        default = _default_type(name) if default is None else default
         sizes = given[:1] if base == "full" else given
         return _of_sizes(run, base, sizes_given(run, sizes or [_shape_of(keywords)]), default, keywords)
     source = given[0] if given else keywords.get("input", Unknown())
@@ -70,6 +73,27 @@ def created(run: Execution, name: str, values: Sequence[Value], default: str | N
     elements = tensor_elements(run, like) if like.sizes is None else run.memory(new.allocation).elements
     run.set_memory(new.allocation, replace(run.memory(new.allocation), exact=memory.exact, elements=elements))
     return new
+
+
+def _with_type(name: str, values: Sequence[Value]) -> tuple[list[Value], Keywords]:
+    """Return the arguments by position and by name; NumPy and CuPy take the type of the elements by position too."""
+    given, keywords = split_arguments(values)
+    library, base = name.partition("::")[0], name.rpartition("::")[2]
+    position = 2 if base.startswith("full") else 1
+    if library not in ("cupy", "numpy") or len(given) <= position or "random" in name:
+        return given, keywords
+    return given[:position], {"dtype": given[position], **keywords}
+
+
+def _default_type(name: str) -> str:
+    """Return the type of the elements that a library creates where nothing states one.
+
+    It is not known for a filled array, which has that of the value.
+    """
+    library, _, function = name.partition("::")
+    if library == "torch":
+        return "float32"
+    return "float64" if library in ("cupy", "numpy") and not function.endswith("full") else ""
 
 
 def _shape_of(keywords: Keywords) -> Value:
@@ -96,7 +120,7 @@ def _dtype(keywords: Keywords, default: str) -> str:
     given = keywords.get("dtype")
     if given is None or is_null(given):
         return default
-    return given.name if isinstance(given, DataType) else ""
+    return data_type(given).name
 
 
 def _drawn(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -127,12 +151,16 @@ def _integers(run: Execution, values: list[Value], template: tuple[str, ...], na
 def _range(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Return the tensor of ``arange(n)``, ``randperm(n)`` or ``linspace(first, last, n)``."""
     given, keywords = split_arguments(values)
+    types = [value for value in given if isinstance(value, DataType)]
+    keywords = {"dtype": types[0], **keywords} if types else keywords
     spaced = name.endswith("linspace")
     ends = [end for value in given[2 if spaced else 0 :] if isinstance(end := number_of(run, value), Size)]
     if len(ends) != 1:
         return Unknown()
     contents = Contents("any") if spaced else Contents("any", ZERO, ends[-1])
-    return new_tensor(run, run.hint or name, (ends[-1],), _dtype(keywords, "" if spaced else "int64"), contents)
+    whole = not any(isinstance(value, FloatValue) for value in given)
+    default = _default_type(name) if spaced else "int64" if whole else ""
+    return new_tensor(run, run.hint or name, (ends[-1],), _dtype(keywords, default), contents)
 
 
 def _first(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
@@ -142,7 +170,7 @@ def _first(run: Execution, values: list[Value], template: tuple[str, ...], name:
 
 def _same_array(run: Execution, values: list[Value], template: tuple[str, ...], name: str) -> Value:
     """Return the array that a function is passed: one with the same elements."""
-    given, keywords = split_arguments(values)
+    given, keywords = _with_type(name, values)
     value = given[0] if given else Unknown()
     tensor = as_tensor(run, value)
     if tensor is not None and "dtype" in keywords:

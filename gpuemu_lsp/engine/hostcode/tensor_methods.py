@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.hostcode.tensors import (
     STRIDES,
     as_tensor,
     copied,
+    data_type,
     items_of,
     listed,
     number_of,
@@ -263,6 +264,12 @@ def _converted(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor:
     return tensor if same else copied(run, tensor, types[0].name)
 
 
+def _elementwise(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor:
+    """Return the result of a function of each element, which of integers may be a fraction."""
+    dtype = run.memory(tensor.allocation).dtype
+    return copied(run, tensor, dtype if dtype.startswith(("float", "bfloat")) else "")
+
+
 def _filled(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor:
     run.set_memory(tensor.allocation, replace(run.memory(tensor.allocation), contents=Contents("any")))
     run.reached.written.add(tensor.allocation)
@@ -362,8 +369,10 @@ TENSOR_METHODS: dict[str, Method] = {
         "is_contiguous": lambda run, tensor, values: Condition(tensor.strides is None),
         **dict.fromkeys(("cuda", "cpu", "detach", "requires_grad_", "requires_grad", "npu", "numpy"), _same),
         "contiguous": lambda run, tensor, values: tensor if tensor.is_whole else copied(run, tensor),
-        **dict.fromkeys(("clone", "copy", *_ELEMENTWISE), lambda run, tensor, values: copied(run, tensor)),
-        **dict.fromkeys(("to", "type", "astype"), _converted),
+        **dict.fromkeys(("clone", "copy"), lambda run, tensor, values: copied(run, tensor)),
+        **dict.fromkeys(_ELEMENTWISE, _elementwise),
+        **dict.fromkeys(("to", "type"), _converted),
+        "astype": lambda run, tensor, values: _converted(run, tensor, [data_type(value) for value in values[:1]]),
         **{name: _cast_to(DATA_TYPES[name]) for name in ("float", "half", "double", "bfloat16", "long", "int", "bool")},
         **dict.fromkeys(("view", "reshape"), lambda run, tensor, values: _reshaped(tensor, sizes_given(run, values))),
         **dict.fromkeys(("view_as", "reshape_as"), _reshaped_as),

@@ -11,8 +11,10 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
 from gpuemu_lsp.engine.hostcode.values import (
     Contents,
+    DataType,
     Pointer,
     RecordValue,
+    StringValue,
     Tensor,
     Undetermined,
     Value,
@@ -48,6 +50,12 @@ DATA_TYPES: Mapping[str, str] = {
     "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2",
 }  # fmt: skip
 Keywords: TypeAlias = Mapping[str, Value]
+
+
+def data_type(value: Value) -> DataType:
+    """Return the type of elements that a value stands for, also by its name; one that is not known for others."""
+    named = DATA_TYPES.get(value.text, "") if isinstance(value, StringValue) else ""
+    return value if isinstance(value, DataType) else DataType(named)
 
 
 def split_arguments(values: Sequence[Value]) -> tuple[list[Value], Keywords]:

@@ -32,6 +32,8 @@ class FloatValue:
     top: Size | None = None
     bottom: Size | None = None
     value: float | None = None
+    type: str = ""
+    """Its type by its name in NumPy, if that is known; a number of Python is ``float64``."""
 
 
 @dataclass(frozen=True, slots=True)

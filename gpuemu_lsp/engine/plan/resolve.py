@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.plan.candidates import grid_tiles
 from gpuemu_lsp.engine.plan.context import FactsOf, KernelContext, not_compiled
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, Path, PlanOrigin, SizeFact, Source, assumed
+from gpuemu_lsp.engine.plan.host.passed_types import wrong_arguments
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
 from gpuemu_lsp.engine.plan.launch import divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
@@ -54,7 +55,7 @@ def resolve(
     if "name" not in spec.places:
         findings = tuple(map(_as_hint, findings))
     plans: list[Plan] = []
-    collected: list[Finding] = list(findings)
+    collected: list[Finding] = [*findings, *wrong_arguments(context)]
     for instance in chosen:
         mangled = (entries or {}).get(instance.expression, "")
         compiled = replace(

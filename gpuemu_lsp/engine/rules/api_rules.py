@@ -1,4 +1,4 @@
-"""Rules of the group ``api``: calls of CUDA's runtime by whole programs, which ``gpuemu run`` checks."""
+"""Rules of the group ``api``: calls of CUDA's runtime, which ``gpuemu run`` checks, and launches from Python."""
 
 from __future__ import annotations
 
@@ -54,6 +54,22 @@ RULES = (
         Example(
             bad="scale<<<grid, 2048>>>(x, y, n);\ncudaDeviceSynchronize();\n",
             good="scale<<<grid, 1024>>>(x, y, n);\nif (cudaGetLastError() != cudaSuccess) return 1;\n",
+        ),
+    ),
+    Rule(
+        "api/argument-type",
+        Severity.ERROR,
+        "argument of another type than the parameter",
+        "A launch from Python passes an array whose elements the kernel reads as another type, or a number whose bytes "
+        "it does. CuPy and PyCUDA pass addresses and bytes as they are; `cupy.zeros(n)` has elements of `float64`, and "
+        "a number of Python is a `double`. Arrays of bytes may be read as any type, and floating-point numbers as "
+        "integers of the same size. Found in the source, without running the launch.",
+        Example(
+            bad="# void scale(const float* x, float* y, float rate, int n)\n"
+            "y = cp.zeros(n)\nscale((blocks,), (256,), (x, y, 0.5, n))\n",
+            good="# void scale(const float* x, float* y, float rate, int n)\n"
+            "y = cp.zeros(n, dtype=cp.float32)\nscale((blocks,), (256,), (x, y, np.float32(0.5), n))\n",
+            language="python",
         ),
     ),
     Rule(

@@ -22,7 +22,8 @@ CASTS = {
     **dict.fromkeys(("uint32", "uintc", "c_uint", "c_uint32", "uint16", "uint8"), "unsigned int"),
     **dict.fromkeys(("uint64", "size_t", "c_size_t"), "size_t"),
     **dict.fromkeys(("float", "float64", "c_double"), "double"),
-    **dict.fromkeys(("float32", "c_float", "float16"), "float"),
+    **dict.fromkeys(("float32", "c_float"), "float"),
+    "float16": "half",
     **dict.fromkeys(("bool", "bool_"), "bool"),
 }
 """Types that are called to convert a number."""

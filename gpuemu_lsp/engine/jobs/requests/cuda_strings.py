@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.check.model import (
     MinimisedFailure,
     Replay,
 )
-from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
+from gpuemu_lsp.engine.findings import Finding, ModulePlace, Place, Range, Related, Severity
 from gpuemu_lsp.engine.jobs.model import ArtifactReport
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project.files import problem
@@ -136,7 +136,9 @@ class StringCheck:
     def located(self, value: _T) -> _T:
         """Return a result of the check, such as a finding or a report, with its places in the ``.py``."""
         located: object = value
-        if isinstance(value, Place):
+        if isinstance(value, ModulePlace):
+            located = Place(value.path, value.range)
+        elif isinstance(value, Place):
             located = self._place(value)
         elif isinstance(value, LineCoverage | LineCounters):
             located = self._of_line(value)
