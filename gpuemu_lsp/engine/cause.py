@@ -30,6 +30,8 @@ class Cause(StrEnum):
     """The launch was asked to stop in a loop that only waits."""
     TRANSLATION_TIME = "translation-time"
     """The translation of the kernel to machine code took longer than it may."""
+    WITHIN_PROGRAM = "within-program"
+    """A race is between a store and a later load of one Triton program."""
     NO_ENTRY = "no-entry"
     """A PTX file has no entry of the kernel."""
     INCOMPLETE = "incomplete"

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from gpuemu.triton import emulated
+from gpuemu.triton import KernelError, emulated
 from gpuemu_lsp.engine.findings import Severity
 
 
@@ -67,7 +67,7 @@ def test_a_load_of_another_warps_store_waits_only_at_a_barrier(distance, barrier
         read_neighbour[(2,)](x, out, DISTANCE=distance, BARRIER=barrier, BLOCK=256, num_warps=4)
     assert bool(races(session)) is not barrier
     for finding in session.findings:
-        assert finding.severity is Severity.WARNING and "tl.debug_barrier()" in finding.message
+        assert finding.severity is Severity.ERROR and "tl.debug_barrier()" in finding.message
         assert finding.place.range.start.line + 1 == read_neighbour.starting_line_number + 7
     if barrier:
         assert out[:256].tolist() == [(i + distance) % 256 * 2 for i in range(256)]
@@ -98,7 +98,7 @@ def test_loads_before_stores_and_of_own_elements_do_not_race():
     assert not session.findings
 
 
-def test_the_warning_does_not_fail_a_suite():
-    with emulated(), pytest.warns(UserWarning, match="without synchronization"):
+def test_the_race_fails_a_suite():
+    with pytest.raises(KernelError, match="without synchronization"), emulated():
         x, out = torch.zeros(512, dtype=torch.int32), torch.zeros(512, dtype=torch.int32)
         read_neighbour[(2,)](x, out, DISTANCE=64, BARRIER=False, BLOCK=256, num_warps=4)

@@ -53,6 +53,35 @@ def check(tmp_path):
     return run
 
 
+RESTORED = """\
+@triton.jit
+def first_kernel(x, index, out, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    taken = tl.load(index + row)
+    i = tl.arange(0, BLOCK)
+    before = tl.load(x + row * n + taken)
+    tl.store(x + row * n + taken, 0.0)
+    BARRIER
+    largest = tl.max(tl.load(x + row * n + i, mask=i < n, other=0.0), axis=0)
+    tl.store(out + row, largest)
+    tl.store(x + row * n + taken, before)
+
+
+def first(x, index):
+    rows, n = x.shape
+    out = x.new_empty(rows)
+    first_kernel[(rows,)](x, index, out, n, BLOCK=triton.next_power_of_2(n))
+    return out
+"""
+
+
+@pytest.mark.parametrize(("barrier", "expected"), [("pass", [("memory/global-race", 14)]), ("tl.debug_barrier()", [])])
+def test_a_load_of_what_the_program_itself_stored_at_a_loaded_index(check, barrier, expected):
+    head = HEAD.partition("@triton")[0]
+    found = findings(check(head + RESTORED.replace("BARRIER", barrier)), "information")
+    assert [one for one in found if one[0] == "memory/global-race"] == expected
+
+
 def findings(result, severity="error"):
     """Return rule and 1-based line of the findings of a severity."""
     found = [one for one in result["findings"] if one["severity"] == severity]

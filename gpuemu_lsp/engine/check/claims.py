@@ -125,7 +125,7 @@ def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten:
         yield _for_threads(facts.arrays, event)
     if dependences.needs_block(event, case):
         yield facts.block
-    yield from (facts.buffer(param).extent for param in dependences.extents(event, case))
+    yield from (_for_program(facts.buffer(param).extent, event) for param in dependences.extents(event, case))
     if event is not None and event.rule in (*INCOMPLETE_RULES, "memory/uninitialized-read"):
         # An input is always initialised.
         yield from (fact.role for param, fact in facts.buffers.items() if event.buffer in (param, None))
@@ -182,6 +182,12 @@ def _is_refused(event: Event | None) -> bool:
     After another hang the kernel may be at fault, and after an access out of bounds a length that was assumed.
     """
     return event is not None and (event.rule == "sync/trap" or (event.cause is not None and event.cause.may_end))
+
+
+def _for_program(fact: Fact, event: Event | None) -> Fact:
+    """Return the fact about an extent for an event: both accesses of a race in one program are to its own elements."""
+    within = event is not None and event.cause is Cause.WITHIN_PROGRAM
+    return replace(fact, claim=min(fact.claim, Claim.INFORMATION)) if within else fact
 
 
 def _for_threads(fact: Fact, event: Event | None) -> Fact:

@@ -60,7 +60,7 @@ class EventKind(IntEnum):
     STOP = 6
     RACE = 7
     WEAK_STRONG_RACE = 8  # race of a weak with a strong access, counted apart: the weak one may be a mere pre-check
-    PROGRAM_RACE = 9  # race within a block whose threads execute one sequential program, counted apart: a warning
+    PROGRAM_RACE = 9  # race within a block whose threads execute one sequential program, counted apart
     COPY_OVERTAKEN = 10  # an asynchronous copy and another write of its thread to the target before the wait
 
 

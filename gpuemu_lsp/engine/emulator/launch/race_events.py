@@ -101,7 +101,7 @@ def race_event(
     # Code from before Volta relies on lock step inside a warp: without the hint the finding looks wrong.
     elif wavefront == 32 and _same_warp(first, second):
         message += "; lanes of a warp need not execute in lockstep"
-    rule, cause = f"memory/{space}-race", None
+    rule, cause = f"memory/{space}-race", Cause.WITHIN_PROGRAM if within_program else None
     if wavefront > 32 and first.block == second.block and first.number // wavefront == second.number // wavefront:
         rule, cause = "engine/not-executed", Cause.LOCKSTEP
         message += f"; lanes of a wavefront of {wavefront} may rely on lockstep, which warps of 32 do not have"
@@ -122,7 +122,7 @@ def race_event(
             "other_block": list(second.block),
             "other_instruction": second.name,
         },
-        severity=Severity.WARNING if is_pre_check or within_program else None,
+        severity=Severity.WARNING if is_pre_check else None,
         cause=cause,
         access=first.access,
         other_access=second.access,
