@@ -31,6 +31,7 @@ UNTESTED = {
     "config/recording-unused": "a recorded run",
     "artifact/regression": "a stored baseline",
     "memory/use-after-free": "a whole program",
+    "memory/autotuned-in-place": "Triton, as in tests/triton/test_autotuned_launches.py",
     **{rule: "a whole program" for rule in RULES if rule.startswith("api/")},
     "memory/texture-bounds": "a texture object, as in tests/unit/emulator/launch/test_surfaces.py",
     "memory/tile-layout": "a tensor map, as in tests/unit/emulator/test_hopper_bugs.py",

@@ -198,8 +198,8 @@ __global__ void reverse(const float* x, float* y, int n) {
         "accesses. Blocks execute concurrently and in no particular order; use an atomic operation. Atomics and "
         "fences of block scope (`atomicAdd_block`, `__threadfence_block`) do not order blocks. Two threads that "
         "write the same value never race: kernels set flags that way. A plain read that only decides if an atomic "
-        "operation is needed, such as `if (v > *m) atomicMax(m, v)`, is a warning. So is, in a Triton kernel, a load "
-        "of what another warp of the same program has stored: `tl.debug_barrier()` orders the two.",
+        "operation is needed, such as `if (v > *m) atomicMax(m, v)`, is a warning. In a Triton kernel a load of what "
+        "another warp of the same program has stored is one too: `tl.debug_barrier()` orders the two.",
         Example(
             bad="""\
 __global__ void sum(const float* x, float* total, int n) {
@@ -213,6 +213,35 @@ __global__ void sum(const float* x, float* total, int n) {
     if (i < n) atomicAdd(total, x[i]);
 }
 """,
+        ),
+    ),
+    Rule(
+        "memory/autotuned-in-place",
+        Severity.ERROR,
+        "autotuned kernel that computes from its own results",
+        "An autotuner runs each configuration many times for a new key, all of them on the arguments of the launch. A "
+        "Triton kernel that adds to its output, or changes its input, then begins the launch that counts with what "
+        "those runs left, so that the first result of each key is wrong. Found by a second run on the results of the "
+        "first. `reset_to_zero` and `restore_value` name the arguments that the autotuner sets to zero or restores; "
+        "with hooks of the program's own nothing is reported.",
+        Example(
+            bad="""\
+@triton.autotune(configs=[triton.Config({"BLOCK": 256}), triton.Config({"BLOCK": 128})], key=["n"])
+@triton.jit
+def total(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0)))
+""",
+            good="""\
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 256}), triton.Config({"BLOCK": 128})], key=["n"], reset_to_zero=["out"]
+)
+@triton.jit
+def total(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0)))
+""",
+            language="python",
         ),
     ),
     *MEMORY_RULES,

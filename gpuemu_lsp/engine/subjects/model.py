@@ -49,6 +49,8 @@ class CaseCode:
     """Blocks of a cluster, where an attribute of the launch says it."""
     parameters: tuple[str, ...] | None = None
     """The arguments of the plan that the code has, by parameter; None where it has all, in their order."""
+    restored: frozenset[str] | None = None
+    """The buffers that an autotuner restores between its launches of this code, None where no autotuner runs it."""
     run: Callable[[Case], Outcome] | None = None
     """Runs the case, for a subject without PTX; None where an executor runs the artifact."""
 

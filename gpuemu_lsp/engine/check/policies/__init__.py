@@ -4,6 +4,7 @@ Each module is about one reason why something a check observed need not be a mis
 may claim on assumed sizes, values and extents is decided in :mod:`gpuemu_lsp.engine.check.claims`, and nowhere here.
 
 =========================  ==============================================================================
+``autotuned_launches``     an autotuner runs a kernel that changes what it computes from
 ``confirm_unoptimized``    the optimiser, not the source, makes the access
 ``declared_sizes``         no case had a size that gpuemu.toml declares
 ``grid_limits``            declared sizes need a grid that no device launches

@@ -43,6 +43,7 @@ from gpuemu_lsp.engine.subjects.triton.specialisation import (
     computed_parameters,
     configurations,
     jit_function,
+    restored_buffers,
     scalar_bytes,
     specialisation_of,
 )
@@ -205,6 +206,7 @@ class TritonKernelSubject:
             Checks(block_races=False),
             {"ptx": compiled, **{form: code.kernel.asm[form] for form in REPRESENTATIONS}},
             parameters=tuple(name for name, kind in code.signature.items() if kind != "constexpr"),
+            restored=restored_buffers(self.kernel),
         )
 
     def _arguments(self, plan: Plan, case: Case, general: bool) -> dict[str, Any]:

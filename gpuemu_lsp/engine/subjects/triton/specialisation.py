@@ -149,6 +149,18 @@ def configurations(kernel: Any) -> tuple[Any, ...]:
     return tuple(next((one.configs for one in found), ()))
 
 
+def restored_buffers(kernel: Any) -> frozenset[str] | None:
+    """Return the parameters whose tensors the autotuner of a kernel restores after each of its launches.
+
+    None without an autotuner, and for one that does not choose or has hooks of the program, which may do the same.
+    """
+    tuner = next((one for one in _layers(kernel) if isinstance(one, Autotuner)), None)
+    if tuner is None or len(tuner.configs) < 2 or any(one.pre_hook is not None for one in tuner.configs):
+        return None
+    own = getattr(tuner, "user_defined_pre_hook", False) or getattr(tuner, "user_defined_post_hook", False)
+    return None if own else frozenset(tuner.restore_value)
+
+
 def computed_parameters(kernel: Any) -> frozenset[str]:
     """Return the parameters that heuristics compute."""
     return frozenset(name for one in _layers(kernel) if isinstance(one, Heuristics) for name in one.values)
