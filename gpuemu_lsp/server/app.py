@@ -21,6 +21,7 @@ from gpuemu_lsp.server.features import (
     launches,
     lifecycle,
     links,
+    notebook_sync,
     references,
     symbols,
     tests,
@@ -34,6 +35,7 @@ _FEATURES: tuple[Callable[[GpuemuServer, Services], None], ...] = (
     lifecycle.register,
     workspace.register,
     text_sync.register,
+    notebook_sync.register,
     watched_files.register,
     commands.register,
     hover.register,
@@ -57,6 +59,7 @@ def create_server(pool: Pool) -> tuple[GpuemuServer, Services]:
         "gpuemu-lsp",
         __version__,
         text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+        notebook_document_sync=notebook_sync.SYNCHRONISED,
         protocol_cls=GpuemuProtocol,
     )
     services = build_services(server, pool)

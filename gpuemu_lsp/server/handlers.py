@@ -9,12 +9,14 @@
 ``background_command``       ``workspace/executeCommand``, as ``background_request``
 ===========================  ==================================================================================
 
+Requests about a cell of a notebook reach their handler as requests about its document, and are answered about the cell.
 The distinction is one of types: a coroutine function given to a synchronous kind, or the reverse, is refused when the
 server is built.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -44,14 +46,16 @@ def request(
     server: GpuemuServer, method: str, options: Any = None
 ) -> Callable[[Callable[[_P], _R]], Callable[[_P], _R]]:
     """Register a synchronous handler that answers from the session's state."""
-    return lambda handler: _sync(server.feature(method, options), handler)
+    register = server.feature(method, options)
+    return lambda handler: _sync(lambda checked: register(_of_cells(server, checked)), handler)
 
 
 def background_request(
     server: GpuemuServer, method: str, options: Any = None
 ) -> Callable[[Callable[[_P], Awaitable[_R]]], Callable[[_P], Awaitable[_R]]]:
     """Register a coroutine that awaits the parser thread, a worker or the client."""
-    return lambda handler: _coroutine(server.feature(method, options), handler)
+    register = server.feature(method, options)
+    return lambda handler: _coroutine(lambda checked: register(_background_of_cells(server, checked)), handler)
 
 
 def command(server: GpuemuServer, name: str) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
@@ -64,6 +68,26 @@ def background_command(
 ) -> Callable[[Callable[..., Awaitable[_R]]], Callable[..., Awaitable[_R]]]:
     """Register a command that awaits the parser thread or a worker."""
     return lambda handler: _coroutine(server.command(name), handler)
+
+
+def _of_cells(server: GpuemuServer, handler: Callable[[_P], _R]) -> Callable[[_P], _R]:
+    """Return a handler that gets the document of a cell in place of the cell, and answers about the cell."""
+
+    @functools.wraps(handler)
+    def translated(params: _P) -> _R:
+        return server.cells.to_client(params, handler(server.cells.to_server(params)))
+
+    return translated
+
+
+def _background_of_cells(server: GpuemuServer, handler: Callable[[_P], Awaitable[_R]]) -> Callable[[_P], Awaitable[_R]]:
+    """Return a coroutine as :func:`_of_cells` returns a handler."""
+
+    @functools.wraps(handler)
+    async def translated(params: _P) -> _R:
+        return server.cells.to_client(params, await handler(server.cells.to_server(params)))
+
+    return translated
 
 
 def _sync(register: Callable[[_F], Any], handler: _F) -> _F:

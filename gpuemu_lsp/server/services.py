@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from lsprotocol import types
+
 from gpuemu_lsp.engine.workers.pool import Pool
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.check_states import CheckStates
@@ -19,6 +21,7 @@ from gpuemu_lsp.server.checks.program_runs import ProgramRuns
 from gpuemu_lsp.server.checks.result_filer import ResultFiler
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
+from gpuemu_lsp.server.checks.virtual_documents import VirtualDocuments
 from gpuemu_lsp.server.client.notifications import (
     Refreshers,
     ResultRefresher,
@@ -40,6 +43,7 @@ from gpuemu_lsp.server.diagnostics.sources import DiagnosticStore
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.events import EventBus
 from gpuemu_lsp.server.jobs import JobRunner
+from gpuemu_lsp.server.notebooks.translation import CellTranslation
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.test_explorer.explorer import TestExplorer
 from gpuemu_lsp.server.test_explorer.runs import TestRuns
@@ -55,8 +59,8 @@ class Services:
     scheduler: BatchScheduler
     queue: CheckQueue
     sync: DocumentSync
+    virtual: VirtualDocuments
     configuration: Configuration
-    watcher: FileWatcher
     watched_folders: WatchedFolders
     status: ServerStatus
     progress: ProgressBars
@@ -79,7 +83,13 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
     history = MeasurementHistory(jobs, events)
     documents: dict[str, Document] = {}
     diagnostics = DiagnosticStore()
-    publisher = DiagnosticPublisher(diagnostics, documents, server.text_document_publish_diagnostics)
+    server.cells = CellTranslation()
+
+    def publish(params: types.PublishDiagnosticsParams) -> None:
+        for each in server.cells.publish(params):
+            server.text_document_publish_diagnostics(each)
+
+    publisher = DiagnosticPublisher(diagnostics, documents, publish)
     session = Session(documents, diagnostics, publisher, jobs, history)
     configuration = Configuration(server, session, events)
 
@@ -130,8 +140,8 @@ def build_services(server: GpuemuServer, pool: Pool) -> Services:
         scheduler=scheduler,
         queue=queue,
         sync=sync,
+        virtual=VirtualDocuments(session, sync, server.cells, server.text_document_publish_diagnostics),
         configuration=configuration,
-        watcher=watcher,
         watched_folders=watched_folders,
         status=status,
         progress=progress,

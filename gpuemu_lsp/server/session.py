@@ -60,6 +60,11 @@ class Session:
         document = self.documents.get(path)
         return document.text if document is not None else text_on_disk(path)
 
+    def has_file(self, path: str) -> bool:
+        """Return whether a path is that of a file, and not of cells or of a text that was never saved."""
+        document = self.documents.get(path)
+        return document is None or document.kind == "file"
+
     async def parse(self, path: str, fresh: bool = False) -> ParsedFile | None:
         """Parse a file's text in the editor, else on disk; None where there is neither."""
         document = self.documents.get(path)

@@ -38,5 +38,5 @@ def serve(tcp: tuple[str, int] | None = None, ws: tuple[str, int] | None = None)
             server.start_ws(*ws)
         else:
             server.start_io()
-        services.watcher.join(_WATCHER_SECONDS)
+        services.watched_folders.watcher.join(_WATCHER_SECONDS)
     return 0 if server.protocol.shut_down else 1

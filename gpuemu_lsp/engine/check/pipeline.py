@@ -27,7 +27,6 @@ from gpuemu_lsp.engine.check.model import (
 )
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan
-from gpuemu_lsp.engine.check.policies.autotuned_launches import autotuned_launches
 from gpuemu_lsp.engine.check.policies.grid_limits import grids_too_large
 from gpuemu_lsp.engine.check.policies.index_overflow import index_overflows
 from gpuemu_lsp.engine.check.policies.unregistered_time import (
@@ -45,7 +44,6 @@ from gpuemu_lsp.engine.check.verdicts.python_verdicts import find_python_verdict
 from gpuemu_lsp.engine.check.verdicts.reuse import ReusedVerdict, begin_recording, find_verdict, store_verdict
 from gpuemu_lsp.engine.execution import Executor
 from gpuemu_lsp.engine.findings import Finding, Severity, collect
-from gpuemu_lsp.engine.fuzz import cases as draw_cases
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.fuzz.strategies import DTYPE_OF
 from gpuemu_lsp.engine.plan.model import Plan
@@ -283,11 +281,8 @@ def _check_plan(
         if run.finished:
             break
     yield from map(totals.add, run.closing())
-    if run.progress.count.run and not run.progress.failing and not totals.deadline.has_passed():
-        context = run.context
-        drawn = draw_cases(plan, context.seed, request.options.most, context.hints, request.options.strategy)
-        repeated = autotuned_launches(run.runner, context.findings, drawn)
-        yield from map(totals.add, map(prepared.ignores.apply, repeated))
+    if not totals.deadline.has_passed():
+        yield from map(totals.add, map(prepared.ignores.apply, run.repeated()))
     totals.add_time("cases", _seconds(run, began) * 1e3)
     if largest is not None and not totals.deadline.has_passed():
         yield Stage(plan.kernel, "count")

@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.check.failing_thread.line_values import line_values
 from gpuemu_lsp.engine.check.failure_snapshot import MismatchSnapshot
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory, FindingPlacer
 from gpuemu_lsp.engine.check.model import CaseCount, StartedCase
+from gpuemu_lsp.engine.check.policies.autotuned_launches import autotuned_launches
 from gpuemu_lsp.engine.check.policies.confirm_unoptimized import claims_of_unoptimized
 from gpuemu_lsp.engine.check.policies.declared_sizes import sizes_not_run
 from gpuemu_lsp.engine.check.recordings.outputs import changed_outputs
@@ -321,6 +322,14 @@ class PlanRun:
         guidance = self.runner.guidance
         planted = None if guidance is None else guidance.failures.get(case_id)
         self.store.record(case, case_id, finding, self.snapshots.get(finding.rule), planted)
+
+    def repeated(self) -> Iterator[Finding]:
+        """Yield what a second launch shows of a kernel that an autotuner launches repeatedly, if it has no error."""
+        context = self.context
+        if self.progress.count.run and not self.progress.failing:
+            options = context.request.options
+            drawn = draw_cases(self.plan, context.seed, options.most, context.hints, options.strategy)
+            yield from autotuned_launches(self.runner, context.findings, drawn)
 
     def closing(self) -> Iterator[Finding]:
         """Yield what is known only after the last case: pending problems, and that nothing could be verified."""

@@ -88,10 +88,7 @@ def operate(operator: str, left: Value, right: Value) -> Value:
         return FloatValue()
     if isinstance(left, FloatValue) or isinstance(right, FloatValue):
         result = reals("/" if operator == "real/" else operator, real(left), real(right))
-        # An integer has no part in the type of the result.
-        others = [value for value in (left, right) if not isinstance(value, Size)]
-        types = {value.type if isinstance(value, FloatValue) else "" for value in others}
-        return replace(result, type=types.pop()) if len(types) == 1 else result
+        return replace(result, type=_common_type(left, right))
     if isinstance(left, Ranged) or isinstance(right, Ranged):
         return _ranged(operator, left, right)
     return Unknown()
@@ -179,6 +176,13 @@ def real(value: Value) -> FloatValue:
         known = value.constant
         return FloatValue(value, ONE, None if known is None else float(known))
     return value if isinstance(value, FloatValue) else FloatValue()
+
+
+def _common_type(left: Value, right: Value) -> str:
+    """Return the floating-point type of a result, empty if it is not known. Integers have no part in it."""
+    numbers = [value for value in (left, right) if not isinstance(value, Size)]
+    types = {value.type if isinstance(value, FloatValue) else "" for value in numbers}
+    return types.pop() if len(types) == 1 else ""
 
 
 def typed_real(value: Value, dtype: str) -> Value:

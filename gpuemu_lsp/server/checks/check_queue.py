@@ -82,8 +82,10 @@ class CheckQueue:
         for path in paths:
             self._compile_after(_SAVE_SECONDS, path)
 
-    def check(self, paths: Iterable[str], options: CheckRunOptions | None = None) -> None:
-        """Check files soon; unless forced, only those whose content differs from that of the last check.
+    def check(
+        self, paths: Iterable[str], options: CheckRunOptions | None = None, seconds: float = _SAVE_SECONDS
+    ) -> None:
+        """Check files after some seconds; unless forced, only those whose content differs from that of the last check.
 
         The check supersedes a running one of the file. It therefore includes all kernels if that one does: a check of
         one kernel must not leave the others without a result.
@@ -97,7 +99,7 @@ class CheckQueue:
             self._options[path] = merged
             self._scheduler.cancel_pending(BatchKey("compile", path))
             prepare, begin = partial(self._prepare_check, path), partial(self._check, path)
-            self._scheduler.debounce(_SAVE_SECONDS, key, prepare, begin)
+            self._scheduler.debounce(seconds, key, prepare, begin)
 
     async def check_all(self) -> int:
         """Check every registered kernel and every open file; return the number of files."""
@@ -108,8 +110,15 @@ class CheckQueue:
         return len(files)
 
     def text_edited(self, path: str) -> None:
-        """Compile an edited text once typing pauses, or the open files that include it."""
-        if self._session.may_have_kernels(path):
+        """Compile an edited text once typing pauses, or the open files that include it.
+
+        A text without a file is checked: it is not saved.
+        """
+        document = self._session.documents.get(path)
+        untitled = document is not None and document.kind == "untitled"
+        if untitled and not self.paused and self._session.settings.check_on == "save":
+            self.check([path], seconds=self._typing_seconds)
+        elif self._session.may_have_kernels(path):
             self._compile_after(self._typing_seconds, path)
         for user in self._open_includers(path):
             self._compile_after(self._typing_seconds, user)

@@ -15,7 +15,7 @@ from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.check_states import CheckStates
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
-from gpuemu_lsp.server.documents.document import ContentChange, Document
+from gpuemu_lsp.server.documents.document import ContentChange, Document, DocumentKind
 from gpuemu_lsp.server.documents.parsed_files import is_python
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
@@ -33,10 +33,10 @@ class DocumentSync:
         self.states = states
         self._scheduler = scheduler
 
-    def opened(self, uri: str, path: str, version: int, text: str) -> None:
+    def opened(self, uri: str, path: str, version: int, text: str, kind: DocumentKind = "file") -> None:
         """Add a document and check it."""
         session = self._session
-        session.documents[path] = Document(uri, path, version, text)
+        session.documents[path] = Document(uri, path, version, text, kind=kind)
         if Path(path).name == CONFIG_NAME:
             self._validate_config(path)
             # The source of ops that have no file in the project.

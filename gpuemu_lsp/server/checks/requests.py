@@ -71,7 +71,7 @@ def requests_of(
         cases=settings.deep_cases if deep else settings.cases,
         executor=project.executor if settings.executor == "auto" else settings.executor,
         execute=execute,
-        store_root=store_folder(project.root, project.config) if execute else None,
+        store_root=store_folder(project.root, project.config) if execute and session.has_file(parsed.path) else None,
         coverage=deep,
         unoptimized=deep,
         counters=settings.counters,

@@ -12,6 +12,8 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
+from gpuemu_lsp.server.notebooks.translation import CellTranslation
+
 SCHEME = "gpuemu"
 """URI scheme of virtual documents."""
 
@@ -128,6 +130,8 @@ class GpuemuServer(LanguageServer):
     """The pygls server with :class:`GpuemuProtocol`."""
 
     protocol: GpuemuProtocol
+    cells: CellTranslation
+    """What replaces cells of notebooks in messages; set when the services are built."""
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log the error; pygls would show a message box, at worst one per keystroke."""

@@ -63,7 +63,8 @@ class CodeActionResolver:
     async def can_register(self, path: str, kernel: str) -> bool:
         """Return whether a kernel is unregistered."""
         request = await self._request(path, kernel)
-        return request is not None and not request.registered and request.spec.source == path
+        own = request is not None and not request.registered and request.spec.source == path
+        return own and self._session.has_file(path)
 
     async def tolerance(self, path: str, kernel: str, dtype: Any) -> float | None:
         """Return the tolerance that would cover the errors found in a registered kernel."""

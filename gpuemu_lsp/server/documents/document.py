@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from gpuemu_lsp.engine.findings import Position, Range
 from gpuemu_lsp.server.documents.locations import Encoding, byte_position
 
+DocumentKind: TypeAlias = Literal["file", "cells", "untitled"]
+"""A file, cells of a notebook, or a text that was never saved."""
 _MAX_EDITS = 5000
 """Older edits are discarded; a range found before them then keeps its line."""
 
@@ -38,10 +41,21 @@ class Document:
     opening a document is not an edit. ``saved`` is the revision at which disk and text last agreed.
     ``differs_from_disk``: they did not when the text was last prepared for a check or compilation. The text is kept as
     lines, so that an edit costs the lines it touches; it is joined when it is asked for. ``focus`` is the 0-based line
-    of the last edit or of the cursor, as far as the client has said where it is.
+    of the last edit or of the cursor, as far as the client has said where it is. ``path`` is that of a file only if
+    ``kind`` says so: else nothing on disk refers to the document, and nothing is stored for it.
     """
 
-    def __init__(self, uri: str, path: str, version: int, text: str, revision: int = 0, saved: int = 0) -> None:
+    def __init__(
+        self,
+        uri: str,
+        path: str,
+        version: int,
+        text: str,
+        revision: int = 0,
+        saved: int = 0,
+        kind: DocumentKind = "file",
+    ) -> None:
+        self.kind: DocumentKind = kind
         self.uri, self.path, self.version = uri, path, version
         self.revision, self.saved = revision, saved
         self.differs_from_disk = False

@@ -41,7 +41,8 @@ def register(server: GpuemuServer, services: Services) -> None:
 def _program_lens(session: Session, uri: str, path: str, has_kernels: bool) -> list[types.CodeLens]:
     """Return the lens that runs a program, above `main` of a .cu and above the main part of a script with kernels."""
     is_script = path.endswith(".py")
-    if not session.settings.trusted or not (has_programs(path) or (is_script and has_kernels)):
+    may_run = session.settings.trusted and session.has_file(path)
+    if not may_run or not (has_programs(path) or (is_script and has_kernels)):
         return []
     text = session.text(path) or ""
     entry_point = (_SCRIPT if is_script else _MAIN).search(text)

@@ -62,7 +62,7 @@ def register(server: GpuemuServer, services: Services) -> None:
     async def initialized(_: types.InitializedParams) -> None:
         _freeze_startup_objects()
         log_message(server, _started(session))
-        services.watcher.enabled = not watched_files.register_watchers(server)
+        services.watched_folders.watcher.enabled = not watched_files.register_watchers(server)
         services.configuration.subscribe()
         services.status.query_versions()
         services.sync.validate_folders()
@@ -79,7 +79,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         services.scheduler.close()
         session.jobs.close()
         session.parsed_files.close()
-        services.watcher.close()
+        services.watched_folders.watcher.close()
         services.progress.close()
 
     @background_request(server, WAIT_FOR_IDLE)

@@ -97,7 +97,8 @@ async def kernels_of(session: Session, path: str) -> list[KernelSummary]:
     for decl, own, (checks, resources) in zip(parsed.kernels, own_entries, results, strict=True):
         edited = frozenset(item.report.name for item in checks if item.request.text != document.text)
         name = _name(parsed, checks[0]) if checks else None
-        summaries.append(KernelSummary(decl, checks, resources, edited, _unregistered(parsed, own), own, name))
+        unregistered = _unregistered(parsed, own) if session.has_file(path) else None
+        summaries.append(KernelSummary(decl, checks, resources, edited, unregistered, own, name))
     return summaries
 
 

@@ -23,10 +23,10 @@ class WatchTargets:
 
 
 class WatchedFolders:
-    """Keeps the watcher on the current targets. Headers are searched in a thread, so that handlers never wait."""
+    """Keeps ``watcher`` on the current targets. Headers are searched in a thread, so that handlers never wait."""
 
     def __init__(self, watcher: FileWatcher, jobs: JobRunner, targets: Callable[[], WatchTargets]) -> None:
-        self._watcher = watcher
+        self.watcher = watcher
         self._jobs = jobs
         self._targets = targets
         self._updating = False
@@ -40,7 +40,7 @@ class WatchedFolders:
     def update(self) -> None:
         """Let the watcher follow the targets; does not wait."""
         self._again = True
-        if self._watcher.enabled and not self._updating:
+        if self.watcher.enabled and not self._updating:
             self._updating = True
             self._jobs.background(self._update())
 
@@ -49,7 +49,7 @@ class WatchedFolders:
             while self._again:
                 self._again = False
                 targets = self._targets()
-                self._watcher.watch(targets.folders | await asyncio.to_thread(_folders, targets))
+                self.watcher.watch(targets.folders | await asyncio.to_thread(_folders, targets))
         finally:
             self._updating = False
 

@@ -1,0 +1,205 @@
+"""Kernels in the cells of notebooks: results in their cell, for strings, `%%cuda` cells and edits of other cells."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from lsprotocol import types
+from support.lsp_editor import PATIENCE, Editor
+
+IMPORTS = "%matplotlib inline\nimport cupy as cp\n!ls"
+STRING = '''\
+# A kernel in a string
+scale = cp.RawKernel(r"""
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n)
+        y[i] = 2.0f * x[i];
+}
+""", "scale")
+
+
+def run(x, y):
+    scale(((x.size + 255) // 256,), (256,), (x, y, x.size))
+'''
+CUDA = """\
+%%cuda
+__global__ void add(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n)
+        y[i] += x[i];
+}
+void run(const float* x, float* y, int n) { add<<<(n + 255) / 256, 256>>>(x, y, n); }
+"""
+PLAIN = "%%bash\n__global__ is a word"
+
+
+class Notebook:
+    """A notebook as VS Code opens it: a document with cells that are text documents of their own."""
+
+    def __init__(self, editor: Editor, cells: Sequence[str]) -> None:
+        self.editor, self.version = editor, 1
+        self.uri = editor.uri("work.ipynb")
+        self.cells = [
+            f"vscode-notebook-cell:{self.uri.removeprefix('file:')}#W{number}" for number in range(len(cells))
+        ]
+        editor.client.notebook_document_did_open(
+            types.DidOpenNotebookDocumentParams(
+                types.NotebookDocument(self.uri, "jupyter-notebook", 1, list(map(self._cell, self.cells))),
+                [types.TextDocumentItem(uri, "python", 1, text) for uri, text in zip(self.cells, cells, strict=True)],
+            )
+        )
+
+    @staticmethod
+    def _cell(uri: str) -> types.NotebookCell:
+        return types.NotebookCell(types.NotebookCellKind.Code, uri)
+
+    def _change(self, cells: types.NotebookDocumentCellChanges) -> None:
+        self.version += 1
+        self.editor.client.notebook_document_did_change(
+            types.DidChangeNotebookDocumentParams(
+                types.VersionedNotebookDocumentIdentifier(self.version, self.uri),
+                types.NotebookDocumentChangeEvent(cells=cells),
+            )
+        )
+
+    def edit(self, number: int, text: str) -> None:
+        changed = types.NotebookDocumentCellContentChanges(
+            types.VersionedTextDocumentIdentifier(self.version + 1, self.cells[number]),
+            [types.TextDocumentContentChangeWholeDocument(text)],
+        )
+        self._change(types.NotebookDocumentCellChanges(text_content=[changed]))
+
+    def remove(self, number: int) -> None:
+        uri = self.cells.pop(number)
+        self._change(
+            types.NotebookDocumentCellChanges(
+                structure=types.NotebookDocumentCellChangeStructure(
+                    types.NotebookCellArrayChange(number, 1), did_close=[types.TextDocumentIdentifier(uri)]
+                )
+            )
+        )
+
+    def save(self) -> None:
+        identifier = types.NotebookDocumentIdentifier(self.uri)
+        self.editor.client.notebook_document_did_save(types.DidSaveNotebookDocumentParams(identifier))
+
+    def close(self) -> None:
+        self.editor.client.notebook_document_did_close(
+            types.DidCloseNotebookDocumentParams(
+                types.NotebookDocumentIdentifier(self.uri), [types.TextDocumentIdentifier(uri) for uri in self.cells]
+            )
+        )
+
+    def errors(self, uri: str) -> list[tuple[str, int]]:
+        """Return rule and 0-based line of the errors that are shown in a cell."""
+        last = next((one for one in reversed(self.editor.published) if one.uri == uri), None)
+        shown = last.diagnostics if last is not None else []
+        return sorted(
+            (str(one.code), one.range.start.line) for one in shown if one.severity == types.DiagnosticSeverity.Error
+        )
+
+
+OUT_OF_BOUNDS = "memory/out-of-bounds"
+
+
+async def test_findings_are_in_their_cells(editor: Editor) -> None:
+    await editor.start()
+    notebook = Notebook(editor, [IMPORTS, PLAIN, STRING, CUDA])
+    imports, plain, string, cuda = notebook.cells
+    await editor.idle()
+    assert {rule for rule, _ in notebook.errors(string)} == {OUT_OF_BOUNDS}
+    assert {line for _, line in notebook.errors(string)} == {5}
+    assert set(notebook.errors(cuda)) == {(OUT_OF_BOUNDS, 4)}
+    assert not notebook.errors(imports) and not notebook.errors(plain)
+    assert all(one.uri in notebook.cells for one in editor.published if one.diagnostics)
+
+    # A line above moves what was found; a cell that goes takes its lines with it.
+    notebook.edit(0, IMPORTS + "\nimport numpy\n")
+    notebook.edit(2, "# Another line\n" + STRING)
+    await editor.idle()
+    assert {line for _, line in notebook.errors(string)} == {6}
+    notebook.remove(1)
+    notebook.save()
+    await editor.idle()
+    assert {line for _, line in notebook.errors(string)} == {6}
+
+    notebook.edit(1, STRING.replace("<=", "<"))
+    notebook.edit(2, CUDA.replace("<=", "<"))
+    notebook.save()
+    await editor.idle()
+    assert not notebook.errors(string) and not notebook.errors(cuda)
+
+
+async def test_requests_about_a_cell_are_answered_about_it(editor: Editor) -> None:
+    await editor.start()
+    notebook = Notebook(editor, [IMPORTS, STRING, CUDA])
+    await editor.idle()
+    client = editor.client
+
+    async def hover(uri: str, line: int, character: int) -> str:
+        params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        found = await asyncio.wait_for(client.text_document_hover_async(params), PATIENCE)
+        return found.contents.value if found is not None else ""
+
+    assert "registers" in await hover(notebook.cells[1], 2, 30)
+    assert "registers" in await hover(notebook.cells[2], 1, 18)
+    assert not await hover(notebook.cells[0], 2, 2)
+    lenses = [
+        await client.text_document_code_lens_async(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
+        for uri in notebook.cells
+    ]
+    assert [sorted({lens.range.start.line for lens in found or []}) for found in lenses] == [[], [2], [1]]
+
+
+async def test_a_closed_notebook_leaves_nothing(editor: Editor) -> None:
+    await editor.start()
+    notebook = Notebook(editor, [IMPORTS, STRING])
+    await editor.idle()
+    assert notebook.errors(notebook.cells[1])
+    notebook.close()
+    await editor.idle()
+    assert not notebook.errors(notebook.cells[1])
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "%%cuda", "%%unknown\n%%cuda", "?", "x = !ls\nprint(x)", "def f():"])
+async def test_unusual_cells_end_nothing(editor: Editor, text: str) -> None:
+    await editor.start()
+    notebook = Notebook(editor, [text, "import cupy as cp", STRING])
+    await editor.idle()
+    notebook.edit(0, text + "\n" + text)
+    notebook.save()
+    await editor.idle()
+    assert set(notebook.errors(notebook.cells[2])) == {(OUT_OF_BOUNDS, 5)} or text == "def f():"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "line"), [("cuda-cpp", CUDA.partition("\n")[2], 3), ("python", STRING, 5)]
+)
+async def test_a_text_that_was_never_saved_is_checked_while_it_is_typed(
+    editor: Editor, language: str, text: str, line: int
+) -> None:
+    await editor.start()
+    uri = "untitled:Untitled-1"
+    text = "import cupy as cp\n" + text if language == "python" else text
+    line += language == "python"
+    editor.client.text_document_did_open(
+        types.DidOpenTextDocumentParams(
+            types.TextDocumentItem(uri, language, 1, "// empty" if line == 3 else "# empty")
+        )
+    )
+
+    async def type_text(version: int, text: str) -> list[tuple[str, int]]:
+        identifier = types.VersionedTextDocumentIdentifier(version, uri)
+        change = types.TextDocumentContentChangeWholeDocument(text)
+        editor.client.text_document_did_change(types.DidChangeTextDocumentParams(identifier, [change]))
+        await editor.idle()
+        last = next(one for one in reversed(editor.published) if one.uri == uri)
+        assert last.version == version
+        return [(str(one.code), one.range.start.line) for one in last.diagnostics if one.severity == 1]
+
+    assert set(await type_text(2, text)) == {(OUT_OF_BOUNDS, line)}
+    assert await type_text(3, text.replace("<=", "<")) == []
+    assert not list(editor.root.iterdir())
