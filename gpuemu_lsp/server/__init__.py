@@ -60,6 +60,6 @@ and ``features`` has one module for each LSP method.
 
 The rest, from the start on: ``start`` starts the pool and then the server, ``app`` builds it; ``session``,
 ``settings`` and ``configuration`` are its state; ``client`` is the connection, ``documents`` and ``workspace`` are
-what the client has open, ``notebooks`` the cells of its notebooks as such documents; ``work`` and ``jobs`` are units of work in the pool; ``kernel_info``, ``code_actions`` and
-``test_explorer`` show results.
+what the client has open, ``notebooks`` the cells of its notebooks as such documents; ``work`` and ``jobs`` are units of
+work in the pool; ``kernel_info``, ``code_actions`` and ``test_explorer`` show results.
 """

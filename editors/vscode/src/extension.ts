@@ -134,6 +134,11 @@ class ClientManager implements vscode.Disposable {
         { scheme: "file", pattern: "**/*.{cu,cuh,hip,h,hpp,ptx}" },
         { scheme: "file", pattern: "**/gpuemu.toml" },
         { scheme: "file", pattern: "**/*.py" },
+        // Never saved: by language, as they have no name.
+        { scheme: "untitled", language: "cuda-cpp" },
+        { scheme: "untitled", language: "cuda" },
+        { scheme: "untitled", language: "python" },
+        { notebook: "jupyter-notebook", language: "python" },
       ],
       initializationOptions: { trusted: vscode.workspace.isTrusted, debugger: true },
       synchronize: { configurationSection: "gpuemu" },

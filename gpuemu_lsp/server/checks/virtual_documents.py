@@ -46,19 +46,19 @@ class VirtualDocuments:
     def notebook_changed(self, path: str, version: int, cells: Sequence[Cell]) -> None:
         """Let the documents of a notebook be those of these cells."""
         before = {document.path: document for document in self._notebooks.get(path, ())}
-        found = documents_of(path, cells)
-        self._notebooks[path] = found
-        self.translation.update(tuple(before), found)
-        for document in found:
-            known = before.pop(document.path, None)
-            if known is None:
+        documents = documents_of(path, cells)
+        self._notebooks[path] = documents
+        self.translation.update(tuple(before), documents)
+        for document in documents:
+            older = before.pop(document.path, None)
+            if older is None:
                 self.sync.opened(uri_from_path(document.path), document.path, version, document.text, "cells")
-            elif known.text != document.text:
-                self.sync.changed(document.path, version, [_change(known.text, document.text)])
+            elif older.text != document.text:
+                self.sync.changed(document.path, version, [_change(older.text, document.text)])
         for document in before.values():
             self.sync.closed(document.path)
         # Cells that were deleted, or whose text belongs to another document from now on.
-        self._forget({cell.uri for document in before.values() for cell in document.cells} - _cells_of(found))
+        self._forget({cell.uri for document in before.values() for cell in document.cells} - _cells_of(documents))
 
     def notebook_saved(self, path: str) -> None:
         """Check what depends on the documents of a saved notebook."""
@@ -123,8 +123,8 @@ def _change(before: str, after: str) -> ContentChange:
 
 def _common(pairs: Iterator[tuple[str, str]]) -> int:
     count = 0
-    for one, other in pairs:
-        if one != other:
+    for before, after in pairs:
+        if before != after:
             break
         count += 1
     return count

@@ -44,8 +44,8 @@ class CellDocument:
 
     def cell_at(self, line: int) -> int | None:
         """Return the number of the cell that has a 0-based line."""
-        found = [number for number, start in enumerate(self.starts) if start <= line]
-        return found[-1] if found else None
+        before = [number for number, start in enumerate(self.starts) if start <= line]
+        return before[-1] if before else None
 
 
 def untitled(uri: str, path: str) -> CellDocument:
@@ -57,13 +57,13 @@ def documents_of(path: str, cells: Sequence[Cell]) -> tuple[CellDocument, ...]:
     """Return the documents of the cells of the notebook at ``path``: its module first, then each cell of CUDA code."""
     parts = [(cell, *_part(cell.text)) for cell in cells]
     python = [(cell, text) for cell, text, is_cuda in parts if not is_cuda]
-    found = [_document(f"{path}.py", python)]
+    documents = [_document(f"{path}.py", python)]
     for cell, text, is_cuda in parts:
         if is_cuda:
             # The number of a cell changes with the cells before it.
             digest = hashlib.blake2b(cell.uri.encode(), digest_size=4).hexdigest()
-            found.append(_document(f"{path}.{digest}.cu", [(cell, text)]))
-    return tuple(found)
+            documents.append(_document(f"{path}.{digest}.cu", [(cell, text)]))
+    return tuple(documents)
 
 
 def _document(path: str, parts: Sequence[tuple[Cell, str]]) -> CellDocument:

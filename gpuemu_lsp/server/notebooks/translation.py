@@ -38,10 +38,10 @@ class CellTranslation:
 
     def to_server(self, params: _T) -> _T:
         """Return the parameters of a message about a cell as those about its document; others unchanged."""
-        found = self._cells.get(_uri(params))
-        if found is None:
+        cell = self._cells.get(_uri(params))
+        if cell is None:
             return params
-        uri, number = found
+        uri, number = cell
         start = self._documents[uri].starts[number]
         identifier: Any = getattr(params, "text_document", None)
         moved: Any = _mapped(params, lambda value: _moved(value, start))
@@ -59,15 +59,14 @@ class CellTranslation:
             return
         for number, cell in enumerate(document.cells):
             version = params.version if cell.version is None else cell.version
-            own = [one for one in params.diagnostics if document.cell_at(one.range.start.line) == number]
-            found = types.PublishDiagnosticsParams(
-                cell.uri, [self._of_client(one, (params.uri, number)) for one in own], version
-            )
+            own = [each for each in params.diagnostics if document.cell_at(each.range.start.line) == number]
+            moved = [self._of_client(each, (params.uri, number)) for each in own]
+            current = types.PublishDiagnosticsParams(cell.uri, moved, version)
             before = self._sent.get(cell.uri)
-            if found.diagnostics or (before is not None and before.diagnostics):
-                self._sent[cell.uri] = found
-                if before is None or found.diagnostics != before.diagnostics or found.version != before.version:
-                    yield found
+            if current.diagnostics or (before is not None and before.diagnostics):
+                self._sent[cell.uri] = current
+                if before is None or (current.diagnostics, current.version) != (before.diagnostics, before.version):
+                    yield current
 
     def forget(self, cells: Sequence[str]) -> Iterator[types.PublishDiagnosticsParams]:
         """Yield empty diagnostics for cells that are no longer there."""
@@ -112,8 +111,8 @@ class CellTranslation:
                 steps.append(step)
                 continue
             cells: dict[str, list[types.TextEdit]] = {}
-            for one in step.edits:
-                self._add(cells, step.text_document.uri, one)
+            for part in step.edits:
+                self._add(cells, step.text_document.uri, part)
             versions = {cell.uri: cell.version for cell in self._documents[step.text_document.uri].cells}
             steps += [
                 types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri, versions[uri]), edits)

@@ -27,6 +27,12 @@ def run(x, y):
 `;
 const STORE = 8;
 
+function notebook(cells) {
+  const code = (text) => ({ cell_type: "code", execution_count: null, metadata: {}, outputs: [], source: text });
+  const metadata = { language_info: { name: "python" } };
+  return JSON.stringify({ cells: cells.map(code), metadata, nbformat: 4, nbformat_minor: 4 });
+}
+
 try {
   fs.mkdirSync(folder);
   fs.writeFileSync(path.join(folder, "plain.py"), "import numpy as np\n\n\ndef double(x):\n    return 2 * x\n");
@@ -83,6 +89,19 @@ try {
     await bench.replaceText(MODEL.replace("i <= n", "i < n"), file);
     await page.locator(".monaco-editor .squiggly-error").first().waitFor({ state: "detached" });
     await bench.test("scale").locator(".codicon-testing-passed-icon").waitFor();
+  });
+
+  await bench.step("a notebook has the diagnostic in its cell, and the status counts it", async () => {
+    const cells = ["%matplotlib inline\nimport cupy as cp", MODEL.replace("import cupy as cp\n\n", "")];
+    fs.writeFileSync(path.join(folder, "work.ipynb"), notebook(cells));
+    await bench.file("work.ipynb");
+    const cell = page.locator(".notebook-editor .code-cell-row").nth(1);
+    await cell.locator(".squiggly-error").first().waitFor();
+    await page.keyboard.press("Control+Shift+M");
+    const rows = bench.rows(".markers-panel").filter({ hasText: /memory\/out-of-bounds/ });
+    await rows.filter({ hasText: /Ln 6\b/ }).first().waitFor();
+    await bench.shot("notebook");
+    await bench.command("View: Hide Panel");
   });
 
   console.log("scenario passed");
