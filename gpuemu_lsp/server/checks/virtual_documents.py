@@ -23,7 +23,7 @@ from gpuemu_lsp.server.notebooks.translation import CellTranslation
 from gpuemu_lsp.server.session import Session
 
 _UNTITLED = "untitled:"
-_SUFFIXES = {"cuda-cpp": ".cu", "cuda": ".cu", "python": ".py", "ptx": ".ptx"}
+_SUFFIXES = {"cuda-cpp": ".cu", "cuda": ".cu", "hip": ".hip", "python": ".py", "ptx": ".ptx"}
 """File name extensions by the language that the client gives a document."""
 
 
