@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu_lsp.engine.regular_file import readable_text
-from gpuemu_lsp.engine.runtime import cute_launches
 from gpuemu_lsp.engine.runtime.python_boot import HOOK
+from gpuemu_lsp.engine.runtime.python_boot.languages import LANGUAGES
 from gpuemu_lsp.engine.runtime.python_process import ARCHITECTURE_VARIABLE, TOOLKIT_VARIABLE
+from gpuemu_lsp.engine.runtime.python_process.language import LaunchingLanguage
 from gpuemu_lsp.engine.runtime.shim import LIBRARY
 from gpuemu_lsp.engine.runtime.toolchain.library import toolkit_folder
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
@@ -76,7 +77,7 @@ class PythonProgram:
 
 
 def uses_runtime(program: PythonProgram) -> bool:
-    """Return whether a program is a child process on our runtime: one that uses PyTorch, or has kernels of CuTe DSL.
+    """Return whether a program is a child process on our runtime: one that uses PyTorch, or a language of the table.
 
     Programs whose only kernels are numba-cuda's are not, nor are those of Triton where PyTorch's device or Triton's
     driver cannot be built: their launches are replaced in Python.
@@ -88,7 +89,7 @@ def uses_runtime(program: PythonProgram) -> bool:
     for text in program.sources():
         if names_extension(text) and installed_torch() is not None:
             return True
-        if cute_launches.names_cute(text) and cute_launches.is_installed():
+        if any(language.is_used(text) and language.is_installed() for language in LANGUAGES):
             return True
         with_torch = with_torch or _TORCH.search(text) is not None
         with_triton = with_triton or _TRITON.search(text) is not None
@@ -110,27 +111,32 @@ def python_environment(program: PythonProgram | None = None) -> dict[str, str]:
     ProgramBuildError
         If the runtime, or PyTorch's device, cannot be built.
     """
-    torch = installed_torch()
-    if torch is None and not cute_launches.is_installed():
+    torch, installed = installed_torch(), [language for language in LANGUAGES if language.is_installed()]
+    if torch is None and not installed:
         return {}
     toolkit = toolkit_folder() if torch is None else _torch_toolkit(torch)
     modules = [str(HOOK), *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {TOOLKIT_VARIABLE: str(toolkit), "CUDA_HOME": str(toolkit), "PYTHONPATH": os.pathsep.join(modules)}
     if torch is not None:
         variables |= _torch_environment(toolkit)
-    if cute_launches.is_installed():
-        variables |= cute_launches.environment(toolkit / "lib64" / f"lib{LIBRARY}.so")
+    for language in installed:
+        variables |= language.environment(toolkit / "lib64" / f"lib{LIBRARY}.so")
     if program is not None:
-        variables |= _architecture(program)
+        used = used_languages(program)
+        for language in used:
+            if language in installed and (version := language.untried_version()) is not None:
+                print(f"gpuemu: {language.name} {version} was not tried, but {language.tried}x", file=sys.stderr)
+        arch = program.arch or next((language.architecture for language in used), "")
+        number = re.search(r"\d+", arch)
+        if number is not None:
+            variables[ARCHITECTURE_VARIABLE] = number[0]
     return variables
 
 
-def _architecture(program: PythonProgram) -> dict[str, str]:
-    arch = program.arch
-    if arch is None and any(map(cute_launches.names_cute, program.sources())):
-        arch = cute_launches.ARCHITECTURE
-    number = re.search(r"\d+", arch or "")
-    return {ARCHITECTURE_VARIABLE: number[0]} if number else {}
+def used_languages(program: PythonProgram) -> list[LaunchingLanguage]:
+    """Return the languages of the table that a program imports, installed or not."""
+    texts = list(program.sources())
+    return [language for language in LANGUAGES if any(map(language.is_used, texts))]
 
 
 def _torch_toolkit(torch: TorchBuild) -> Path:

@@ -14,6 +14,7 @@ from gpuemu_lsp.cli.commands.python_programs import (
     PythonProgram,
     UnusableTorchError,
     python_environment,
+    used_languages,
     uses_runtime,
 )
 from gpuemu_lsp.cli.process_boundary import ended_as_by_an_interrupt
@@ -146,7 +147,10 @@ def run_python_program(
         if record is not None:
             print(_NOT_RECORDED, file=sys.stderr)
             return EXIT_USAGE
-        return _report(run_python(words, module=module), form, output, "Triton's and numba-cuda's are checked")
+        hint = "Triton's and numba-cuda's are checked"
+        for language in used_languages(program):
+            hint = f"{language.name} is not installed: pip install 'gpuemu-lsp[{language.extra}]'"
+        return _report(run_python(words, module=module), form, output, hint)
     with ended_as_by_an_interrupt():
         try:
             folder = Path.cwd() if module else Path(words[0]).absolute().parent

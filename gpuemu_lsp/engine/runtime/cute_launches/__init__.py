@@ -9,34 +9,16 @@ that it loads: ours. What is replaced is the machine code of its kernels, by the
 
 import importlib.util
 import os
-import re
 from pathlib import Path
 from typing import Final
 
-TRIED: Final = "4.8"
-"""The version of CuTe DSL that this is tried with."""
-
-ARCHITECTURE: Final = "sm_90a"
-"""The architecture of the device unless the user says another: many functions of CuTe DSL need it."""
+from gpuemu_lsp.engine.runtime.python_process.language import LaunchingLanguage
 
 _PACKAGE = "nvidia_cutlass_dsl"
-"""The package by which it is installed; it is imported as ``cutlass``."""
-
-_IMPORT = re.compile(r"^\s*(?:import|from)\s+cutlass\b", re.MULTILINE)
 
 
-def names_cute(text: str) -> bool:
-    """Return whether a source in Python imports CuTe DSL."""
-    return _IMPORT.search(text) is not None
-
-
-def is_installed() -> bool:
-    """Return whether this environment has CuTe DSL, which is not imported."""
-    return importlib.util.find_spec(_PACKAGE) is not None
-
-
-def environment(library: Path) -> dict[str, str]:
-    """Return the variables by which CuTe DSL calls our runtime, a file, and knows the lines of its kernels.
+def _environment(library: Path) -> dict[str, str]:
+    """Return the variables by which CuTe DSL calls our runtime, and knows the lines of its kernels.
 
     Its own library is searched after ours: for what is about packages of Python, and not about CUDA.
     """
@@ -44,3 +26,16 @@ def environment(library: Path) -> dict[str, str]:
     folders = spec.submodule_search_locations if spec is not None else None
     own = sorted(path for folder in folders or () for path in Path(folder).glob("cu*/lib/libcute_dsl_runtime.so"))
     return {"CUTE_DSL_LIBS": os.pathsep.join(map(str, (library, *own[-1:]))), "CUTE_DSL_LINEINFO": "1"}
+
+
+LANGUAGE: Final = LaunchingLanguage(
+    name="CuTe DSL",
+    imported="cutlass",
+    distribution="nvidia-cutlass-dsl",
+    package=_PACKAGE,
+    tried="4.8.",
+    extra="cute",
+    # Many of its functions need it.
+    architecture="sm_90a",
+    environment=_environment,
+)

@@ -20,7 +20,9 @@ _BINARY = re.compile(r"kernels\w*_binary")
 
 def use_ptx(compiler: ModuleType) -> None:
     """Let ``Compiler`` of ``cutlass.base_dsl.compiler`` put PTX where it puts machine code into compiled modules."""
-    compiler.Compiler.compile = _with_ptx(compiler.Compiler.compile)
+    # Without it, as in another version, our runtime says that it has no use for machine code.
+    if hasattr(compiler, "Compiler"):
+        compiler.Compiler.compile = _with_ptx(compiler.Compiler.compile)
 
 
 def name_kernels(dsl: ModuleType) -> None:
@@ -28,7 +30,9 @@ def name_kernels(dsl: ModuleType) -> None:
 
     By default it is one word of the function's name and all arguments.
     """
-    named = dsl.BaseDSL._customize_generated_name
+    named = getattr(dsl.BaseDSL, "_customize_generated_name", None)
+    if named is None:
+        return
 
     @wraps(named)
     def as_in_cpp(owner: Any, default: str, options: Any, unique_suffix: int | None = None) -> str:

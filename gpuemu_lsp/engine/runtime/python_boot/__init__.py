@@ -2,6 +2,7 @@
 
 - ``hook``: a folder for ``PYTHONPATH``, whose ``sitecustomize`` installs :mod:`.boot` in each process of Python
 - :mod:`.boot`: the table of packages, and what each needs
+- :mod:`.languages`: the table of languages, for the command that starts the process
 """
 
 from pathlib import Path

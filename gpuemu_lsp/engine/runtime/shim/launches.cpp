@@ -1,4 +1,5 @@
 // Launches of kernels.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -260,8 +261,10 @@ API cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* host, 
     if (!is_cluster(size)) size = is_cluster(function->cluster) ? function->cluster : dim3(1, 1, 1);
     if (cluster_rejection(*function, size, size)) return result(cudaErrorInvalidClusterSize);
     int each, multiprocessors;
-    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, host, int(block.x * block.y * block.z),
-                                                                      config->dynamicSmemBytes);
+    // CuTe DSL asks for 128 threads of a kernel that is compiled for one: the limit of the kernel does not count here.
+    uint64_t threads = std::min<uint64_t>(uint64_t(block.x) * block.y * block.z, function->most_threads);
+    cudaError_t error =
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, host, int(threads), config->dynamicSmemBytes);
     if (error != cudaSuccess) return error;
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
     *clusters = each * multiprocessors / int(size.x * size.y * size.z);
