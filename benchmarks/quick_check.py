@@ -3,17 +3,21 @@
     python -m benchmarks.quick_check [--json] [--repeat N]
 
 Each repetition checks a new text (a variable is added), as after an edit: no cache has an entry for it, and the PTX
-differs and is translated again. NVRTC compiles the same device view with the same options in this process, warm. All
-figures are medians.
+differs and is translated again. NVRTC compiles the same device view with the same options in this process, warm. The
+daemon's figure is that of the whole command ``gpuemu-lsp --check FILE --daemon``, from start to end, in a project
+with this kernel alone. All figures are medians.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -61,18 +65,43 @@ def cold_seconds(name: str) -> float:
     return time.perf_counter() - started
 
 
+def project_of(request: CheckRequest, folder: Path) -> Path:
+    """Write a project with one kernel of the corpus; return its folder."""
+    source, entries = Path(request.spec.source), Path(request.spec.source).parent / "gpuemu.toml"
+    blocks = re.split(r"(?m)^(?=\[\[kernels\]\])", entries.read_text())
+    entry = next(block for block in blocks if f'name = "{request.spec.name}"' in block)
+    root = folder / request.spec.name
+    shutil.copytree(source.parent.parent / "reference", folder / "reference", dirs_exist_ok=True)
+    root.mkdir()
+    (root / "gpuemu.toml").write_text(entry)
+    shutil.copy(source, root)
+    return root
+
+
+def command_ms(root: Path, source: Path, salt: str) -> float:
+    """Return the duration of the command through the daemon of a project, in ms."""
+    (root / source.name).write_text(source.read_text() + salt)
+    command = [str(Path(sys.executable).parent / "gpuemu-lsp"), "--check", source.name, "--daemon", "--format", "json"]
+    started = time.perf_counter()
+    subprocess.run(command, cwd=root, check=True, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - started) * 1e3
+
+
 def measure(repeat: int) -> dict[str, object]:
     """Run all measurements; return medians."""
     targets = collect(list(KERNELS), CheckOptions(), ROOT / "kernels")
     rows = []
-    with Pool(FUNCTIONS, size=1, preload=PRELOAD) as pool:
+    with tempfile.TemporaryDirectory() as folder, Pool(FUNCTIONS, size=1, preload=PRELOAD) as pool:
         for request in targets.requests:
-            alone, whole = [], []
+            alone, whole, warm = [], [], []
+            root = project_of(request, Path(folder))
             for _ in range(repeat + 1):
                 salt = f"\n__device__ int salt_{time.time_ns()}"
                 alone.append(nvrtc_ms(request, salt + "a;\n"))
                 whole.append(check_ms(request, salt + "b;\n", pool))
+                warm.append(command_ms(root, Path(request.spec.source), salt + "c;\n"))
             nvrtc, check = statistics.median(alone[1:]), statistics.median(whole[1:])
+            daemon = statistics.median(warm[1:])
             rows.append(
                 {
                     "kernel": request.spec.name,
@@ -81,6 +110,8 @@ def measure(repeat: int) -> dict[str, object]:
                     "nvrtc_ms": round(nvrtc, 1),
                     "check_ms": round(check, 1),
                     "ratio": round(check / nvrtc, 2),
+                    "daemon_ms": round(daemon, 1),
+                    "daemon_ratio": round(daemon / check, 2),
                 }
             )
     cold = statistics.median(cold_seconds("gelu") for _ in range(min(repeat, 5)))
@@ -97,10 +128,14 @@ def main() -> None:
     if options.json:
         print(json.dumps(result, indent=2))
         return
-    print(f"{'kernel':<16}{'class':<16}{'dtypes':>7}{'NVRTC ms':>10}{'check ms':>10}{'ratio':>8}")
+    print(
+        f"{'kernel':<16}{'class':<16}{'dtypes':>7}{'NVRTC ms':>10}{'check ms':>10}{'ratio':>8}"
+        f"{'daemon':>10}{'ratio':>8}"
+    )
     for row in result["kernels"]:  # type: ignore[attr-defined]
         print(
             f"{row['kernel']:<16}{row['class']:<16}{row['dtypes']:>7}{row['nvrtc_ms']:>10}{row['check_ms']:>10}{row['ratio']:>8}"
+            f"{row['daemon_ms']:>10}{row['daemon_ratio']:>8}"
         )
     print(f"cold gpuemu-lsp --check of one kernel: {result['cold_check_s']} s")
 

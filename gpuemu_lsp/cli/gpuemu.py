@@ -60,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     status = verbs.add_parser("status", help="show installed versions, the project and its store")
     status.set_defaults(run=_status)
 
-    daemon = verbs.add_parser("daemon", help="accepted for compatibility with the original; there is no daemon")
-    daemon.add_argument("action", choices=("start", "stop"))
+    daemon = verbs.add_parser("daemon", help="list or end the warm processes of gpuemu-lsp --check --daemon")
+    daemon.add_argument("action", choices=("status", "stop", "start"))
     daemon.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     daemon.set_defaults(run=_daemon)
 
@@ -109,8 +109,12 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _daemon(options: argparse.Namespace) -> int:
-    print(f"gpuemu: there is no daemon to {options.action}; every command runs on its own.", file=sys.stderr)
-    return 0
+    from gpuemu_lsp.cli.commands.daemon import status, stop
+
+    if options.action == "start":
+        print("gpuemu: nothing to start: gpuemu-lsp --check --daemon does it, every other command runs on its own.")
+        return 0
+    return status() if options.action == "status" else stop()
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -8,13 +8,25 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gpuemu_lsp import __version__
 from gpuemu_lsp.cli.arguments import EXIT_CODES, add_counters, add_output, add_running, loopback, options_of, positive
 
+if TYPE_CHECKING:
+    from gpuemu_lsp.cli.commands.check import SharedPool
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code (see :mod:`~gpuemu_lsp.engine.report.exit_codes`)."""
+
+def main(arguments: Sequence[str] | None = None, pool: SharedPool | None = None) -> int:
+    """Run the command and return its exit code (see :mod:`~gpuemu_lsp.engine.report.exit_codes`).
+
+    Parameters
+    ----------
+    arguments
+        Those of the command, by default those of this process.
+    pool
+        Runs the jobs of ``--check``, by default a pool of its own.
+    """
     parser = _parser()
     try:
         options = parser.parse_args(arguments)
@@ -22,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(exit_.code or 0)
     from gpuemu_lsp.cli.process_boundary import guarded
 
-    return guarded(lambda: _run(options))
+    return guarded(lambda: _run(options, pool))
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, pool: SharedPool | None) -> int:
     if options.explain is not None:
         return _explain(options.explain)
     if options.debug_adapter:
@@ -41,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
 
     chosen = options_of(options, options.cases)
     command = CheckCommand(options.check or [], chosen, output_of(options), options.jobs, expect=options.expect)
-    return watch(command) if options.watch else check(command)
+    return watch(command) if options.watch else check(command, pool)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +78,11 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         metavar="PATH",
         help="check a project, a folder, a .cu file, or kernels by name (default: .)",
+    )
+    parser.add_argument(
+        "--daemon",
+        action="store_true",
+        help="with --check: let the warm process of the project check, which is started if there is none",
     )
     parser.add_argument("--watch", action="store_true", help="with --check: check again whenever a file changes")
     parser.add_argument(

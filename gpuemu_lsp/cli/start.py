@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 
 
 def gpuemu() -> int:
@@ -14,8 +15,14 @@ def gpuemu() -> int:
 
 
 def gpuemu_lsp() -> int:
-    """Run ``gpuemu-lsp``."""
+    """Run ``gpuemu-lsp``; a check with ``--daemon`` in the daemon, without an import of the engine."""
     _end_quietly()
+    if "--daemon" in sys.argv and "--check" in sys.argv and "--watch" not in sys.argv:
+        from gpuemu_lsp.cli.daemon.client import run_in_daemon
+
+        code = run_in_daemon(sys.argv[1:])
+        if code is not None:
+            return code
     from gpuemu_lsp.cli.main import main
 
     return main()

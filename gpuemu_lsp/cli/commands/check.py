@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from gpuemu_lsp.cli import report_context
 from gpuemu_lsp.cli.output import OutputOptions
@@ -46,8 +47,18 @@ class CheckCommand:
     expect: bool = False
 
 
-def check(command: CheckCommand) -> int:
-    """Check once and return the exit code."""
+class SharedPool(Runner, Protocol):
+    """A pool that outlives the command."""
+
+    def resize(self, workers: int) -> None:
+        """Allow up to this number of workers."""
+
+
+def check(command: CheckCommand, pool: SharedPool | None = None) -> int:
+    """Check once, in a pool of its own or in that of a daemon, and return the exit code."""
+    if pool is not None and command.options.executor != "gpu":  # its workers have no memory limit
+        pool.resize(command.jobs or os.cpu_count() or 1)
+        return _once(command, pool)
     try:
         with open_runner(command) as runner:
             return _once(command, runner)
