@@ -40,3 +40,15 @@ def test_planted_bugs_are_on_their_lines_and_the_kernels_that_they_are_made_from
         for rule in line.partition("# expect: ")[2].split()
     }
     assert {(finding["range"]["start"]["line"], finding["rule"]) for finding in report["findings"]} == expected
+
+
+def test_an_edited_line_is_reported_where_it_is(gpuemu_run, tmp_path):
+    """CuTe DSL keeps compiled modules: those of an earlier text have other lines."""
+    script = tmp_path / "saxpy.py"
+    wrong = SAXPY.read_text().replace("if i < cute.size(x)", "if i <= cute.size(x)")
+    lines = []
+    for text in (wrong, f"\n\n\n{wrong}"):
+        script.write_text(text)
+        _, report = gpuemu_run(script)
+        lines.append({finding["range"]["start"]["line"] for finding in report["findings"]})
+    assert [{line + 3 for line in lines[0]}] == lines[1:]
