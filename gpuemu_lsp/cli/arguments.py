@@ -24,6 +24,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for the output of a check."""
     parser.add_argument("--format", type=_format, choices=FORMATS, default="text", help="output format (default: text)")
     parser.add_argument("--output", metavar="FILE", type=Path, help="write to FILE instead of standard output")
+    parser.add_argument("--also-json", metavar="FILE", type=Path, help="write the same result as JSON to FILE, too")
     parser.add_argument(
         "--hints", action="store_true", help="show hints too: inferred launches, kernels not run and the reason"
     )

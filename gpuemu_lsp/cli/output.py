@@ -37,13 +37,17 @@ _FORMATS: dict[str, Callable[[Run], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """Format, file (None for standard output), hints, colours, and whether a kernel must have a reference."""
+    """Format, file (None for standard output), hints, colours, and whether a kernel must have a reference.
+
+    ``report`` is a file for the same run as JSON.
+    """
 
     format: str = "text"
     file: Path | None = None
     hints: bool = False
     colour: str = "auto"
     needs_reference: bool = False
+    report: Path | None = None
 
     def write(self, run: Run) -> int:
         """Write ``run`` and return its exit code."""
@@ -52,7 +56,8 @@ class OutputOptions:
             text = render_text(run, self.style())
         else:
             text = _FORMATS[self.format](run)
-        return run.exit_code if write(text, self.file) else EXIT_USAGE
+        written = self.report is None or write(render_json(run), self.report)
+        return run.exit_code if write(text, self.file) and written else EXIT_USAGE
 
     def style(self) -> TextStyle:
         """Return the text options; colours and the terminal's width are used only for a terminal."""
@@ -69,7 +74,9 @@ class OutputOptions:
 
 def output_of(options: argparse.Namespace) -> OutputOptions:
     """Return the output options of the command line."""
-    return OutputOptions(options.format, options.output, options.hints, options.color, options.require_reference)
+    return OutputOptions(
+        options.format, options.output, options.hints, options.color, options.require_reference, options.also_json
+    )
 
 
 def write(text: str, file: Path | None) -> bool:

@@ -40,6 +40,7 @@ def test_clean_paths_pass_and_the_result_is_written(installed: Installed, kernel
     inputs = {"paths": "gelu\nrelu.cu", "format": "junit", "output": "result.xml", "arguments": "--cases 4"}
     _run_steps(installed, kernels, install=False, **inputs)
     assert "gelu" in (kernels / "result.xml").read_text()
+    assert '"name": "gelu"' in (kernels / "gpuemu.json").read_text()
 
 
 def test_inputs_are_never_executed(installed: Installed, kernels: Path) -> None:
@@ -49,13 +50,14 @@ def test_inputs_are_never_executed(installed: Installed, kernels: Path) -> None:
 
 
 def _run_steps(installed: Installed, kernels: Path, expect: int = 0, install: bool = True, **inputs: str) -> str:
-    """Run the steps as a runner does. The last one must exit with ``expect``; the others install the package."""
+    """Run installation and check as a runner does. The check must exit with ``expect``."""
     chosen = {name: about["default"] for name, about in ACTION["inputs"].items()} | inputs
-    steps = [step for step in ACTION["runs"]["steps"] if "run" in step]
+    steps = [step for step in ACTION["runs"]["steps"] if step["name"] in ("Install gpuemu-lsp", "Check kernels")]
     output = ""
     for step in steps if install else steps[-1:]:
         assert step["shell"] == "bash"
         variables = {name: _evaluate(value, chosen) for name, value in step.get("env", {}).items()}
+        variables["RUNNER_TEMP"] = str(kernels)
         folder = kernels / _evaluate(step.get("working-directory", "."), chosen)
         shell = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
         output += installed.run(*shell, cwd=folder, variables=variables, expect=expect if step is steps[-1] else 0)

@@ -15,7 +15,7 @@ MARK = "<!-- gpuemu -->"
 _ROWS = 50
 """Largest number of rows of a table: GitHub limits a comment to 65,536 characters."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
-_SIGNS = {"passed": "✅", "failed": "❌", "error": "❌", "unreferenced": "◻️", "not-executed": "⚠️"}
+SIGNS = {"passed": "✅", "failed": "❌", "error": "❌", "unreferenced": "◻️", "not-executed": "⚠️"}
 
 
 def render_markdown(run: Run) -> str:
@@ -23,13 +23,13 @@ def render_markdown(run: Run) -> str:
     findings = [item for item in run.findings if item.severity in (Severity.ERROR, Severity.WARNING)]
     lines = [MARK, f"## gpuemu: {verdict(run)}", ""]
     if findings:
-        lines += _table(("Location", "Kernel", "Finding", "Reproduce"), [_finding(item, run) for item in findings])
+        lines += table(("Location", "Kernel", "Finding", "Reproduce"), [_finding(item, run) for item in findings])
     comparison = run.context.comparison
     if comparison is not None:
         lines += [f"### {escape(closing(comparison))}", ""]
         rows = [[escape(cell) for cell in row] for row in comparison_rows(comparison)]
         if rows:
-            lines += _table(("Kernel", "Figure", "Before", "Now", "Verdict"), rows)
+            lines += table(("Kernel", "Figure", "Before", "Now", "Verdict"), rows)
     if run.kernels:
         lines += ["<details><summary>Every kernel</summary>", "", *_kernels(run), "</details>", ""]
     lines.append(f"<sub>{escape(' · '.join(_footer(run)))}</sub>")
@@ -62,7 +62,12 @@ def _finding(finding: Finding, run: Run) -> Sequence[str]:
     what = f"{finding.severity.value} **{escape(finding.rule)}**<br>{escape(finding.message.partition(chr(10))[0])}"
     what += "".join(f"<br>{escape(consequence)}" for consequence in finding.consequence_messages)
     kept = finding.case and finding.kernel in run.stored
-    return _code(where), escape(finding.kernel or ""), what, _code(f"gpuemu reproduce {finding.case}") if kept else ""
+    return (
+        code_span(where),
+        escape(finding.kernel or ""),
+        what,
+        code_span(f"gpuemu reproduce {finding.case}") if kept else "",
+    )
 
 
 def _kernels(run: Run) -> Iterator[str]:
@@ -73,13 +78,13 @@ def _kernels(run: Run) -> Iterator[str]:
         rows.append(
             (
                 escape(kernel.name),
-                f"{_SIGNS[kernel.status]} {kernel.status}",
+                f"{SIGNS[kernel.status]} {kernel.status}",
                 f"{kernel.cases.passed}/{kernel.cases.run}",
                 escape(", ".join(errors)),
                 escape(", ".join(resources)),
             )
         )
-    yield from _table(("Kernel", "Verdict", "Cases passed", "Relative error", "Registers"), rows)
+    yield from table(("Kernel", "Verdict", "Cases passed", "Relative error", "Registers"), rows)
 
 
 def _footer(run: Run) -> Iterator[str]:
@@ -90,7 +95,8 @@ def _footer(run: Run) -> Iterator[str]:
     yield f"{run.seconds:.1f} s"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, of at most 50 rows; cells are Markdown."""
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     lines += (f"| {' | '.join(row)} |" for row in rows[:_ROWS])
     if len(rows) > _ROWS:
@@ -98,7 +104,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [*lines, ""]
 
 
-def _code(text: str) -> str:
+def code_span(text: str) -> str:
     """Return a code span; ``text`` may contain bars and backticks."""
     fence = "``" if "`" in text else "`"
     padding = " " if "`" in text else ""

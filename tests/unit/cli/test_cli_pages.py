@@ -48,6 +48,7 @@ VERBS = (
     "register",
     "coverage",
     "calibrate",
+    "comment",
 )
 
 
