@@ -62,7 +62,10 @@ def main(folder: Path) -> int:
 
 
 def _has_torch_device() -> bool:
-    return "GPUEMU_TORCH_TOOLKIT" in os.environ
+    from gpuemu_lsp.engine.runtime.python_process import TOOLKIT_VARIABLE
+    from gpuemu_lsp.engine.runtime.torch_device import native_calls
+
+    return TOOLKIT_VARIABLE in os.environ and native_calls.is_built()
 
 
 def _launches_skipped() -> contextlib.AbstractContextManager[object]:
