@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers.model import Event, Job
 from gpuemu_lsp.mcp.long_results import with_rest
+from gpuemu_lsp.mcp.schemas import Schema, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuemu_lsp.engine.workers.job_handle import JobHandle
     from gpuemu_lsp.engine.workers.pool import Pool
-    from gpuemu_lsp.mcp.schemas import Schema
     from gpuemu_lsp.mcp.session import AgentSession
 
 CANCELLED = "the client cancelled the call"
@@ -64,7 +64,7 @@ class Tool:
     @property
     def output(self) -> Schema:
         """The schema of what the client gets: lists of the result may be cut."""
-        return with_rest(self.result)
+        return shortened(with_rest(self.result))
 
 
 class ToolCall:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Container, Iterator, Mapping
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Json
 
 Schema: TypeAlias = "dict[str, Json]"
+_LONG = 200
+"""Characters of a part of a schema that is worth a definition."""
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -71,6 +74,61 @@ def nullable(schema: Schema) -> Schema:
     """Return the schema of a value that may be null."""
     described = {"description": schema["description"]} if "description" in schema else {}
     return {"anyOf": [schema, {"type": "null"}], **described}
+
+
+def shortened(schema: Schema) -> Schema:
+    """Return the same schema with each long part that occurs several times in ``$defs``, once.
+
+    A definition is called like the property that has it first.
+    """
+    first: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for name, key in _parts(schema, "", first):
+        if key in first:
+            same = sum(taken.rstrip("0123456789") == first[key] for taken in names.values())
+            names.setdefault(key, f"{first[key]}{same + 1}" if same else first[key])
+        first.setdefault(key, name)
+    definitions: dict[str, Json] = {name: _referring(json.loads(key), names, whole=True) for key, name in names.items()}
+    short = _referring(schema, names, whole=True)
+    assert isinstance(short, dict)
+    return {**short, "$defs": definitions} if definitions else short
+
+
+def _parts(schema: Json, name: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yield the long schemas within a schema as text, outer ones first, with the property that each belongs to.
+
+    What is inside of one that is in ``seen`` is left out: a definition of the outer one has it.
+    """
+    if not isinstance(schema, dict):
+        return
+    inner: list[tuple[str, Json]] = []
+    properties, choices = schema.get("properties"), schema.get("anyOf")
+    inner += properties.items() if isinstance(properties, dict) else ()
+    inner += ((name, schema.get(keyword)) for keyword in ("items", "additionalProperties"))
+    inner += ((name, choice) for choice in choices) if isinstance(choices, list) else ()
+    for property_, part in inner:
+        key = _key(part)
+        known = key in seen
+        if isinstance(part, dict) and len(key) >= _LONG:
+            yield property_, key
+        if not known:
+            yield from _parts(part, property_, seen)
+
+
+def _referring(schema: Json, names: Mapping[str, str], *, whole: bool = False) -> Json:
+    """Return a schema with references in place of the definitions; ``whole``: not of the schema itself."""
+    if isinstance(schema, list):
+        return [_referring(item, names) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = names.get(_key(schema))
+    if name is not None and not whole:
+        return {"$ref": f"#/$defs/{name}"}
+    return {key: _referring(inner, names) for key, inner in schema.items()}
+
+
+def _key(schema: Json) -> str:
+    return json.dumps(schema)
 
 
 def problems(schema: Mapping[str, Json], given: Json, name: str = "arguments") -> Iterator[str]:

@@ -15,6 +15,8 @@ import pytest
 from support.mcp_client import McpClient
 from support.processes import descendants, workers
 
+from gpuemu_lsp.mcp.schemas import array, nullable, record, shortened, text
+
 PAST_THE_END = """\
 __global__ void scale(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -71,6 +73,22 @@ def test_the_server_describes_itself_in_both_forms(tmp_path, stateless):
             jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
             jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
         assert client.close() == 0
+
+
+def test_definitions_of_a_schema_stand_for_what_they_replace():
+    part = record({name: text("a long description of it, as many words as it takes") for name in "abc"})
+    other = record({name: nullable(array(text("another description of a part"))) for name in "abcd"})
+    schema = record({"finding": nullable(part), "list": array(part), "x": other, "y": record({"z": other})})
+    short = shortened(schema)
+    assert set(short["$defs"]) == {"finding", "x"} and len(json.dumps(short)) < len(json.dumps(schema))
+    value = dict.fromkeys("abc", "")
+    lists = {name: [""] for name in "abcd"}
+    whole = {"finding": None, "list": [value], "x": lists, "y": {"z": lists}}
+    jsonschema.validate(whole, short)
+    for wrong in ({**whole, "list": [{}]}, {**whole, "y": {"z": {**lists, "a": 3}}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, short)
+    assert shortened(record({"a": text()})) == record({"a": text()})
 
 
 def test_a_revision_that_is_not_known_is_refused_with_those_that_are(client):
