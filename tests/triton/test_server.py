@@ -11,6 +11,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import make_test_lsp_client
 from support.lsp_editor import COMMAND, PATIENCE, Editor, attach
+from support.notebook import Notebook
 
 SCALE = """\
 import triton
@@ -248,3 +249,29 @@ async def test_instructions_of_functions_of_triton_are_on_the_line_that_calls_th
         rows = [row for row, line in enumerate(artifact["text"].split("\n")) if shuffle in line]
         lines = [one["line"] for row in rows for one in artifact["map"] if one["first"] <= row <= one["last"]]
         assert rows and lines == [STORE_LINE] * len(rows)
+
+
+IMPORTS = "%load_ext autoreload\nimport torch\nimport triton\nimport triton.language as tl"
+TWICE = """\
+@triton.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i <= n)
+"""
+LAUNCH = """\
+def run(x):
+    y, n = torch.empty_like(x), x.numel()
+    twice[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
+    return y
+"""
+
+
+async def test_a_kernel_in_a_cell_of_a_notebook(editor):
+    await editor.start()
+    notebook = Notebook(editor, [IMPORTS, TWICE, LAUNCH, "run(torch.ones(3, device='cuda')).cpu()"])
+    await editor.idle()
+    assert notebook.errors(notebook.cells[1]) == [("memory/out-of-bounds", 3)]
+    notebook.edit(1, TWICE.replace("<=", "<"))
+    notebook.save()
+    await editor.idle()
+    assert not any(map(notebook.errors, notebook.cells))
