@@ -19,6 +19,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,15 +150,22 @@ async def run(limit: int | None) -> dict[str, Any]:
 
 async def run_large(repeat: int, lines: int) -> dict[str, dict[str, float]]:
     """Measure large files, each in a server of its own; medians of several runs."""
-    figures: dict[str, list[dict[str, float]]] = {size.title: [] for size in large_files.SIZES if size.lines <= lines}
+    measured = {
+        size.title: partial(large_files.measure, size=size) for size in large_files.SIZES if size.lines <= lines
+    }
+    rows: dict[str, Callable[[Editor, Path], Awaitable[dict[str, float]]]] = {
+        **measured,
+        large_files.ENTRIES: large_files.measure_entries,
+    }
+    figures: dict[str, list[dict[str, float]]] = {title: [] for title in rows}
     for _ in range(repeat):
-        for size in (size for size in large_files.SIZES if size.lines <= lines):
+        for title, measure in rows.items():
             with tempfile.TemporaryDirectory() as folder:
                 editor = Editor()
                 await editor.start(Path(folder))
-                found = await large_files.measure(editor, Path(folder), size)
-                figures[size.title].append(found)
-                print(size.title, {name: f"{1e3 * value:.0f} ms" for name, value in found.items()}, file=sys.stderr)
+                found = await measure(editor, Path(folder))
+                figures[title].append(found)
+                print(title, {name: f"{1e3 * value:.0f} ms" for name, value in found.items()}, file=sys.stderr)
                 await editor.client.shutdown_session()
                 await editor.client.stop()
     return {title: large_files.median(runs) for title, runs in figures.items()}

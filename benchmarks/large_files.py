@@ -1,8 +1,8 @@
 """Latency in large files, in multiples of a small file's in the same run.
 
-Two generated files (20,000 lines with 83 kernels, 1,500 with 41) and one of 70 lines with one kernel, all without
-gpuemu.toml. The first kernel of each reads out of bounds, so that its verdict is a diagnostic. Part of
-:mod:`benchmarks.editor`.
+Three generated files (20,000 lines with 83 kernels, 1,500 with 41 and with 125) and one of 70 lines with one kernel,
+all without gpuemu.toml. The first kernel of each reads out of bounds, so that its verdict is a diagnostic. And a
+project whose gpuemu.toml has 2,000 entries for 20 files. Part of :mod:`benchmarks.editor`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _MEASURES = (
     ("open to idle", "idle", ""),
     ("newline to idle", "newline", ""),
     ("comment and save to idle", "comment", "1 s"),
+    ("typed bug, save to its finding", "bug", "3 x"),
     ("hover during the checks, p95", "during", "50 ms"),
 )
 """Measurements: title, key in a file's figures, target."""
@@ -45,7 +46,9 @@ class Size:
         return f"{self.lines:,} lines, {self.kernels} kernel{'s' if self.kernels > 1 else ''}"
 
 
-SIZES = (Size(1, 70), Size(41, 1500), Size(83, 20000))
+SIZES = (Size(1, 70), Size(41, 1500), Size(125, 1500), Size(83, 20000))
+_FILES, _KERNELS_PER_FILE = 20, 100
+ENTRIES = "2,000 entries"
 
 
 class OpenFile:
@@ -70,6 +73,25 @@ class OpenFile:
         self._editor.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
         whole = self.lines[line][:column] + text + self.lines[line][column:]
         self.lines[line : line + 1] = whole.split("\n")
+
+    def replace(self, line: int, old: str, new: str) -> None:
+        """Replace the first occurrence of a text in a line by a longer one, or remove the end of it."""
+        column = self.lines[line].index(old)
+        if new.startswith(old):
+            self.insert(line, column + len(old), new.removeprefix(old))
+            return
+        uri = self._path.as_uri()
+        self._editor.versions[uri] += 1
+        span = types.Range(types.Position(line, column), types.Position(line, column + len(old)))
+        change = types.TextDocumentContentChangePartial(span, new)
+        document = types.VersionedTextDocumentIdentifier(self._editor.versions[uri], uri)
+        self._editor.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+        self.lines[line] = self.lines[line].replace(old, new, 1)
+
+    @property
+    def uri(self) -> str:
+        """The URI of the file."""
+        return self._path.as_uri()
 
     def save(self) -> None:
         """Write the file and notify the server."""
@@ -131,6 +153,7 @@ async def measure(editor: Editor, folder: Path, size: Size) -> dict[str, float]:
     file.save()
     await _idle(editor)
     figures["comment"] = await _settled(editor, comment)
+    figures["bug"] = await _bug(editor, file)
     file.close()
     await _idle(editor)
     return figures
@@ -144,6 +167,72 @@ async def _key(file: OpenFile, number: int) -> float:
     seconds = await file.hover(line)
     await asyncio.sleep(0.05)
     return seconds
+
+
+async def measure_entries(editor: Editor, folder: Path) -> dict[str, float]:
+    """Measure a file of a project with many entries: hovers while its kernels are checked, and a bug typed into one."""
+    (folder / "ref.py").write_text("def reference(inputs):\n    return 2.0 * inputs['x']\n", encoding="utf-8")
+    entries = [
+        f'[[kernels]]\nname = "map_{file}_{number}"\nsource = "file_{file}.cu"\nreference = "ref.py"\n'
+        '[kernels.dims]\nn = { max = 1000 }\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
+        '[kernels.launch]\ngrid = "ceil_div(n, 256)"\nblock = 256\n'
+        for file in range(_FILES)
+        for number in range(_KERNELS_PER_FILE)
+    ]
+    for number in range(1, _FILES):
+        (folder / f"file_{number}.cu").write_text(_source_of_entries(number), encoding="utf-8")
+    file = OpenFile(editor, folder / "file_0.cu", _source_of_entries(0))
+    (folder / "gpuemu.toml").write_text("\n".join(entries), encoding="utf-8")
+    since = time.perf_counter()
+    file.open()
+    idle = asyncio.ensure_future(_idle(editor))
+    during = []
+    while not idle.done():
+        during.append(await file.hover(file.kernels()[-1]))
+        await asyncio.sleep(0.02)
+    figures = {"idle": time.perf_counter() - since, "during": _p95(during)}
+    figures["key"] = _p95([await _key(file, number) for number in range(_KEYS)])
+    await _idle(editor)
+    figures["bug"] = await _bug(editor, file)
+    file.close()
+    await _idle(editor)
+    return figures
+
+
+def _source_of_entries(file: int) -> str:
+    return "".join(
+        f"__global__ void map_{file}_{number}(const float* x, float* y, int n) {{\n"
+        "    int index = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (index < n) y[index] = 2.0f * x[index];\n}\n\n"
+        for number in range(_KERNELS_PER_FILE)
+    )
+
+
+async def _bug(editor: Editor, file: OpenFile) -> float:
+    """Return the seconds from the save of a comparison with one element too many to the finding in its kernel."""
+    guards = [number for number, line in enumerate(file.lines) if line.lstrip().startswith("if (index <")]
+    line = guards[len(guards) // 2]
+    if "<=" in file.lines[line]:
+        file.replace(line, "<= n", "< n")
+    file.save()
+    await _idle(editor)
+    # Another comparison than that with which the small file began: its verdict is known.
+    file.replace(line, "< n", "< n + 1")
+    since = time.perf_counter()
+    file.save()
+    idle = asyncio.ensure_future(_idle(editor))
+    while not idle.done():
+        await asyncio.sleep(0.005)
+    await idle
+    return next(
+        moment - since
+        for moment, params in editor.published
+        if moment > since and params.uri == file.uri and any(_is_verdict_in(line, item) for item in params.diagnostics)
+    )
+
+
+def _is_verdict_in(line: int, item: types.Diagnostic) -> bool:
+    return _is_verdict(item) and item.range.start.line == line
 
 
 async def _settled(editor: Editor, edit: Any) -> float:
@@ -181,7 +270,8 @@ def part(figures: dict[str, dict[str, float]]) -> str:
     ]
     for title, name, aim in _MEASURES:
         base = figures[small][name]
-        cells = [f"{_time(figures[other][name])} | {figures[other][name] / base:.1f} x" for other in others]
+        found = [figures[other].get(name) for other in others]
+        cells = ["- | -" if value is None else f"{_time(value)} | {value / base:.1f} x" for value in found]
         lines.append(f"| {title} | {_time(base)} | {' | '.join(cells)} | {aim} |")
     return "\n".join(lines) + "\n"
 

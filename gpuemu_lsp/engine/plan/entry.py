@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.plans import host_templates
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 _TYPE_KINDS = frozenset({"typename", "class"})
@@ -28,6 +29,7 @@ _SEVERAL, _FEW = 4, 2
 _CLASS = re.compile(r"\b(?:struct|class)\s+(?:\w+\s*\([^()]*\)\s*)?(\w+)\s*(?:final\s*)?[{:]")
 
 _DEVICE_FUNCTION = re.compile(r"\b__device__\b[^;{}()]*?\b(\w+)\s*\(")
+_known_names: Memo[tuple[frozenset[str], frozenset[str]]] = Memo(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,19 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
         return _from_entry(spec, declaration)
     kinds = [param.kind for param in declaration.template]
     view = "\n".join((source.device_view, *source.headers.values()))
-    enumerations = frozenset(_ENUMERATION.findall(view))
+    enumerations, names = _known_names.get(view, lambda: _names_in(view))
     launched = [
         tuple(_normal(text, kind, enumerations) for text, kind in zip(arguments, kinds, strict=False))
         for arguments in host_templates(context)
     ]
     launched, guessed = _with_pytorch_types(launched, view)
-    names = frozenset((*_CLASS.findall(view), *_DEVICE_FUNCTION.findall(view)))
     return _from_template(context, launched, names, guessed)
+
+
+def _names_in(view: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of a device view's enumerations, and those of its classes and functions."""
+    names = (*_CLASS.findall(view), *_DEVICE_FUNCTION.findall(view))
+    return frozenset(_ENUMERATION.findall(view)), frozenset(names)
 
 
 def _normal(argument: str, kind: str, enumerations: frozenset[str]) -> str:

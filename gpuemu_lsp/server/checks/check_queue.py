@@ -247,7 +247,12 @@ class CheckQueue:
             self._events.publish(CheckSkipped(path))
         if options.kernels is not None and not chosen:
             return
-        self._scheduler.start(key, chosen, snapshot.revision, whole=options.kernels is None, deep=options.deep)
+        document = session.documents.get(path)
+        edited = document is not None and document.edited_since(0)
+        whole = options.kernels is None
+        self._scheduler.start(key, chosen, snapshot.revision, whole=whole, deep=options.deep, edited=edited)
+        # While the workers compile: no handler waits for plans.
+        session.jobs.background(session.parsed_files.run_in_thread(parsed.read_plans))
         if options.kernels is None and not options.deep:
             self._checked[path] = snapshot.digest
 

@@ -46,6 +46,8 @@ from gpuemu_lsp.server.events import (
 )
 from gpuemu_lsp.server.work import Batch, BatchKey, KernelCheck
 
+_MANY_KERNELS = 8
+"""Kernels of a file from which on its program takes so much longer to compile than that of one kernel."""
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -103,9 +105,15 @@ class BatchScheduler:
             self._update_idle()
 
     def start(
-        self, key: BatchKey, requests: Sequence[CheckRequest], revision: int, whole: bool = True, deep: bool = False
+        self,
+        key: BatchKey,
+        requests: Sequence[CheckRequest],
+        revision: int,
+        whole: bool = True,
+        deep: bool = False,
+        edited: bool = False,
     ) -> None:
-        """Start a batch now; it supersedes the running one of the same key."""
+        """Start a batch now; it supersedes the running one of the same key. ``edited``: the first kernel was."""
         self._supersede(key)
         if self._closed:
             return
@@ -117,7 +125,11 @@ class BatchScheduler:
         self._events.publish(BatchStarted(batch))
         loop = asyncio.get_running_loop()
         if shares_program([check.request for check in checks]):
-            batch.handles.append(self._submit_file(loop, batch))
+            # The kernel that was edited does not wait for the file's program.
+            alone = checks[:1] if edited and len(checks) >= _MANY_KERNELS else []
+            for check in alone:
+                self._submit(loop, batch, check)
+            batch.handles.append(self._submit_file(loop, batch, checks[len(alone) :]))
         else:
             for check in checks:
                 self._submit(loop, batch, check)
@@ -162,26 +174,28 @@ class BatchScheduler:
         """Wait until no batch is pending or running."""
         await self._idle.wait()
 
-    def _submit_file(self, loop: asyncio.AbstractEventLoop, batch: Batch) -> JobHandle:
-        """Submit the part of all checks that takes no launch: one job reads and compiles the file."""
-        requests = [check.request for check in batch.checks]
+    def _submit_file(self, loop: asyncio.AbstractEventLoop, batch: Batch, checks: Sequence[KernelCheck]) -> JobHandle:
+        """Submit the part of several checks that takes no launch: one job reads and compiles the file."""
+        requests = [check.request for check in checks]
         job = Job("check_file", file_payload(requests), wall_seconds=seconds_for(requests[0]) + len(requests))
 
         def receive(event: Event) -> None:
             # Called on a thread of the pool.
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self._receive_file, loop, batch, event)
+                loop.call_soon_threadsafe(self._receive_file, loop, batch, checks, event)
 
         return self._pool.submit(job, receive)
 
-    def _receive_file(self, loop: asyncio.AbstractEventLoop, batch: Batch, event: Event) -> None:
+    def _receive_file(
+        self, loop: asyncio.AbstractEventLoop, batch: Batch, checks: Sequence[KernelCheck], event: Event
+    ) -> None:
         if self._running.get(batch.key) is not batch:
             return
         if isinstance(event, Progress):
             assert isinstance(event.value, dict)
             number = event.value["kernel"]
             assert isinstance(number, int)
-            check = batch.checks[number]
+            check = checks[number]
             program = event.value.get("pending")
             if isinstance(program, list):
                 self._run_cases(loop, batch, check, tuple(map(str, program)))
@@ -190,7 +204,7 @@ class BatchScheduler:
                 if check.report is not None:
                     self._finish(batch, check)
             return
-        for check in batch.checks:
+        for check in checks:
             if isinstance(event, Cancelled):
                 self._receive(batch, check, event)
             elif not check.finished and not check.submitted:

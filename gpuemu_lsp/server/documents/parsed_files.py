@@ -144,6 +144,11 @@ class ParsedFile:
             return next((entry.decl for entry in self.entries if entry.id == identity), None)
         return _decl_of(self.kernels, spec)
 
+    def read_plans(self) -> None:
+        """Read the plans of all kernels, which the test explorer and code lenses show after a check."""
+        for entry in self.entries:
+            _ = entry.plans
+
     def depends_on(self, path: str) -> bool:
         """Return whether another file affects the results of this one.
 
@@ -308,7 +313,7 @@ class ParsedFiles:
         known = self._last.get(path)
         if known is not None and not fresh and known.text == text and known.project is self._projects.of(path):
             return known
-        parsed = await self.run_in_thread(self._parse, path, text, fresh)
+        parsed = await self.run_in_thread(self._parse, path, text)
         if parsed is None:
             self._last.pop(path, None)
             return None
@@ -337,16 +342,12 @@ class ParsedFiles:
         """Drop queued calls and accept no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _parse(self, path: str, text: str | None, fresh: bool) -> ParsedFile | None:
+    def _parse(self, path: str, text: str | None) -> ParsedFile | None:
         if text is None:
             text = text_on_disk(path)
         if text is None:
             return None
-        parsed = parse_file(self._projects.read(path), path, text)
-        if fresh:  # for a check: the test explorer shows the plans of all kernels after it
-            for entry in parsed.entries:
-                _ = entry.plans
-        return parsed
+        return parse_file(self._projects.read(path), path, text)
 
 
 def _decl_of(kernels: Sequence[KernelDecl], spec: KernelSpec) -> KernelDecl | None:

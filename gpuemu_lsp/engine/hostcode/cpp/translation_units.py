@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.source import DeviceViews, device_views, usual_include_dirs
 from gpuemu_lsp.engine.source.headers.includes import load
 from gpuemu_lsp.engine.source.headers.nearby_sources import called_names, sources_near
+from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.preprocessor.conditions import without_older_cuda
 from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, decode
 from gpuemu_lsp.engine.source.syntax.constants import file_constants
@@ -33,6 +34,7 @@ _MAX_LEVELS = 3
 _MAX_CALLERS = 2
 """Files that call a function: a second one may reach the launch where the first does not."""
 _MAX_READ = 8
+_known_units: Memo[HostProgram] = Memo(16)
 
 
 def unit_of(views: DeviceViews) -> HostProgram:
@@ -40,6 +42,11 @@ def unit_of(views: DeviceViews) -> HostProgram:
     texts = [(file.path, without_older_cuda(file.path, file.text)) for file in views.files]
     files = [HostFile(path, with_launch_macros(_with_names(text), views.macros)) for path, text in texts]
     return program_of(files, views.macros, file_constants(views.files, views.macros))
+
+
+def read_unit(views: DeviceViews) -> HostProgram:
+    """Return the same as :func:`unit_of`, shared by all who ask: they only read it, or link it before they use it."""
+    return _known_units.get(views, lambda: unit_of(views))
 
 
 def _with_names(text: SourceText) -> SourceText:
@@ -67,7 +74,8 @@ def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) 
     include_dirs
         Directories to search for headers.
     """
-    program = unit_of(views)
+    program = read_unit(views)
+    link([program])
     path = views.files[0].path
     found: list[DeviceViews] = []
     linked = [program]
@@ -142,4 +150,4 @@ def _unit_at(path: str, include_dirs: Sequence[str]) -> tuple[DeviceViews, HostP
         return None
     text = decode(content.raw)
     views = device_views(path, text, (*include_dirs, *usual_include_dirs(path, text)))
-    return views, unit_of(views)
+    return views, read_unit(views)

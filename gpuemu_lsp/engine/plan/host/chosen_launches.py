@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuemu_lsp.engine.hostcode.cpp.translation_units import calling_units, unit_of
+from gpuemu_lsp.engine.hostcode.cpp.translation_units import calling_units, read_unit, unit_of
 from gpuemu_lsp.engine.hostcode.launches import interpret, launching_functions, roots, selectors
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.hostcode.python.declarations import program_of as python_program
@@ -149,7 +149,7 @@ def host_launches(
     if any(is_complete(one.launch) for one in found):
         return found
     tried = 0
-    wanted = selectors(unit_of(views), [kernel]) | {kernel}
+    wanted = selectors(read_unit(views), [kernel]) | {kernel}
     for candidate in sources_near(source.path):
         if candidate == source.path or not _may_launch(candidate, source.path, wanted, include_dirs):
             continue
