@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.ir.opcodes import VECTOR_LENGTHS, type_bytes
 from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
-from gpuemu_lsp.engine.ptx.model import Instruction
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
 
 _SCALAR = re.compile(r"[busf](8|16|32|64|128)")
 _ELEMENTS = re.compile(r"[A-Za-z_]\w*(?:[.\[]\w+\]?)*")
@@ -20,6 +20,8 @@ _NO_WAIT = "no `cp.async.wait_group` that covers its group is in between"
 
 WILD = 1 << 36
 """Bytes from a region at which an address does not come from an index of 32 bits into it."""
+_COPIED = 2
+"""The operand of ``cp.async`` that says how many bytes it copies."""
 _TYPED = re.compile(r"[suf](8|16|32|64)")
 """PTX types that show the element type of an array. Untyped bits, such as ``b32``, may hold two halves."""
 
@@ -123,10 +125,14 @@ def null_pointer(verb: str, access: AccessedBytes) -> str:
 
 def misaligned(verb: str, access: AccessedBytes, instruction: Instruction) -> str:
     """Return the message of an access at an address that is not a multiple of its size."""
-    # Of a vector access the event has the size of one element, but the whole vector must be aligned (PTX ISA, "ld").
+    # The event has the size of one element, but the whole vector, or all that ``cp.async`` copies, must be aligned (PTX
+    # ISA, "ld" and "cp.async").
     kind = instruction.modifiers[-1] if instruction.modifiers else ""
     lanes = next((VECTOR_LENGTHS[one] for one in instruction.modifiers if one in VECTOR_LENGTHS), 1)
     size = lanes * type_bytes(kind) if _SCALAR.fullmatch(kind) else access.size
+    if instruction.opcode == "cp" and "bulk" not in instruction.modifiers:
+        copied = instruction.operands[_COPIED]
+        size = copied.bits if isinstance(copied, Immediate) else size
     return f"misaligned {verb} of {_count(size, 'byte')} at {access.place}: the address is not {size}-byte aligned"
 
 

@@ -7,7 +7,7 @@ import pytest
 from gpuemu_lsp.engine.emulator.launch import access_messages
 from gpuemu_lsp.engine.emulator.launch.access_messages import accessed_bytes
 from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
-from gpuemu_lsp.engine.ptx.model import Instruction
+from gpuemu_lsp.engine.ptx.model import Immediate, Instruction
 
 LOAD = Instruction("ld", ("global", "f32"), ())
 VECTOR = Instruction("ld", ("global", "v4", "f32"), ())
@@ -52,6 +52,14 @@ def test_a_vector_must_be_aligned_as_a_whole():
     access = accessed_bytes(VECTOR, X, "x", 4, 4)
     expected = "misaligned write of 16 bytes at x[1]: the address is not 16-byte aligned"
     assert access_messages.misaligned("write", access, VECTOR) == expected
+
+
+def test_all_that_an_asynchronous_copy_moves_must_be_aligned():
+    operands = (Immediate(0, "int"), Immediate(4, "int"), Immediate(16, "int"))
+    copy = Instruction("cp", ("async", "cg", "shared", "global"), operands)
+    access = accessed_bytes(copy, X, "x", 4, 4)
+    expected = "misaligned read of 16 bytes at x[1]: the address is not 16-byte aligned"
+    assert access_messages.misaligned("read", access, copy) == expected
 
 
 def test_other_accesses():
