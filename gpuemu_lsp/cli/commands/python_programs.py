@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu_lsp.engine.regular_file import readable_text
+from gpuemu_lsp.engine.runtime import warp_launches
 from gpuemu_lsp.engine.runtime.python_boot import HOOK
 from gpuemu_lsp.engine.runtime.python_boot.languages import LANGUAGES
 from gpuemu_lsp.engine.runtime.python_process import ARCHITECTURE_VARIABLE, TOOLKIT_VARIABLE
@@ -23,6 +24,7 @@ from gpuemu_lsp.engine.runtime.toolchain.torch_library import (
     serves_triton,
     torch_toolkit,
 )
+from gpuemu_lsp.engine.runtime.toolchain.warp_library import warp_environment
 from gpuemu_lsp.engine.runtime.toolchain.wheels import has_nvcc
 from gpuemu_lsp.engine.runtime.torch_device import names_extension
 
@@ -109,7 +111,7 @@ def python_environment(program: PythonProgram | None = None) -> dict[str, str]:
     UnusableTorchError
         If PyTorch is a build for CUDA.
     ProgramBuildError
-        If the runtime, or PyTorch's device, cannot be built.
+        If the runtime, PyTorch's device, or what Warp needs cannot be built.
     """
     torch, installed = installed_torch(), [language for language in LANGUAGES if language.is_installed()]
     if torch is None and not installed:
@@ -119,10 +121,13 @@ def python_environment(program: PythonProgram | None = None) -> dict[str, str]:
     variables = {TOOLKIT_VARIABLE: str(toolkit), "CUDA_HOME": str(toolkit), "PYTHONPATH": os.pathsep.join(modules)}
     if torch is not None:
         variables |= _torch_environment(toolkit)
+    used = used_languages(program) if program is not None else installed
     for language in installed:
-        variables |= language.environment(toolkit / "lib64" / f"lib{LIBRARY}.so")
+        if language in used:
+            variables |= language.environment(toolkit / "lib64" / f"lib{LIBRARY}.so")
+    if warp_launches.LANGUAGE in used and warp_launches.LANGUAGE in installed:
+        variables |= warp_environment()
     if program is not None:
-        used = used_languages(program)
         for language in used:
             if language in installed and (version := language.untried_version()) is not None:
                 print(f"gpuemu: {language.name} {version} was not tried, but {language.tried}x", file=sys.stderr)

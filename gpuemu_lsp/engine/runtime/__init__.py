@@ -26,6 +26,7 @@ reads a source, and never ends a process that it did not start.
 - :mod:`.torch_device`: PyTorch's CUDA device on it, in the program's process
 - :mod:`.triton_launches`: Triton's launches on that device
 - :mod:`.cute_launches`: launches of CuTe DSL
+- :mod:`.warp_launches`: launches of Warp
 - :mod:`.toolchain`: nvcc's commands, and the library's compilation
 - :mod:`.processes`: child processes that never outlive this one, and why a run is stopped
 """

@@ -18,9 +18,16 @@ from gpuemu_lsp.engine.runtime.shim import LIBRARY
 _GENERATED = ("cudafe1.stub.c", "cuda_runtime.h", "device_functions", "crt/", ".fatbin.c")
 """Parts of paths of files that nvcc writes or includes around a launch."""
 
-VENDOR = ("/nvidia/cu13/", "/torch/include/", "-packages/triton/", "/nvidia_cutlass_dsl/", "/hip_include/hip/")
+VENDOR = (
+    "/nvidia/cu13/",
+    "/torch/include/",
+    "-packages/triton/",
+    "/nvidia_cutlass_dsl/",
+    "/hip_include/hip/",
+    "-packages/warp/",
+)
 """Parts of the paths of sources that are not the program's: headers of CUDA, Thrust, CUB and PyTorch, those of ours for
-HIP, Triton, and CuTe DSL."""
+HIP, Triton, CuTe DSL, and Warp."""
 
 _STUB = "__device_stub_"
 """Begin of a stub's name, before the mangled name of its kernel."""

@@ -67,6 +67,14 @@ def _name_cute(dsl: ModuleType) -> None:
     on_device.name_kernels(dsl)
 
 
+def _use_warp(context: ModuleType) -> None:
+    from gpuemu_lsp.engine.runtime.python_process.runtime_library import ignore_lines
+    from gpuemu_lsp.engine.runtime.warp_launches import on_device
+
+    ignore_lines(Path(context.__file__ or "").parents[1])
+    on_device.install(context)
+
+
 _BEFORE: dict[str, Callable[[Sequence[str] | None], None]] = {
     # The library's constructors have to run before PyTorch asks whether there is a device.
     "torch": _load_torch_device,
@@ -81,6 +89,7 @@ _AFTER: dict[str, Callable[[ModuleType], None]] = {
     "torch.utils.file_baton": build_locks.install,
     "cutlass.base_dsl.compiler": _compile_cute,
     "cutlass.base_dsl.dsl": _name_cute,
+    "warp._src.context": _use_warp,
 }
 """What is done with a module when it has been executed."""
 

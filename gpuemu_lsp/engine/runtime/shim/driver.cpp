@@ -144,6 +144,24 @@ API CUresult cuGetProcAddress(const char* symbol, void** function, int, cuuint64
     return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+// Programs look the older version up by its name, which CUDA's header makes the newer one's.
+#undef cuGetProcAddress
+API CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
+    return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+// NVIDIA's runtime asks for it where it is linked into a library. Without it each call of that runtime fails.
+API CUresult cuGetExportTable(const void** table, const CUuuid*) {
+    *table = nullptr;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// Of other headers than cuda.h: programs look them up.
+API CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+API CUresult cuProfilerStop() { return CUDA_SUCCESS; }
+API CUresult cuGraphicsGLRegisterBuffer() { return CUDA_ERROR_NOT_SUPPORTED; }
+API CUresult cuGraphicsGLRegisterImage() { return CUDA_ERROR_NOT_SUPPORTED; }
+
 // ---- Modules and launches
 
 API CUresult cuModuleLoadData(CUmodule* module, const void* image) { return load(module, image); }

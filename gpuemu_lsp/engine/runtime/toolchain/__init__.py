@@ -7,6 +7,7 @@ It never loads a program or a device: ``gpuemu nvcc`` runs once for each source 
 - :mod:`.architectures`: the architecture that a program is compiled for
 - :mod:`.library`: our library, compiled once, in a folder that stands for NVIDIA's toolkit
 - :mod:`.torch_library`: the CUDA device of PyTorch, compiled once for the user's PyTorch
+- :mod:`.warp_library`: the part of Warp's library that calls CUDA, compiled once
 - :mod:`.host_compiler`: the C++ compiler that builds both
 - :mod:`.extension_objects`: sources of PyTorch's extensions, compiled in parts and kept
 - :mod:`.compile_command`: the files and options of a command that compiles one source

@@ -32,3 +32,17 @@ def has_nvcc() -> bool:
     except ProgramBuildError:
         return False
     return True
+
+
+def nvrtc_headers() -> Path:
+    """Return the folder of NVRTC's header in this environment's packages.
+
+    Raises
+    ------
+    ProgramBuildError
+        If no wheel of NVRTC is installed.
+    """
+    for entry in sys.path:
+        for header in Path(entry).glob("nvidia/*/include/nvrtc.h"):
+            return header.parent
+    raise ProgramBuildError("NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu12")
