@@ -26,7 +26,7 @@ from gpuemu_lsp.cli.daemon.address import (
 FLAG = "--daemon"
 _INTERNAL = 3
 """As in :mod:`gpuemu_lsp.engine.report.exit_codes`, whose import would load the engine's package."""
-_ANSWER_SECONDS = 0.5
+_ANSWER_SECONDS = 1.0
 """A daemon that does not accept within this time runs the check of another client."""
 _START_SECONDS = 20.0
 _POLL_SECONDS = 0.01
