@@ -7,7 +7,7 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpuemu_lsp.engine.cache_folder import cache_root
@@ -21,6 +21,8 @@ from gpuemu_lsp.engine.runtime.warp_launches import HEADERS, LANGUAGE, LIBRARY_V
 _WHAT = "the part of Warp's library that calls CUDA"
 _SOURCES = ("warp.cu", "cuda_util.cpp", "error.cpp", "alloc_tracker.cpp", "hashgrid.cu", "hashgrid.cpp", "texture.cpp")
 _MACROS = ("WP_ENABLE_CUDA=1", "WP_ENABLE_CUDA_COMPATIBILITY=0", "WP_ENABLE_MATHDX=0", "WP_ENABLE_DEBUG=0", "NDEBUG")
+_RELEASES = re.compile(r"_Z\d+radix_sort_(?:end_capture|stream_release)")
+"""Functions that release what sorting has allocated: there is nothing, as what sorts is not compiled."""
 _UNDEFINED = re.compile(r"^ +U (\w+)$", re.MULTILINE)
 _DEFINED_IN = re.compile(r" T (\w+)", re.MULTILINE)
 """Lines of ``nm``; undefined symbols of the system's libraries have a version."""
@@ -74,12 +76,18 @@ def _build(sources: list[Path], theirs: Path, target: Path) -> None:
     run_compiler([*link, f"{stubs}.o", "-o", str(target)], folder, _WHAT)
 
 
-def _stubs(names: Iterable[str]) -> str:
+def _stubs(names: Sequence[str]) -> str:
     """Return functions in C that end the program with their name: an unsorted array would be a wrong result."""
     head = "#include <stdio.h>\n#include <stdlib.h>\n"
-    return head + "".join(
-        f'void {name}(void) {{ fputs("gpuemu does not run `{name}` of Warp\'s library\\n", stderr); abort(); }}\n'
-        for name in names
+    empty = "".join(f"void {name}(void) {{}}\n" for name in names if _RELEASES.match(name))
+    return (
+        head
+        + empty
+        + "".join(
+            f'void {name}(void) {{ fputs("gpuemu does not run `{name}` of Warp\'s library\\n", stderr); abort(); }}\n'
+            for name in names
+            if not _RELEASES.match(name)
+        )
     )
 
 
