@@ -14,23 +14,26 @@ from gpuemu_lsp.engine.hostcode.functions import (
     constructed,
 )
 from gpuemu_lsp.engine.hostcode.interpreter import EXIT, evaluate, evaluates
-from gpuemu_lsp.engine.hostcode.launch_calls import LAUNCH_FUNCTIONS, called_kernel, runtime_launch
+from gpuemu_lsp.engine.hostcode.launch_calls import LAUNCH_FUNCTIONS, called_kernel, launched, runtime_launch
 from gpuemu_lsp.engine.hostcode.objects import dim3
 from gpuemu_lsp.engine.hostcode.places import place_of
 from gpuemu_lsp.engine.hostcode.program import HostFunction
 from gpuemu_lsp.engine.hostcode.selections import functions_of
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.std import HARMLESS, LIBRARY, METHODS, NAMESPACED
-from gpuemu_lsp.engine.hostcode.tensor_methods import TENSOR_METHODS
+from gpuemu_lsp.engine.hostcode.tensor_methods import TENSOR_METHODS, layer_output
 from gpuemu_lsp.engine.hostcode.tensors import KEYWORDS, WRITING_METHODS
 from gpuemu_lsp.engine.hostcode.type_names import base_name
 from gpuemu_lsp.engine.hostcode.types import lookup, template_arguments
 from gpuemu_lsp.engine.hostcode.values import (
+    BOUND_KERNEL,
+    LAYER,
     Choice,
     Closure,
     HostFunctionName,
     Lvalue,
     RecordValue,
+    StringValue,
     Tensor,
     Unknown,
     Value,
@@ -51,10 +54,14 @@ def _call(run: Execution, node: ir.CallExpression) -> Value:
         return _call_value(run, evaluate(run, callee), node)
     if callee.base in _ENDS:
         return Unknown(EXIT)
+    if (result := _applied(run, callee, node)) is not None:
+        return result
     meaning = lookup(run, callee.name)
     if isinstance(meaning, str):
         return cast(run, meaning, evaluate(run, node.arguments[0])) if node.arguments else Unknown(meaning)
     held = run.held(meaning) if meaning is not None else None
+    if isinstance(held, RecordValue) and held.type == BOUND_KERNEL:
+        return launched(run, node, functions_of(held.fields["kernel"]), held.fields["grid"])
     if isinstance(held, Closure | HostFunctionName | Choice) or _class_of(run, held) in run.program.structs:
         return _call_value(run, held or Unknown(), node)
     return _call_named(run, callee.base, template_arguments(run, callee.arguments), node, callee.name)
@@ -121,6 +128,8 @@ def _call_named(run: Execution, base: str, template: tuple[str, ...], node: ir.C
         result = method(run, values[0], values[1:], None, template)
         if result is not None:
             return result
+    if name == f"torch::nn::{base}" and base[:1].isupper():
+        return RecordValue(LAYER, {"name": StringValue(base), **{f"[{at}]": each for at, each in enumerate(values)}})
     return _call_unknown(run, base, values)
 
 
@@ -173,6 +182,20 @@ def _argument(run: Execution, parameter: ir.HostParameter | None, node: ir.Expre
         run.hint = outer
 
 
+def _applied(run: Execution, callee: ir.NameUse, node: ir.CallExpression) -> Value | None:
+    """Return what ``F.apply(x)`` computes by the ``forward`` of an autograd function; None for another call.
+
+    Its first parameter is the context, which is an object of its own.
+    """
+    owner = callee.name.removesuffix("::apply") if callee.base == "apply" else ""
+    forward = next((one for one in run.program.find("forward") if owner and one.owner == owner), None)
+    if forward is None or not forward.body.parameters:
+        return None
+    cell = run.new_cell(RecordValue(owner))
+    arguments = _arguments(run, forward.body.parameters[1:], node)
+    return call_function(run, forward, [Lvalue(cell), *arguments], (), cell)
+
+
 def _method(run: Execution, callee: ir.FieldAccess, node: ir.CallExpression) -> Value:
     owner, values = evaluate(run, callee.base), _values(run, node)
     handler = METHODS.get(callee.name)
@@ -186,6 +209,8 @@ def _method(run: Execution, callee: ir.FieldAccess, node: ir.CallExpression) -> 
     member = record.fields.get(callee.name) if isinstance(record, RecordValue) else None
     if isinstance(member, Closure | HostFunctionName | Choice) or _class_of(run, member) in run.program.structs:
         return _call_value(run, member or Unknown(), node)
+    if isinstance(member, RecordValue) and member.type == LAYER and values:
+        return layer_output(run, callee.name, member, values[0])
     functions = [one for one in run.program.find(callee.name, method=True) if _accepts(one, node)]
     own = [one for one in functions if kind and one.owner == kind]
     functions = own[:1] or functions

@@ -36,6 +36,7 @@ from gpuemu_lsp.engine.hostcode.types import (
     typed,
 )
 from gpuemu_lsp.engine.hostcode.values import (
+    BOUND_KERNEL,
     LAUNCH_ARGUMENTS,
     Choice,
     Closure,
@@ -61,6 +62,8 @@ _LIMITS = {
     "cudaMemcpyHostToHost": 0, "cudaMemcpyHostToDevice": 1, "cudaMemcpyDeviceToHost": 2,
     "cudaMemcpyDeviceToDevice": 3, "cudaMemcpyDefault": 4,
 }  # fmt: skip
+_NAMED_ITEMS = {"values": "[0]", "indices": "[1]"}
+"""Members of what functions such as ``torch.sort`` return, which are its items."""
 _TYPE_SCOPES = {"torch": "torch", "triton::language": "triton", "cupy": "numpy", "numpy": "numpy"}
 """Modules with names of types of elements."""
 
@@ -92,6 +95,8 @@ def _name(run: Execution, node: ir.NameUse) -> Value:
     if "<" in scope:
         member = static_member(run, scope, base)
         return member if member is not None else Unknown()
+    if name == "__name__":
+        return StringValue("__main__")
     meaning = lookup(run, name)
     if isinstance(meaning, int):
         return Lvalue(meaning) if name == "this" else run.held(meaning)
@@ -256,6 +261,8 @@ def _field(run: Execution, node: ir.FieldAccess) -> Value:
         return run.get(Lvalue(target.cell, (*target.path, node.name))) if target is not None else Unknown()
     if isinstance(base, RecordValue) and node.name in base.fields:
         return base.fields[node.name]
+    if isinstance(base, RecordValue) and _NAMED_ITEMS.get(node.name) in base.fields:
+        return base.fields[_NAMED_ITEMS[node.name]]
     if isinstance(base, HostFunctionName) and node.name in COMPILED:
         return number(COMPILED[node.name])
     return member_of_tensor(run, base, node.name)
@@ -264,6 +271,8 @@ def _field(run: Execution, node: ir.FieldAccess) -> Value:
 @evaluates(ir.Subscript)
 def _subscript(run: Execution, node: ir.Subscript) -> Value:
     base, index = evaluate(run, node.base), evaluate(run, node.index)
+    if isinstance(base, HostFunctionName) and base.name in run.program.kernels:
+        return RecordValue(BOUND_KERNEL, {"kernel": base, "grid": index})
     item = subscripted(run, base, index) or subscripted_size(run, base, index)
     if item is not None:
         return item

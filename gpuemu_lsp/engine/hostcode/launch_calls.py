@@ -62,7 +62,18 @@ def _launch(run: Execution, node: ir.Launch) -> Value:
             run.escape(value)
         return Unknown()
     shared = evaluate(run, node.shared) if node.shared is not None else ZERO
-    grid, block = evaluate(run, node.grid), evaluate(run, node.block)
+    return launched(run, node, kernels, evaluate(run, node.grid), evaluate(run, node.block), run.integer(shared))
+
+
+def launched(
+    run: Execution,
+    node: ir.Launch | ir.CallExpression,
+    kernels: Kernels,
+    grid: Value,
+    block: Value = ONE,
+    shared: Size | None = ZERO,
+) -> Value:
+    """Record the launch of kernels, of which ``node`` has the arguments; return the compiled kernel."""
     parameters = _parameters(run, kernels[0][0])
     _fill_with_strides(run, node, parameters)
     values = arguments_by_position(run, node.arguments)
@@ -72,7 +83,7 @@ def _launch(run: Execution, node: ir.Launch) -> Value:
         computed = _computed(run, parameters, named)
         keywords |= {name: value for name, value in computed.items() if isinstance(value, Size)}
         grid = _of_arguments(run, grid, named | computed)
-    _record(run, node, kernels, (grid, block, run.integer(shared)), values, node.arguments, keywords)
+    _record(run, node, kernels, (grid, block, shared), values, node.arguments, keywords)
     return kernels[0][0]  # Triton's compiled kernel, which may be launched again
 
 
@@ -107,7 +118,9 @@ def _computed(
     return values
 
 
-def _fill_with_strides(run: Execution, node: ir.Launch, parameters: Sequence[ir.HostParameter]) -> None:
+def _fill_with_strides(
+    run: Execution, node: ir.Launch | ir.CallExpression, parameters: Sequence[ir.HostParameter]
+) -> None:
     """Let tensors whose strides are passed as ``*x.stride()`` have the rank that fills the kernel's parameters.
 
     The host code may not say it: of ``q``, ``k`` and ``v`` it takes the sizes of ``q`` alone.

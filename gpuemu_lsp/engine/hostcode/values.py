@@ -10,6 +10,10 @@ from gpuemu_lsp.engine.hostcode.ir import Expression, LambdaValue, Launch
 from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, symbol
 
+BOUND_KERNEL = "kernel with a grid"
+"""Type of the record that stands for ``kernel[grid]``, which is launched where it is called."""
+LAYER = "layer"
+"""Type of the record that stands for a layer of ``torch.nn``, whose ``name`` is that of its class."""
 LAUNCH_ARGUMENTS = "arguments of a launch"
 """Type of the record of a launch's arguments by name, of which others may be set elsewhere."""
 

@@ -9,6 +9,7 @@ from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, Miss
 from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec, ScalarSpec
 
 HEAD = """\
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -266,7 +267,7 @@ def f(x):
     k[(triton.cdiv(n, 64), 1, 1)](x, y, n, BLOCK=64)
 """,
         "k",
-        "x in x_0, y out x_0, n=x_0, BLOCK=64, grid ceil_div(x_0, 64) 1 1",
+        "x in x_0, y out x_0, n=x_0, BLOCK=64, grid ceil_div(x_0, 64)",
     ),
     "in place": (
         """

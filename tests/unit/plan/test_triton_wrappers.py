@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel
+from gpuemu_lsp.engine.project.expressions import evaluate, parse
 from gpuemu_lsp.engine.project.model import KernelSpec, PointerSpec, ScalarSpec
 
 HEAD = """\
@@ -286,3 +289,47 @@ def f(x):
         "add",
     )
     assert [str(one) for one in found.spec.launch.grid] == ["min(x_0, 108)"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "length"),
+    [
+        ("x.topk(3, dim=1).values", "3*rows"),
+        ("torch.topk(x, 3)[0]", "3*rows"),
+        ("x.topk(3, dim=1).values[:, -1].contiguous()", "rows"),
+        ("x.sort(dim=0, descending=True).values", "rows*cols"),
+        ("x.max(dim=1).values", "rows"),
+        ("x.min(1, True)[0]", "rows"),
+    ],
+)
+def test_values_that_are_chosen_along_an_axis(expression, length):
+    found = infer(
+        f"""
+def run(x):
+    rows, cols = x.shape
+    chosen = {expression}
+    out = torch.empty_like(chosen)
+    n = chosen.numel()
+    negate[(triton.cdiv(n, 64),)](chosen, out, n, BLOCK=64)
+    return out
+""",
+        "negate",
+    )
+    sizes = {"rows": 7, "cols": 11}
+    assert evaluate(found.spec.args["n"].value, sizes) == evaluate(parse(length), sizes)
+
+
+def test_indices_that_are_chosen_are_those_of_the_axis():
+    found = infer(
+        """
+def run(table, x):
+    rows, n = x.shape
+    assert table.shape == (n,)
+    index = x.topk(4, dim=1).indices
+    y = table.new_empty(rows * 4)
+    gather[(triton.cdiv(rows * 4, 64),)](table, index, y, rows * 4, BLOCK=64)
+    return y
+""",
+        "gather",
+    )
+    assert found.spec.args["index"].dtype == "int64" and not found.indices_assumed

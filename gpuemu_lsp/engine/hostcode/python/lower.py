@@ -269,6 +269,9 @@ class PythonLowering:
         return ir.LambdaValue(self.parameters(node), ir.Block((value,)), span=self._at(node))
 
     def _local_function(self, node: Node) -> Iterator[ir.Statement]:
+        """Yield the assignment of a function to its name; those of a module are among its functions."""
+        if enclosing_function(node) is None:
+            return
         inner = self.function(node)
         if inner.statements is not None:
             value = ir.LambdaValue(inner.parameters, inner.statements, span=self._at(node))
@@ -450,6 +453,8 @@ def assigned_names(function: Node) -> Iterator[str]:
             continue
         home = enclosing_function(node)
         if (home is None) != (function.type == "module") or (home is not None and home.id != function.id):
+            continue
+        if home is None and node.type == "function_definition":
             continue
         target = node.child_by_field_name("left") or node.child_by_field_name("name") or node
         if target.type in _LISTS or target.type in ("identifier", "as_pattern_target"):

@@ -149,8 +149,8 @@ class LaunchEntry:
 
     def _argument(self, name: str, value: Value, constexpr: bool) -> None:
         if isinstance(value, Undetermined):
-            used = value.tensor.name in self.reached.symbols or name not in self._pointers()
-            is_number = value.tensor.allocation not in self.reached.tensors and used
+            # The host code may compare a tensor with a number, as it does numbers; the kernel reads memory there.
+            is_number = value.tensor.allocation not in self.reached.tensors and name not in self._pointers()
             value = value.number if constexpr or is_number else value.tensor
         if isinstance(value, Size):
             self._number(name, self.relations.resolved(value), constexpr)
