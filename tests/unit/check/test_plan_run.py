@@ -67,13 +67,13 @@ def test_a_finding_has_the_severity_of_its_event_else_that_of_the_rule():
     assert placer.event(replace(event, severity=Severity.WARNING), CASE, "1").severity is Severity.WARNING
 
 
-def test_the_source_draws_eight_cases_and_no_more_once_they_are_costly():
+def test_the_source_draws_nine_cases_and_no_more_once_they_are_costly():
     ours = runner()
     store = ReplayStore(PLAN, LaunchHints(), None)
     source = CaseSource(PLAN, CheckOptions(), 42, LaunchHints(), store, ours)
     assert len(list(source.cases())) == 16
     ours.work = 10**9
-    assert len(list(source.cases())) == 8
+    assert len(list(source.cases())) == 9
     assert len(list(replace(source, options=CheckOptions(cases=12)).cases())) == 12
 
 
@@ -94,7 +94,7 @@ def test_the_source_draws_cases_until_they_took_as_long_as_the_search_for_sizes(
     assert drawn(99, 10**9, CheckOptions()) == 64
     # On a machine where the search was slow the cases go on, up to a limit.
     source.search_is_longer = lambda: ours.steps < 7000
-    assert (drawn(7, 0, CheckOptions()), drawn(7, 0, CheckOptions(cases=4)), drawn(0, 0, CheckOptions())) == (70, 4, 8)
+    assert (drawn(7, 0, CheckOptions()), drawn(7, 0, CheckOptions(cases=4)), drawn(0, 0, CheckOptions())) == (70, 4, 9)
     source.search_is_longer = lambda: True
     assert drawn(7, 0, CheckOptions()) == 512
 

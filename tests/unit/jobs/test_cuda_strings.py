@@ -154,6 +154,8 @@ def test_grid_and_block_of_a_launch_in_python(tmp_path):
     code, report = checked(tmp_path, text)
     (hint,) = [one for one in report["findings"] if one["rule"] == "config/launch-inferred"]
     assert code == 0 and [kernel["status"] for kernel in report["kernels"]] == ["unreferenced"]
-    found = re.search(r"x: in \[cols \* rows\]; y: out \[rows\]; rows: any; launch of line (\d+)", hint["message"])
+    found = re.search(
+        r"x: in \[cols \* x_size_0\]; y: out \[x_size_0\]; x_size_0: any; launch of line (\d+)", hint["message"]
+    )
     assert found is not None, hint["message"]
     assert "row_sum((rows,)" in (tmp_path / "model.py").read_text().split("\n")[int(found[1]) - 1]

@@ -29,7 +29,7 @@ _MATMUL = """__global__ void k(const float* a, const float* b, float* c, int m, 
     c[r * n + q] = s;
   }
 }
-void f(float* a, int m, int n, int k) { dim3 t(16, 16), g((n + 15) / 16, (m + 15) / 16); k<<<g, t>>>(a, a, a, m, n, k); }
+void f(float* a, int m, int n, int depth) { dim3 t(16, 16), g((n + 15) / 16, (m + 15) / 16); k<<<g, t>>>(a, a, a, m, n, depth); }
 """
 _PARTIAL = f"""__global__ void k(const float* x, float* sums, int n) {{
   __shared__ float s[128];
@@ -223,7 +223,7 @@ __global__ void k(const half* a, const half* b, float* c, int m, int n, int k) {
   }
   wmma::store_matrix_sync(c + r * n + q, fc, n, wmma::mem_row_major);
 }
-void f(half* a, float* c, int m, int n, int k) { dim3 g((n + 15) / 16, (m + 15) / 16); k<<<g, 32>>>(a, a, c, m, n, k); }
+void f(half* a, float* c, int m, int n, int depth) { dim3 g((n + 15) / 16, (m + 15) / 16); k<<<g, 32>>>(a, a, c, m, n, depth); }
 """
 _FOURS = """__global__ void k(const float* x, float* y, int n) {
   int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);

@@ -231,6 +231,8 @@ def is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation, k
     ``kernels`` are those of the file: another one that takes the address of constant elements only reads them.
     """
     launch = found.launch
+    if allocation in found.run.written:
+        return False
     for source, count, after in found.run.reads:
         if source != allocation or after <= launch.number or count is None or count != memory.extent:
             continue
