@@ -17,8 +17,10 @@ behind it: its size, whether the host has initialised it, and with integers of w
   :mod:`.selections` (functions that a program selects among several), :mod:`.branches` (joined paths) and
   :mod:`.decisions` (what flags that are not known are assumed to be).
 - :mod:`.std`, :mod:`.memory`, :mod:`.cuda`, :mod:`.tensor_functions` and :mod:`.tensor_methods` are tables of the
-  functions and methods of libraries, by name. :mod:`.tensors` has the sizes and the memory of tensors.
-- :mod:`.launch_calls` records launches, :mod:`.launches` interprets a program from its entry points.
+  functions and methods of libraries, by name. :mod:`.tensors` has the sizes and the memory of tensors,
+  :mod:`.tensor_results` what is chosen or computed along an axis.
+- :mod:`.launch_calls` records launches, with :mod:`.stride_arguments` for strides that are passed as a list;
+  :mod:`.launches` interprets a program from its entry points.
 
 Nothing is executed: an operation that is not known has a value that is not known, and a function that is not known may
 have written to all memory that it was passed. The interpreter must never ask which language a node comes from, and no

@@ -21,7 +21,8 @@ from gpuemu_lsp.engine.hostcode.program import HostFunction
 from gpuemu_lsp.engine.hostcode.selections import functions_of
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.std import HARMLESS, LIBRARY, METHODS, NAMESPACED
-from gpuemu_lsp.engine.hostcode.tensor_methods import TENSOR_METHODS, layer_output
+from gpuemu_lsp.engine.hostcode.tensor_methods import TENSOR_METHODS
+from gpuemu_lsp.engine.hostcode.tensor_results import layer_output
 from gpuemu_lsp.engine.hostcode.tensors import KEYWORDS, WRITING_METHODS
 from gpuemu_lsp.engine.hostcode.type_names import base_name
 from gpuemu_lsp.engine.hostcode.types import lookup, template_arguments
@@ -118,7 +119,11 @@ def _call_named(run: Execution, base: str, template: tuple[str, ...], node: ir.C
     if suited and (base not in LIBRARY or (base in NAMESPACED and name in ("", base))):
         function = suited[0]
         return call_function(run, function, _arguments(run, function.body.parameters, node), template)
-    values = _values(run, node)
+    return _call_library(run, base, template, _values(run, node), name)
+
+
+def _call_library(run: Execution, base: str, template: tuple[str, ...], values: list[Value], name: str) -> Value:
+    """Return the value of a function that is not the program's."""
     handler = LIBRARY.get(base)
     if handler is not None:
         return handler(run, values, template, name or base)

@@ -16,8 +16,8 @@ from gpuemu_lsp.engine.hostcode.functions import (
 )
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate, evaluates
 from gpuemu_lsp.engine.hostcode.selections import functions_of
-from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
-from gpuemu_lsp.engine.hostcode.tensors import as_tensor
+from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.stride_arguments import fill_with_strides
 from gpuemu_lsp.engine.hostcode.types import lookup, template_arguments
 from gpuemu_lsp.engine.hostcode.values import (
     LAUNCH_ARGUMENTS,
@@ -29,7 +29,6 @@ from gpuemu_lsp.engine.hostcode.values import (
     Pointer,
     RecordValue,
     Tensor,
-    Undetermined,
     Unknown,
     Value,
 )
@@ -75,7 +74,7 @@ def launched(
 ) -> Value:
     """Record the launch of kernels, of which ``node`` has the arguments; return the compiled kernel."""
     parameters = _parameters(run, kernels[0][0])
-    _fill_with_strides(run, node, parameters)
+    fill_with_strides(run, node, parameters)
     values = arguments_by_position(run, node.arguments)
     keywords = arguments_by_name(run, node.keywords)
     if parameters:
@@ -116,42 +115,6 @@ def _computed(
         if parameter.name not in arguments and isinstance(default, Closure | HostFunctionName):
             values[parameter.name] = _of_arguments(run, default, {**arguments, **values})
     return values
-
-
-def _fill_with_strides(
-    run: Execution, node: ir.Launch | ir.CallExpression, parameters: Sequence[ir.HostParameter]
-) -> None:
-    """Let tensors whose strides are passed as ``*x.stride()`` have the rank that fills the kernel's parameters.
-
-    The host code may not say it: of ``q``, ``k`` and ``v`` it takes the sizes of ``q`` alone.
-
-    Raises
-    ------
-    UnexpectedRankError
-        If one of them was assumed to have another rank.
-    """
-    spreads = [_strides_of(run, each.value) for each in node.arguments if isinstance(each, ir.Spread)]
-    if not any(spreads):
-        return
-    named = dict(node.keywords)
-    open_ = [tensor for tensor in spreads if tensor is not None and not run.memory(tensor.allocation).exact]
-    others = len(arguments_by_position(run, node.arguments)) - sum(len(tensor.sizes or ()) for tensor in open_)
-    left = len([parameter for parameter in parameters if parameter.name not in named]) - others
-    rank = left // len(open_) if open_ and left % len(open_) == 0 else 0
-    for tensor in open_:
-        if rank > 0 and len(tensor.sizes or ()) != rank:
-            known = (one for one in run.reached.tensors.values() if one != tensor.name)
-            ranks = run.assumptions.ranks
-            like = next((name for name in known if name in ranks and ranks[name].rank == rank), "")
-            raise UnexpectedRankError(tensor.name, TensorRank(rank, False, like))
-
-
-def _strides_of(run: Execution, node: ir.Expression) -> Tensor | None:
-    """Return the tensor that a caller passes of which ``x.stride()`` is called."""
-    if not isinstance(node, ir.CallExpression) or not isinstance(node.callee, ir.FieldAccess):
-        return None
-    owner = evaluate(run, node.callee.base) if node.callee.name == "stride" else None
-    return as_tensor(run, owner) if isinstance(owner, Undetermined) else None
 
 
 def _kernels(run: Execution, callee: ir.Expression) -> Kernels:

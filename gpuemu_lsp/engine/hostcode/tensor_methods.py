@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.hostcode.interpreter import Method
-from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
+from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.tensor_functions import created
+from gpuemu_lsp.engine.hostcode.tensor_results import axis_of, extreme_along, in_order, largest
 from gpuemu_lsp.engine.hostcode.tensors import (
     BYTES,
     DATA_TYPES,
@@ -20,9 +21,7 @@ from gpuemu_lsp.engine.hostcode.tensors import (
     data_type,
     items_of,
     listed,
-    new_tensor,
     number_of,
-    passed_tensor,
     sizes_given,
     sizes_record,
     split_arguments,
@@ -67,26 +66,12 @@ _ELEMENTWISE = (
     "acosh", "atanh", "erf", "floor", "ceil", "round", "trunc", "sign", "silu", "gelu", "square", "reciprocal",
     "clamp_min", "clamp_max", "dropout",
 )  # fmt: skip
-_ELEMENTWISE_LAYERS = frozenset({
-    "ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "LeakyReLU", "ELU", "Softplus", "Hardtanh", "Hardswish", "Mish",
-    "Softmax", "LogSoftmax", "Dropout", "Identity", "LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm1d", "BatchNorm2d",
-    "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
-})  # fmt: skip
-"""Layers whose output has the sizes of their input."""
 _MAX_PARTS = 8
 TensorMethod: TypeAlias = "Callable[[Execution, Tensor, list[Value]], Value | None]"
 """A method of a tensor: it is passed its arguments, those by name last, and returns None where it is not known."""
 
 
 # ---- views
-
-
-def _axis(tensor: Tensor, values: Sequence[Value], at: int = 0) -> int | None:
-    """Return an axis of a tensor, counted from the first one; None if it is not known."""
-    value = values[at] if len(values) > at else None
-    axis = value.constant if isinstance(value, Size) else None
-    rank = len(tensor.sizes or ())
-    return axis % rank if axis is not None and rank and -rank <= axis < rank else None
 
 
 def _reshaped(tensor: Tensor, sizes: tuple[Size, ...] | None) -> Tensor | None:
@@ -103,7 +88,8 @@ def _reshaped(tensor: Tensor, sizes: tuple[Size, ...] | None) -> Tensor | None:
 
 def _flattened(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor | None:
     sizes = tensor.sizes or ()
-    first, last = _axis(tensor, values or [ZERO]), _axis(tensor, values if len(values) > 1 else [ZERO, number(-1)], 1)
+    ends = values if len(values) > 1 else [ZERO, number(-1)]
+    first, last = axis_of(tensor, values or [ZERO]), axis_of(tensor, ends, 1)
     if first is None or last is None or first > last:
         return None
     return _reshaped(tensor, (*sizes[:first], product(sizes[first : last + 1]), *sizes[last + 1 :]))
@@ -122,7 +108,7 @@ def _permuted(run: Execution, tensor: Tensor, order: Sequence[int | None]) -> Te
 
 
 def _transposed(run: Execution, tensor: Tensor, values: Sequence[Value] = (ZERO, ONE)) -> Tensor | None:
-    first, second = _axis(tensor, values), _axis(tensor, values, 1)
+    first, second = axis_of(tensor, values), axis_of(tensor, values, 1)
     swapped = {first: second, second: first}
     return _permuted(run, tensor, [swapped.get(axis, axis) for axis in range(len(tensor.sizes or ()))])
 
@@ -149,18 +135,18 @@ def _selected(run: Execution, tensor: Tensor, axis: int, index: Size) -> Tensor:
 
 
 def _narrowed(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor | None:
-    axis, ends = _axis(tensor, values), [value for value in values[1:] if isinstance(value, Size)]
+    axis, ends = axis_of(tensor, values), [value for value in values[1:] if isinstance(value, Size)]
     return _part(run, tensor, axis, *ends) if axis is not None and len(ends) == len(values) - 1 == 2 else None
 
 
 def _select(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor | None:
-    axis, index = _axis(tensor, values), values[1] if len(values) == 2 else None
+    axis, index = axis_of(tensor, values), values[1] if len(values) == 2 else None
     return _selected(run, tensor, axis, index) if axis is not None and isinstance(index, Size) else None
 
 
 def _parts(run: Execution, tensor: Tensor, values: list[Value], chunks: bool = False) -> Value | None:
     """Return the results of ``split(length, dim)``, or of ``chunk(count, dim)``."""
-    axis, wanted = _axis(tensor, [*values, ZERO], 1), values[0] if values else None
+    axis, wanted = axis_of(tensor, [*values, ZERO], 1), values[0] if values else None
     if axis is None or not isinstance(wanted, Size):
         return None
     extent = (tensor.sizes or ())[axis]
@@ -172,55 +158,6 @@ def _parts(run: Execution, tensor: Tensor, values: list[Value], chunks: bool = F
         # A tensor divides evenly: the kernel gets the sizes of one part.
         run.assume(Condition(None, "==", modulo(extent, number(count)), ZERO))
     return listed([_part(run, tensor, axis, multiply(number(index), length), length) for index in range(count)])
-
-
-def _largest(run: Execution, tensor: Tensor, values: list[Value]) -> Value | None:
-    """Return the results of ``topk(k, dim)``: of the last axis, if none is given."""
-    axis = _axis(tensor, values, 1) if len(values) > 1 and isinstance(values[1], Size) else _axis(tensor, [number(-1)])
-    count = values[0] if values else None
-    if axis is None or not isinstance(count, Size):
-        return None
-    sizes = tensor.sizes or ()
-    return _values_and_indices(run, tensor, axis, (*sizes[:axis], count, *sizes[axis + 1 :]))
-
-
-def _sorted(run: Execution, tensor: Tensor, values: list[Value]) -> Value | None:
-    """Return the results of ``sort(dim)``."""
-    axis = _axis(tensor, [value for value in values if isinstance(value, Size)] or [number(-1)])
-    return _values_and_indices(run, tensor, axis, tensor.sizes or ()) if axis is not None else None
-
-
-def _extreme(run: Execution, tensor: Tensor, values: list[Value]) -> Value | None:
-    """Return the results of ``max(dim, keepdim)``; those of all elements are not known."""
-    axis = _axis(tensor, values)
-    if axis is None:
-        return None
-    kept = (ONE,) if Condition(True) in values[1:] else ()
-    sizes = tensor.sizes or ()
-    return _values_and_indices(run, tensor, axis, (*sizes[:axis], *kept, *sizes[axis + 1 :]))
-
-
-def _values_and_indices(run: Execution, tensor: Tensor, axis: int, sizes: tuple[Size, ...]) -> RecordValue:
-    memory, extent = run.memory(tensor.allocation), (tensor.sizes or ())[axis]
-    contents = Contents("any", memory.contents.low, memory.contents.high)
-    found = new_tensor(run, f"{tensor.name}_values", sizes, memory.dtype, contents, memory.exact)
-    indices = new_tensor(run, f"{tensor.name}_indices", sizes, "int64", Contents("any", ZERO, extent), memory.exact)
-    return listed([found, indices])
-
-
-def layer_output(run: Execution, name: str, layer: RecordValue, value: Value) -> Value:
-    """Return what a layer of ``torch.nn`` computes of a tensor.
-
-    A convolution and the like give a tensor whose sizes are its own, as they depend on more than those of the input.
-    """
-    tensor, kind = as_tensor(run, value), layer.fields["name"]
-    if tensor is not None and isinstance(kind, StringValue) and kind.text in _ELEMENTWISE_LAYERS:
-        return copied(run, tensor)
-    if run.assumptions.ranks and f"{name}_output" not in run.assumptions.ranks:
-        raise UnexpectedRankError(f"{name}_output", TensorRank(1, certain=False))
-    output = passed_tensor(run, f"{name}_output")
-    run.reached.tensors[output.allocation] = output.name
-    return output
 
 
 def _unsqueezed(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor | None:
@@ -440,13 +377,13 @@ TENSOR_METHODS: dict[str, Method] = {
         "split": _parts,
         "transpose": _transposed,
         "permute": lambda run, tensor, values: _permuted(
-            run, tensor, [_axis(tensor, values, at) for at in range(len(values))]
+            run, tensor, [axis_of(tensor, values, at) for at in range(len(values))]
         ),
         "t": lambda run, tensor, values: _matrix_transposed(run, tensor),
         "unsqueeze": _unsqueezed,
-        "topk": _largest,
-        "sort": _sorted,
-        **dict.fromkeys(("max", "min"), _extreme),
+        "topk": largest,
+        "sort": in_order,
+        **dict.fromkeys(("max", "min"), extreme_along),
         **dict.fromkeys(("zero_", "fill_", "normal_", "uniform_", "copy_", "random_"), _filled),
     }.items()},
 }  # fmt: skip

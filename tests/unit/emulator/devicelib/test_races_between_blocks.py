@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.emulator_launch import Checks, launch, rules
 
-from gpuemu_lsp.engine.findings import Severity
+from gpuemu_lsp.engine.cause import Cause
 
 BETWEEN = Checks(uninitialized=False, block_races=False)
 ALL = Checks(uninitialized=False)
@@ -94,11 +94,11 @@ extern "C" __global__ void k(int* y) {
 
 
 @pytest.mark.parametrize("reader", ["63 - t", "(t + 32) % 64", "0", "63"])
-def test_a_read_back_by_another_warp_is_a_warning(reader: str) -> None:
+def test_a_read_back_by_another_warp_is_a_race_in_one_program(reader: str) -> None:
     source = READ_BACK.replace("READER", reader).replace("OTHERS", "")
     assert found(source.replace("BARRIER", "__syncthreads();"), BETWEEN) == set()
     outcome = launch(source.replace("BARRIER", ""), 2, 64, np.zeros(256, np.int32), checks=BETWEEN)
-    assert {(event.rule, event.severity) for event in outcome.events} == {("memory/global-race", Severity.WARNING)}
+    assert {(event.rule, event.cause) for event in outcome.events} == {("memory/global-race", Cause.WITHIN_PROGRAM)}
 
 
 def test_a_read_back_by_the_same_warp_is_not_reported() -> None:
@@ -106,8 +106,8 @@ def test_a_read_back_by_the_same_warp_is_not_reported() -> None:
         assert found(READ_BACK.replace("READER", reader).replace("OTHERS", "").replace("BARRIER", ""), BETWEEN) == set()
 
 
-def test_a_race_between_blocks_is_an_error_after_a_read_back() -> None:
+def test_a_race_between_blocks_is_named_after_a_read_back() -> None:
     source = READ_BACK.replace("y[first + READER]", "y[t < 32 ? first + 63 : 0]").replace("BARRIER", "")
     outcome = launch(source.replace("OTHERS", ""), 2, 64, np.zeros(256, np.int32), checks=BETWEEN)
-    severities = [event.severity for event in outcome.events if event.rule == "memory/global-race"]
-    assert None in severities
+    causes = [event.cause for event in outcome.events if event.rule == "memory/global-race"]
+    assert None in causes
