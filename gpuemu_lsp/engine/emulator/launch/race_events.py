@@ -210,8 +210,8 @@ def merged(events: Iterable[Event]) -> list[Event]:
             found[key] = event
             result.append(event)
         else:
-            # A pair of lines may be a mere pre-check at one pair of instructions, and an error at another. Its race may be
-            # in one program, and also between programs.
+            # A pair of lines may be a mere pre-check at one pair of instructions, and an error at another. Its race may
+            # be in one program, and also between programs.
             worse = max(known, event, key=lambda each: (each.severity is None, each.cause is None))
             both = replace(worse, count=known.count + event.count)
             result[result.index(known)] = both
