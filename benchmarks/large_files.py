@@ -262,8 +262,8 @@ def part(figures: dict[str, dict[str, float]]) -> str:
     lines = [
         "## Large files",
         "",
-        "`python -m benchmarks.editor --large`: generated files without gpuemu.toml, edits sent as ranges, one server, "
-        "caches empty. Multiples are of the small file in the same run.",
+        "`python -m benchmarks.editor --large`: generated files without gpuemu.toml, edits sent as ranges,",
+        "one server, caches empty. Multiples are of the small file in the same run.",
         "",
         f"| | {small} | {' | '.join(f'{other} | multiple' for other in others)} | aim |",
         f"|---|---|{'---|---|' * len(others)}---|",
