@@ -24,7 +24,7 @@ from gpuemu_lsp.server.work import BatchKey
 class DocumentSync:
     """Applies notifications about documents, files and workspace folders to the session.
 
-    ``states`` publishes what is known of each text to a client that is an agent.
+    ``states`` publishes the verdict on each text, or why there is none, to a client that is an agent.
     """
 
     def __init__(self, session: Session, queue: CheckQueue, scheduler: BatchScheduler, states: CheckStates) -> None:

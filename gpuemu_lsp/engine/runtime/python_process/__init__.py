@@ -5,7 +5,7 @@ It owns what all packages that launch kernels share: they find our driver by its
 beyond that is in a package of its own: :mod:`..torch_device`, :mod:`..triton_launches`, :mod:`..cute_launches`. The
 modules run in the program's process: they import nothing of the engine.
 
-- :mod:`.language`: what is known of a language before its program starts
+- :mod:`.language`: name, package and environment of a language, for the command that starts a program
 - :mod:`.runtime_library`: our runtime in this process, and the lines that it reports
 - :mod:`.cuda_bindings`: the CUDA runtime of ``cuda.bindings``
 """
