@@ -407,7 +407,16 @@ wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0,%f1,%f2,%f3}, %d6, %d6, 1
 wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r0,%r1}, {%r2,%r3,%r4,%r5}, %d6, 0, 1, -1, 1
 wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0,%f1,%f2,%f3}, %d6, %d6, %r0, 0, 1, 1, 1, 0, 0
 wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r0,%r1,%r2,%r3}, %d6, %d6, 1
-tcgen05.wait::ld.sync.aligned
+tcgen05.wait::{ld,st}.sync.aligned
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r9], 32
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r0, 32
+tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned
+tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r0,%r1}, [%r2]
+tcgen05.st.sync.aligned.32x32b.x2.b32 [%r2], {%r0,%r1}
+tcgen05.mma.cta_group::1.kind::f16 [%r0], %d6, %d6, %r1, %p0
+tcgen05.mma.sp.cta_group::1.kind::f16 [%r0], %d6, %d6, [%r2], %r1, %p0
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9]
+tcgen05.fence::{before,after}_thread_sync
 """
 
 ELSEWHERE = """

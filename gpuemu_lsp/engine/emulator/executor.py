@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, shared_arena
-from gpuemu_lsp.engine.emulator.launch.async_order.proxy import AsyncOperations
+from gpuemu_lsp.engine.emulator.launch.async_proxy import AsyncOperations
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of

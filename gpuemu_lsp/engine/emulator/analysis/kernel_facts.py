@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_depen
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import ParameterValue, is_parameter_load, parameter_values
 from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.register_values import RegisterValues, ValueArray
-from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT, TENSOR_MEMORY
 from gpuemu_lsp.engine.emulator.ir.operands import flattened, registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Trap
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Location, Operand, Symbol
@@ -35,7 +35,7 @@ _MAX_THREADS: Final = 1024
 _THREAD = ("%tid", "%laneid", "%warpid", "%lanemask")
 _BLOCK_INDEX = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
 _COMPARES = frozenset({"setp", "set", "min", "max"})
-_MATRIX = frozenset({"mma", "wmma", "wgmma", "ldmatrix", GROUP_PRODUCT})
+_MATRIX = frozenset({"mma", "wmma", "wgmma", "ldmatrix", GROUP_PRODUCT, TENSOR_MEMORY})
 _COOPERATIVE = "cooperative_groups"
 
 

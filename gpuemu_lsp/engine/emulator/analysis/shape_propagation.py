@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.emulator.analysis.affine_rules import (
     trailing_zeros,
 )
 from gpuemu_lsp.engine.emulator.ir.lattice import UNIFORM, VARYING, LatticeValue, ThreadBlockShape, VectorShape, join
-from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_PRODUCT, memory_space
+from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_PRODUCT, TENSOR_MEMORY, memory_space
 from gpuemu_lsp.engine.emulator.ir.operands import CARRY, flattened, registers_written, split_operands
 from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.emulator.matrix.permutation import PERMUTATIONS
@@ -46,6 +46,7 @@ _ALWAYS_VARYING = (
             "suq",
             CLUSTER_ADDRESS,
             GROUP_PRODUCT,
+            TENSOR_MEMORY,
         }
     )
     | PERMUTATIONS

@@ -37,6 +37,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions import (
 )
 from gpuemu_lsp.engine.emulator.codegen.instructions.control_flow import ControlFlow
 from gpuemu_lsp.engine.emulator.codegen.instructions.sm90 import register_pool, tensor_maps
+from gpuemu_lsp.engine.emulator.codegen.instructions.sm100 import tensor_memory
 from gpuemu_lsp.engine.emulator.ir import opcodes
 from gpuemu_lsp.engine.emulator.ir.operands import compared_predicate, registers_written
 from gpuemu_lsp.engine.emulator.ir.program import Return
@@ -54,6 +55,7 @@ _FAMILIES: tuple[tuple[Callable[[Instruction], bool], Callable[[Emitter, Instruc
     (mbarrier.supported, mbarrier.emit_mbarrier),
     (tensor_maps.supported, tensor_maps.emit_tensor_map),
     (register_pool.supported, register_pool.emit_registers),
+    (tensor_memory.supported, tensor_memory.emit_tensor_memory),
     (textures.supported, textures.emit_texture),
 )
 """(supported, emit) of the families that need only the emitter, and no control flow."""

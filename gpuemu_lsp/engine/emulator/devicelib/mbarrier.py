@@ -45,6 +45,12 @@ def after_transactions(state: int, count: int) -> int:
     return pending | expected << _EXPECTED | missing << _TRANSACTIONS | phase << _PHASE
 
 
+def after_arrival(state: int) -> int:
+    """Return the object after one arrival: what generated code does, for commits of ``tcgen05``."""
+    pending = (state & _COUNT) - 1 & _COUNT
+    return after_transactions(state & ~_COUNT | pending, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class MbarrierCounts:
     """The fields of an object; ``missing`` is its tx-count, negative where copies brought more than was expected."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes, vector_length
+from gpuemu_lsp.engine.emulator.ir.opcodes import TENSOR_MEMORY, access_type, memory_space, type_bytes, vector_length
 from gpuemu_lsp.engine.emulator.ir.operands import address_operand, elements
+from gpuemu_lsp.engine.emulator.matrix.tensor_memory import with_registers
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol
 
 _HINT = "L2::cache_hint"
@@ -28,6 +29,8 @@ def simplified(instruction: Instruction, registers: dict[str, str]) -> tuple[Ins
         return (replace(instruction, opcode="mov", modifiers=("b64",), operands=operands),)
     if instruction.opcode == "mov" and vector_length(instruction) > 1:
         return tuple(_moves(instruction, registers))
+    if instruction.opcode == TENSOR_MEMORY:
+        return tuple(with_registers(instruction, registers))
     if instruction.opcode not in _ACCESSES:
         return (instruction,)
     if _HINT in instruction.modifiers:

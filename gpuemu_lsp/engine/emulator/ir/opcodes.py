@@ -31,6 +31,10 @@ SEND = "%send"
 TENSOR_MAP = "tensormap"
 """Opcode of changes of tensor maps."""
 
+TENSOR_MEMORY = "tcgen05"
+"""Opcode of operations on tensor memory. The front end replaces addresses in tensor memory by the registers that hold
+them, and the address that ``tcgen05.alloc`` stores to by a register that is stored."""
+
 CLUSTER_BARRIER = 32
 """Number of the barrier of all blocks of a cluster, above those of warp groups."""
 
@@ -77,6 +81,7 @@ def is_collective(instruction: Instruction) -> bool:
         "mma",
         "wmma",
         "wgmma",
+        TENSOR_MEMORY,
         "ldmatrix",
         "stmatrix",
         "movmatrix",

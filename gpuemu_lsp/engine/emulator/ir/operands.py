@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, POP, PUSH, SEND, TENSOR_MAP
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, POP, PUSH, SEND, TENSOR_MAP, TENSOR_MEMORY
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, BasicBlock, Branch, Switch
 from gpuemu_lsp.engine.ptx.model import Address, Instruction, Negated, Operand, Pair, Register, Symbol, Vector
 
@@ -35,6 +35,8 @@ def split_operands(instruction: Instruction) -> tuple[tuple[Operand, ...], tuple
         results = _MBARRIER_RESULTS & set(instruction.modifiers)
         return (operands[:1], operands[1:]) if results else ((), operands)
     if opcode == "wmma" and "store" in instruction.modifiers:
+        return (), operands
+    if opcode == TENSOR_MEMORY and instruction.modifiers[0] not in ("ld", "alloc"):
         return (), operands
     if opcode in _NO_DESTINATION:
         return (), operands

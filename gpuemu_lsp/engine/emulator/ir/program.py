@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_EVENT, SEND, is_bulk_copy
+from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_EVENT, SEND, TENSOR_MEMORY, is_bulk_copy
 from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Symbol, Variable
 
 _FUNCTION_ADDRESSES = 0x7FFF_0000_0000_0000
@@ -169,8 +169,14 @@ class Program:
 
     @cached_property
     def has_async_proxy(self) -> bool:
-        """Whether the kernel contains ``cp.async.bulk`` or ``wgmma``, whose accesses no thread makes."""
-        return self.has_bulk_copies or any(i.opcode == GROUP_EVENT for block in self.blocks for i in block.code)
+        """Whether the kernel contains ``cp.async.bulk``, ``wgmma`` or ``tcgen05``, whose accesses no thread makes."""
+        events = (GROUP_EVENT, TENSOR_MEMORY)
+        return self.has_bulk_copies or any(i.opcode in events for block in self.blocks for i in block.code)
+
+    @cached_property
+    def has_tensor_memory(self) -> bool:
+        """Whether the kernel contains operations on tensor memory."""
+        return any(i.opcode == TENSOR_MEMORY for block in self.blocks for i in block.code)
 
     @cached_property
     def waits_for_phases(self) -> bool:

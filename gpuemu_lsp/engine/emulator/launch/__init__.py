@@ -8,8 +8,9 @@
 :mod:`.barriers` resolves barriers when no warp can execute, :mod:`.cluster_barrier` and :mod:`.clusters` do so for
 clusters, :mod:`.limits` ends what waits for ever or takes too long, :mod:`.vector_clocks` with :mod:`.clocks` is the
 part of the race detector in Python, :mod:`.race_shadow` its memory, :mod:`.race_events` its reports and
-:mod:`.unused_reads` the reads that cannot matter. :mod:`.tma` executes bulk copies, and :mod:`.async_order` checks
-what the asynchronous proxy does. :mod:`.device_memory` is memory that lasts from launch to launch,
-:mod:`.host_addresses` are addresses in buffers. :mod:`.device_runtime` has ``printf`` and ``malloc`` of device code.
+:mod:`.unused_reads` the reads that cannot matter. :mod:`.tma` executes bulk copies, :mod:`.tensor_memory` operations
+on tensor memory, :mod:`.async_order` checks what both do, and :mod:`.async_proxy` passes them their events.
+:mod:`.device_memory` is memory that lasts from launch to launch, :mod:`.host_addresses` are addresses in buffers.
+:mod:`.device_runtime` has ``printf`` and ``malloc`` of device code.
 :mod:`.access_messages`, :mod:`.texture_faults` and :mod:`.memory_transactions` word and count what was accessed.
 """

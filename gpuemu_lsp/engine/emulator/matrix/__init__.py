@@ -10,6 +10,7 @@ between lanes, and have code of their own: the product (``mma``), and the permut
 ``wmma``           fragments of ``wmma.load`` and ``wmma.store``; the ``mma`` tiles of a ``wmma.mma``
 ``permutation``    source of each 16-bit half in ``ldmatrix``, ``stmatrix``, ``movmatrix``
 ``warpgroup``      the loads and ``mma`` tiles that one warp executes of a ``wgmma`` (section 9.7.15)
+``tensor_memory``  forms of ``tcgen05``, whose matrices are in tensor memory (section 9.7.16)
 ``lowering``       instructions that one matrix instruction is lowered to; called by the front end
 =================  ===================================================================================================
 

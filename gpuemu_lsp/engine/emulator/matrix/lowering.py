@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, TENSOR_MEMORY
 from gpuemu_lsp.engine.emulator.ir.operands import elements
 from gpuemu_lsp.engine.emulator.matrix.permutation import FRAGMENTS, ROWS, TRANSPOSE
 from gpuemu_lsp.engine.emulator.matrix.product import product_of
+from gpuemu_lsp.engine.emulator.matrix.tensor_memory import lower_tensor
 from gpuemu_lsp.engine.emulator.matrix.warpgroup import ends_with_barrier, group_barrier, lower_group
 from gpuemu_lsp.engine.emulator.matrix.wmma import Fragment, FragmentElement, fragment_of, tiles_of
 from gpuemu_lsp.engine.ptx.model import Address, Guard, Immediate, Instruction, Operand, Register, Symbol, Vector
 
 __all__ = ["EVERY_LANE", "OPCODES", "ends_with_barrier", "group_barrier", "lower", "warp_barrier"]
 
-OPCODES = frozenset({"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"})
+OPCODES = frozenset({"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix", TENSOR_MEMORY})
 
 EVERY_LANE = Immediate(0xFFFFFFFF, "int")
 
@@ -284,4 +285,5 @@ _LOWER: Mapping[str, Callable[[_Lowering, Instruction], bool]] = {
     "ldmatrix": _ldmatrix,
     "stmatrix": _stmatrix,
     "movmatrix": _movmatrix,
+    TENSOR_MEMORY: lower_tensor,
 }

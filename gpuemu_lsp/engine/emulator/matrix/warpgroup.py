@@ -31,7 +31,14 @@ _MOST_COLUMNS = 256
 
 
 class InstructionWriter(Protocol):
-    """What the lowering of one instruction writes to."""
+    """What the lowering of one instruction writes to: ``code``, and new ``registers`` by name, with their types."""
+
+    code: list[Instruction]
+    registers: dict[str, str]
+
+    def fresh(self, type_: str) -> Register:
+        """Return a new register."""
+        ...
 
     def put(self, name: str, *operands: Operand, guard: Guard | None = None) -> None:
         """Append an instruction."""

@@ -42,7 +42,7 @@ def test_addresses_are_those_of_the_canonical_layout(count: int, bits: int, mn_m
         assert (fields.start, fields.leading, fields.stride, fields.swizzle) == (start, leading, stride, swizzle)
         layout = _canonical(count, bits, swizzle, mn_major, leading * 8 // bits, stride * 8 // bits)
         pattern = pycute.Swizzle(swizzle, 4, 3)
-        chunks = operand_chunks(descriptor, count, bits, mn_major)
+        chunks = operand_chunks(decoded(descriptor), count, bits, mn_major)
         for address, row, k in zip(chunks.addresses, chunks.rows, chunks.ks, strict=True):
             linear = start + layout(int(row), int(k)) * bits // 8
             assert address == (pattern(linear) if swizzle else linear), (row, k)

@@ -44,6 +44,7 @@ class BulkOperation(IntEnum):
     COPY_MAP = 30
     MAP_FENCE = 31
     REGISTERS = 32
+    TENSOR_MEMORY = 33
 
 
 RANK_SHIFT: Final = 8
@@ -255,7 +256,8 @@ def emit_delivery(e: Emitter, *, by_parity: bool) -> None:
 
     Their addresses, and the states or parities tested for, are in scratch space.
     """
-    if e.unit.program.has_bulk_copies or e.unit.program.spans_blocks:
+    program = e.unit.program
+    if program.has_bulk_copies or program.spans_blocks or program.has_tensor_memory:
         call_back(e, BulkOperation.DELIVER_PARITY if by_parity else BulkOperation.DELIVER_STATE)
 
 

@@ -4,6 +4,7 @@
 module                 content
 =====================  ================================================================================================
 ``operands``           where the elements of a ``wgmma`` operand lie in shared memory, 16 bytes at a time
+``operand_checks``     whether operands of products are there, and where their descriptors say
 ``tiles``              what each 16 bytes of a block's shared memory hold: the copy that wrote them, or stores
 ``products``           products of a warp group, from issue to ``wgmma.wait_group``; their operands are checked
 ``arrivals``           ``mbarrier`` objects: who arrived, what was expected, who waits
@@ -12,7 +13,6 @@ module                 content
 ``copy_checks``        what a bulk copy overwrites, and what overwrites the source of a bulk store
 ``group_checks``       registers, operands and descriptors of products
 ``register_pool``      registers of warps: ``setmaxnreg``
-``proxy``              receives the events of generated code, and passes them on
 =====================  ================================================================================================
 
 Four facts are compared, each of which a program has to establish by an instruction of its own:

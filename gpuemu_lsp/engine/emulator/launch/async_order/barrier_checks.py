@@ -59,6 +59,18 @@ class BarrierChecks:
             issued, completed = one.carried.get(name, (0, 0))
             one.carried[name] = (max(issued, group.issued.get(caller.warp, 0)), max(completed, group.completed))
 
+    def arrive(self, block: int, address: int, thread: tuple[int, int], site: int) -> str | None:
+        """Record the arrival of a commit of ``tcgen05`` by a thread at an object; return what is wrong with it."""
+        one = self._shared.block(block).barriers.get(address)
+        state = self._shared.state(address)
+        if one is not None:
+            one.follow(state)
+            one.used = True
+        fault = operation_fault(one, OPERATIONS["arrive"], state, 1)
+        if one is not None:
+            one.arrived[thread] = site
+        return fault
+
     def before_test(self, caller: EventCaller, *, by_parity: bool) -> None:
         """Follow the objects that are tested, before copies arrive at them."""
         block = self._shared.block(caller.block)
@@ -103,11 +115,8 @@ class BarrierChecks:
             for address, one in block.barriers.items():
                 state = self._shared.state(address)
                 for warp, site in one.waiting.items():
-                    window = min(
-                        self._shared.prepared.residents, key=lambda r: abs(address - r.shared.address)
-                    ).shared.address
                     text = (
-                        f"this waits for phase {one.phase} of the mbarrier at {self._shared.place(address - window)}, "
+                        f"this waits for phase {one.phase} of the mbarrier at {self._shared.barrier_place(address)}, "
                         f"which does not complete: {shortfall(one, state, number)}"
                     )
                     thread, cause = warp * WARP_SIZE, Cause.ENDLESS_WAIT

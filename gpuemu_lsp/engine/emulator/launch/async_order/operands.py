@@ -21,6 +21,9 @@ Indices = npt.NDArray[np.int64]
 _MODES = (0, 3, 2, 1)
 """Address bits that each code of a swizzle in a descriptor changes."""
 
+_TENSOR_MODES = {0: 0, 2: 3, 4: 2, 6: 1}
+"""The same for descriptors of ``tcgen05``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
@@ -39,6 +42,16 @@ def decoded(bits: int) -> Descriptor:
     return Descriptor(fields[0], fields[1], fields[2], (bits >> 49 & 7) << 7, _MODES[bits >> 62])
 
 
+def decoded_tensor(bits: int) -> Descriptor | None:
+    """Return the fields of a descriptor of ``tcgen05`` (section 9.7.16.4.1), None if it cannot be run."""
+    swizzle = _TENSOR_MODES.get(bits >> 61)
+    # Bit 52: the leading dimension is an absolute address.
+    if swizzle is None or bits >> 52 & 1:
+        return None
+    fields = [(bits >> shift & 0x3FFF) << 4 for shift in (0, 16, 32)]
+    return Descriptor(fields[0], fields[1], fields[2], (bits >> 49 & 7) << 7, swizzle)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OperandChunks:
     """The chunks of an operand: shared addresses, and the row (column of B) and k of the first element of each.
@@ -53,9 +66,8 @@ class OperandChunks:
 
 
 @lru_cache(maxsize=256)
-def operand_chunks(bits: int, count: int, element_bits: int, mn_major: bool) -> OperandChunks:
-    """Return the chunks of an operand with ``count`` rows (columns of B), whose descriptor is ``bits``."""
-    one = decoded(bits)
+def operand_chunks(one: Descriptor, count: int, element_bits: int, mn_major: bool) -> OperandChunks:
+    """Return the chunks of an operand with ``count`` rows (columns of B): by row and k, if MN-major by k and row."""
     width = CHUNK << one.swizzle
     per_chunk = 128 // element_bits
     if mn_major:

@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator.launch.async_order.operands import (
     CHUNK,
     Indices,
     OperandChunks,
+    decoded,
     operand_bytes,
     operand_chunks,
 )
@@ -40,8 +41,8 @@ def made_product(site: int, instruction: Instruction, descriptors: tuple[int, in
     """Return the product of the event of a ``wgmma.mma_async``."""
     columns, bits, *majors = (int(word) for word in instruction.modifiers[1:5])
     a, b = descriptors
-    left = operand_chunks(a, 64, bits, bool(majors[0])) if a else None
-    return Product(site, descriptors, group, (left, operand_chunks(b, columns, bits, bool(majors[1]))), epoch)
+    left = operand_chunks(decoded(a), 64, bits, bool(majors[0])) if a else None
+    return Product(site, descriptors, group, (left, operand_chunks(decoded(b), columns, bits, bool(majors[1]))), epoch)
 
 
 ProductSteps: TypeAlias = "tuple[ElementSteps | None, ElementSteps | None]"

@@ -128,6 +128,11 @@ class SharedTraffic:
                 return f"byte {offset - start} of `{demangled(name)}`"
         return f"byte {offset} of shared memory"
 
+    def barrier_place(self, address: int) -> str:
+        """Return an ``mbarrier`` object as one of the variable that contains it, by its address in the arena."""
+        windows = (one.shared.address for one in self.prepared.residents)
+        return self.place(address - min(windows, key=lambda window: abs(address - window)))
+
     def line(self, site: int) -> str:
         """Return the source line of a site as the end of a phrase, empty if it is not known."""
         instruction = self.sites[site][0]

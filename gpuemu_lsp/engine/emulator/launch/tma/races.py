@@ -190,6 +190,10 @@ class AsyncRaces:
         """Let those who test an ``mbarrier`` object from now on come after operations up to an epoch."""
         self._clocks.publish(barrier, block, {number: epoch + Epoch.TICK})
 
+    def release(self, barrier: int, block: int, order: Order) -> None:
+        """Let those who test an ``mbarrier`` object from now on come after what is ordered before an operation."""
+        self._clocks.publish(barrier, block, order.clock)
+
     def writer(self, address: int) -> int | None:
         """Return the site of the last write of this launch to an address, None if it is not known."""
         launch = self._launch

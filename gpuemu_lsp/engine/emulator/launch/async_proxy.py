@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.emulator.launch.async_order.group_checks import GroupChec
 from gpuemu_lsp.engine.emulator.launch.async_order.register_pool import RegisterPool
 from gpuemu_lsp.engine.emulator.launch.async_order.traffic import ORDER, EventCaller, SharedTraffic
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch, ResidentBlock
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.cores import TensorCores
 from gpuemu_lsp.engine.emulator.launch.tma.copies import BulkCopies
 from gpuemu_lsp.engine.emulator.launch.tma.places import Pattern
 from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncRaces
@@ -51,6 +52,7 @@ class AsyncProxy:
         self._barriers, self._copies = BarrierChecks(self._shared), CopyChecks(self._shared)
         self._groups = GroupChecks(self._shared)
         self.copies = BulkCopies(prepared, races, self._issued)
+        self._tensor = TensorCores(self._shared, self._barriers, checked=self._active)
         prepared.on_exit = self._exited
         self._handlers: dict[BulkOperation, Callable[[EventCaller], None]] = {
             BulkOperation.GROUP: self._groups.event,
@@ -93,7 +95,7 @@ class AsyncProxy:
         if operation in _COPIES:
             self.copies.execute(context, site, mask, which)
             return
-        if not self._active and operation not in _TESTS:
+        if not self._active and operation not in _TESTS and operation is not BulkOperation.TENSOR_MEMORY:
             return
         record = ctypes.c_int64.from_address(context + Warp.BLOCK).value
         caller = EventCaller(
@@ -106,7 +108,9 @@ class AsyncProxy:
         )
         if not caller.lanes:
             return
-        if operation is BulkOperation.MBARRIER:
+        if operation is BulkOperation.TENSOR_MEMORY:
+            self._tensor.execute(caller)
+        elif operation is BulkOperation.MBARRIER:
             self._barriers.operate(caller, which >> RANK_SHIFT)
         elif operation in self._handlers:
             self._handlers[operation](caller)
@@ -114,6 +118,7 @@ class AsyncProxy:
             by_parity = operation is BulkOperation.DELIVER_PARITY
             self._barriers.before_test(caller, by_parity=by_parity)
             self.copies.deliver(context, mask, by_parity=by_parity)
+            self._tensor.deliver(caller, by_parity=by_parity)
             if self._active:
                 self._barriers.after_test(caller, by_parity=by_parity)
 

@@ -1,0 +1,70 @@
+"""Commits of ``tcgen05``: arrivals at ``mbarrier`` objects that follow the operations of a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpuemu_lsp.engine.emulator.devicelib.mbarrier import after_arrival, is_over
+from gpuemu_lsp.engine.emulator.launch.arena import Arena
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import EventCaller
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import TensorAccess
+from gpuemu_lsp.engine.emulator.launch.tma.races import Order
+
+BarrierName: TypeAlias = tuple[int, int]
+"""An ``mbarrier`` object: the number of its block, and its address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that has not arrived: the operations that it follows, its site, thread and block."""
+
+    accesses: tuple[TensorAccess, ...]
+    site: int
+    thread: int
+    block: int
+    order: Order | None
+
+
+class Commits:
+    """The commits of one launch that have not arrived, by the ``mbarrier`` object that they arrive at.
+
+    An object has the number of the block in whose shared memory it is, and its address.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._open: dict[tuple[int, int], list[TensorAccess]] = {}
+        self._pending: dict[BarrierName, list[Commit]] = {}
+
+    def issue(self, access: TensorAccess) -> None:
+        """Note an operation that the next commit of its thread follows."""
+        self._open.setdefault((access.block, access.thread), []).append(access)
+
+    def commit(self, barriers: Iterable[BarrierName], caller: EventCaller, thread: int, order: Order | None) -> None:
+        """Commit all operations of a thread since its last commit."""
+        accesses = self._open.pop((caller.block, thread), [])
+        for barrier in barriers:
+            for one in accesses:
+                one.barrier = barrier[1] if one.barrier is None else one.barrier
+            commit = Commit(tuple(accesses), caller.site, thread, caller.block, order)
+            self._pending.setdefault(barrier, []).append(commit)
+
+    def deliver(
+        self, barrier: BarrierName, operand: int, arrived: Callable[[Commit], None], *, by_parity: bool
+    ) -> None:
+        """Let commits arrive at an object before a test of it, until the tested phase is over.
+
+        ``arrived`` is called before each.
+        """
+        waiting = self._pending.get(barrier)
+        while waiting:
+            word = self._arena.data(barrier[1], 8).view("u8")
+            if is_over(int(word[0]), operand, by_parity=by_parity):
+                return
+            one = waiting.pop(0)
+            arrived(one)
+            word[0] = after_arrival(int(word[0]))
+            for access in one.accesses:
+                access.done = True

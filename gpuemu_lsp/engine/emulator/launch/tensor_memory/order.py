@@ -1,0 +1,86 @@
+"""Checks of accesses to tensor memory: in allocated columns, and after what has written or read their cells."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import ORDER, UNINITIALISED, EventCaller, SharedTraffic
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import CellRange, TensorAccess, TensorCells
+from gpuemu_lsp.engine.emulator.matrix.tensor_memory import COLUMNS, LANES, TensorOperation
+
+_NAMES: Final = {
+    TensorOperation.MULTIPLY: "product",
+    TensorOperation.LOAD: "load",
+    TensorOperation.STORE: "store",
+}
+
+
+class CellChecks:
+    """Checks the accesses of a launch to tensor memory."""
+
+    def __init__(self, shared: SharedTraffic) -> None:
+        self._shared = shared
+
+    def inside(self, caller: EventCaller, memory: TensorCells, one: CellRange) -> bool:
+        """Report cells that are not allocated; return whether the cells exist."""
+        if one.lane + one.lanes > LANES or one.column + one.columns > COLUMNS:
+            text = (
+                f"lanes {one.lane} to {one.lane + one.lanes - 1}, columns {one.column} to "
+                f"{one.column + one.columns - 1} are not in tensor memory: it has {LANES} lanes and {COLUMNS} columns"
+            )
+            self._shared.add(caller, "memory/out-of-bounds", text)
+            return False
+        missing = np.flatnonzero(~memory.allocated[one.column : one.column + one.columns])
+        if missing.size:
+            column = one.column + int(missing[0])
+            freed = int(memory.freed[column])
+            if freed >= 0:
+                text = f"column {column} of tensor memory has been freed{self._shared.line(freed)}"
+                self._shared.add(caller, "memory/use-after-free", text, freed)
+            else:
+                text = f"column {column} of tensor memory is not allocated by this block"
+                self._shared.add(caller, "memory/out-of-bounds", text)
+        return True
+
+    def read(self, caller: EventCaller, memory: TensorCells, one: CellRange, access: TensorAccess, what: str) -> None:
+        """Check a read of cells: something must have written them, and be complete."""
+        writers = memory.writers[one.stripes]
+        missing = np.argwhere(writers < 0)
+        if missing.size:
+            column = one.column + int(missing[0][1])
+            text = f"uninitialized read of tensor memory: {what} column {column}, which nothing has written"
+            self._shared.add(caller, UNINITIALISED, text)
+        for earlier in memory.of(writers):
+            if not _in_order(earlier, access):
+                self._report(caller, earlier, f"{what} cells of tensor memory that ", "writes")
+
+    def write(self, caller: EventCaller, memory: TensorCells, one: CellRange, access: TensorAccess, what: str) -> None:
+        """Check a write of cells: what wrote or read them must be complete."""
+        for earlier, verb in (
+            *((found, "writes") for found in memory.of(memory.writers[one.stripes])),
+            *((found, "reads") for found in memory.of(memory.readers[one.stripes])),
+        ):
+            if not _in_order(earlier, access):
+                self._report(caller, earlier, f"{what} cells of tensor memory that ", verb)
+
+    def _report(self, caller: EventCaller, earlier: TensorAccess, what: str, verb: str) -> None:
+        name = f"{_NAMES[earlier.operation]}{self._shared.line(earlier.site)}"
+        self._shared.add(caller, ORDER, f"{what}the {name} {verb}: {self._missing(earlier)}", earlier.site)
+
+    def _missing(self, earlier: TensorAccess) -> str:
+        if earlier.operation is TensorOperation.LOAD:
+            return "its warp has not executed `tcgen05.wait::ld`"
+        if earlier.operation is TensorOperation.STORE:
+            return "its warp has not executed `tcgen05.wait::st`"
+        if earlier.barrier is None:
+            return "it may still be executed, as no `tcgen05.commit` follows it"
+        place = self._shared.barrier_place(earlier.barrier)
+        return f"it may still be executed, as nothing has waited for the mbarrier at {place} that its commit arrives at"
+
+
+def _in_order(earlier: TensorAccess, access: TensorAccess) -> bool:
+    """Return whether two operations are executed in the order of their issue: products of one thread."""
+    both = TensorOperation.MULTIPLY
+    return earlier.operation is both and access.operation is both and earlier.block == access.block

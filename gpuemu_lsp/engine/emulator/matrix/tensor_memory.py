@@ -1,0 +1,223 @@
+"""Forms of ``tcgen05``, the instructions of tensor memory (PTX ISA section 9.7.16), and their lowering.
+
+Tensor memory has 128 lanes of 512 columns, 32 bits each. No address in it is one of a thread's memory: an operand
+``[%r1+4]`` becomes the register with the address. ``tcgen05.alloc`` becomes one with a result and a store of it, which
+has all checks of stores to shared memory. What is left is executed by :mod:`.launch.tensor_memory`, from the form that
+:func:`tensor_form` returns; an instruction without one cannot be run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from gpuemu_lsp.engine.emulator.ir.opcodes import TENSOR_MEMORY
+from gpuemu_lsp.engine.emulator.ir.operands import elements
+from gpuemu_lsp.engine.emulator.matrix.warpgroup import InstructionWriter
+from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
+
+LANES: Final = 128
+"""Lanes of tensor memory."""
+COLUMNS: Final = 512
+"""Columns of tensor memory, of 32 bits."""
+
+A_IN_TENSOR_MEMORY: Final = "a::tensor"
+"""Modifier of a lowered ``tcgen05.mma`` whose operand A is in tensor memory."""
+
+
+_T = TypeVar("_T")
+
+
+class TensorOperation(Enum):
+    """What an instruction does, by its first modifier."""
+
+    ALLOCATE = "alloc"
+    FREE = "dealloc"
+    RELINQUISH = "relinquish_alloc_permit"
+    LOAD = "ld"
+    STORE = "st"
+    WAIT_LOADS = "wait::ld"
+    WAIT_STORES = "wait::st"
+    MULTIPLY = "mma"
+    COMMIT = "commit"
+    FENCE_BEFORE = "fence::before_thread_sync"
+    FENCE_AFTER = "fence::after_thread_sync"
+
+
+_OPERATIONS: Final = {one.value: one for one in TensorOperation}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorForm:
+    """An instruction by its modifiers.
+
+    ``group`` is the number of blocks that take part (``.cta_group``). ``shape`` and ``count`` are those of a load or
+    store, ``packed`` says that each register has the low halves of two columns. ``kind`` is that of a product, whose A
+    may be ``in_tensor_memory``. A commit is ``multicast`` to several blocks, and ``in_cluster`` says that its address
+    is one of ``.shared::cluster``.
+    """
+
+    operation: TensorOperation
+    group: int = 1
+    shape: str = ""
+    count: int = 0
+    packed: bool = False
+    kind: str = ""
+    in_tensor_memory: bool = False
+    multicast: bool = False
+    in_cluster: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOperands:
+    """The operands of a lowered instruction: results, values with one per lane, and registers of a vector."""
+
+    results: tuple[Operand, ...]
+    values: tuple[Operand, ...]
+    registers: tuple[Operand, ...]
+
+
+def tensor_operands(instruction: Instruction) -> TensorOperands:
+    """Return the operands of a lowered instruction."""
+    operands = instruction.operands
+    has_result = instruction.modifiers[0] in ("ld", "alloc")
+    sources = operands[1:] if has_result else operands
+    registers = [one for source in sources if isinstance(source, Vector) for one in source.elements]
+    values = tuple(one for one in sources if not isinstance(one, Vector))
+    return TensorOperands(elements(operands[0]) if has_result else (), values, tuple(registers))
+
+
+# ---- forms -----------------------------------------------------------------------------------------------------------
+
+_SHAPES: Final = {"32x32b": 1}
+"""Registers of a thread that each shape has at ``.x1``."""
+_MOST_REGISTERS: Final = 128
+_KINDS: Final = frozenset({"f16"})
+_BARRIER: Final = "mbarrier::arrive::one"
+
+
+def tensor_form(instruction: Instruction) -> TensorForm | None:
+    """Return the form of a lowered instruction, None if it cannot be run."""
+    if instruction.opcode != TENSOR_MEMORY:
+        return None
+    form = _form(instruction.modifiers)
+    if form is None:
+        return None
+    return form if _fits(form, tensor_operands(instruction)) else None
+
+
+@lru_cache(maxsize=512)
+def _form(modifiers: tuple[str, ...]) -> TensorForm | None:
+    operation = _OPERATIONS.get(modifiers[0])
+    words = list(modifiers[1:])
+    group = _taken(words, {"cta_group::1": 1, "cta_group::2": 2}) or 1
+    if operation in (TensorOperation.LOAD, TensorOperation.STORE):
+        shape = _taken(words, {one: one for one in _SHAPES})
+        count = _taken(words, {f"x{1 << power}": 1 << power for power in range(8)})
+        if shape is None or count is None or words != ["b32"] or count * _SHAPES[shape] > _MOST_REGISTERS:
+            return None
+        return TensorForm(operation, shape=shape, count=count)
+    if operation is TensorOperation.MULTIPLY:
+        kind = _taken(words, {f"kind::{one}": one for one in _KINDS})
+        from_tensor = _taken(words, {A_IN_TENSOR_MEMORY: True}) or False
+        if kind is None or words or group != 1 or from_tensor:
+            return None
+        return TensorForm(operation, group, kind=kind, in_tensor_memory=from_tensor)
+    if operation is TensorOperation.COMMIT:
+        in_cluster = _taken(words, {"shared::cluster": True}) or False
+        multicast = _taken(words, {"multicast::cluster": True}) or False
+        if words != [_BARRIER, "b64"]:
+            return None
+        return TensorForm(operation, group, multicast=multicast, in_cluster=in_cluster)
+    if operation is None or words not in ([], ["b32"]):
+        return None
+    return TensorForm(operation, group)
+
+
+def _taken(words: list[str], known: Mapping[str, _T]) -> _T | None:
+    """Return what the first known one of some modifiers means, and remove it."""
+    for word in words:
+        if word in known:
+            words.remove(word)
+            return known[word]
+    return None
+
+
+_VALUES: Final = {
+    TensorOperation.ALLOCATE: (1,),
+    TensorOperation.FREE: (2,),
+    TensorOperation.LOAD: (1,),
+    TensorOperation.STORE: (1,),
+    TensorOperation.MULTIPLY: (5,),
+    TensorOperation.COMMIT: (1, 2),
+}
+"""Numbers of operands that an instruction has besides vectors."""
+
+
+def _fits(form: TensorForm, operands: TensorOperands) -> bool:
+    if len(operands.values) not in _VALUES.get(form.operation, (0,)):
+        return False
+    count = form.count * _SHAPES.get(form.shape, 0)
+    if form.operation is TensorOperation.LOAD:
+        return len(operands.results) == count and not operands.registers
+    if form.operation is TensorOperation.MULTIPLY:
+        return len(operands.registers) in (0, 4 * form.group)
+    return len(operands.registers) == count
+
+
+# ---- lowering --------------------------------------------------------------------------------------------------------
+
+
+def lower_tensor(out: InstructionWriter, instruction: Instruction) -> bool:
+    """Append what an instruction of the whole warp (``.sync.aligned``) is lowered to; return if it can be run."""
+    words = tuple(word for word in instruction.modifiers if word not in ("sync", "aligned"))
+    instruction = replace(instruction, modifiers=words)
+    if words[0] == "alloc":
+        target, *rest = instruction.operands
+        if not isinstance(target, Address):
+            return False
+        result = out.fresh("b32")
+        out.put(".".join((TENSOR_MEMORY, *(word for word in words if not word.startswith("shared")))), result, *rest)
+        shared = isinstance(target.base, Symbol) or any(word.startswith("shared") for word in words)
+        out.put("st.shared.b32" if shared else "st.b32", target, result)
+        return tensor_form(out.code[-2]) is not None
+    for one in with_registers(instruction, out.registers):
+        out.put(f"{one.opcode}.{'.'.join(one.modifiers)}", *one.operands)
+    return tensor_form(out.code[-1]) is not None
+
+
+def with_registers(instruction: Instruction, registers: dict[str, str]) -> Sequence[Instruction]:
+    """Return an instruction with registers in place of addresses in tensor memory, behind those that compute them.
+
+    The address of the ``mbarrier`` object of a commit becomes a register, too. New registers are added to
+    ``registers``.
+    """
+    before: list[Instruction] = []
+    operands: list[Operand] = []
+    modifiers = instruction.modifiers
+    for index, operand in enumerate(instruction.operands):
+        if not isinstance(operand, Address):
+            operands.append(operand)
+            continue
+        if modifiers[0] == "mma" and index == 1:
+            modifiers = (*modifiers, A_IN_TENSOR_MEMORY)
+        base = operand.base
+        if operand.offset == 0 and not isinstance(base, Symbol):
+            operands.append(base)
+            continue
+        wide = isinstance(base, Register) and registers.get(base.name, "")[-2:] == "64"
+        type_ = "b64" if wide else "b32"
+        result = Register(f"%v{len(registers)}")
+        registers[result.name] = type_
+        if isinstance(base, Symbol):
+            address = Symbol(base.name, base.offset + operand.offset)
+            before.append(replace(instruction, opcode="mov", modifiers=(type_,), operands=(result, address)))
+        else:
+            offset = Immediate(operand.offset, "int")
+            add = replace(instruction, opcode="add", modifiers=(f"s{type_[1:]}",), operands=(result, base, offset))
+            before.append(add)
+        operands.append(result)
+    return (*before, replace(instruction, modifiers=modifiers, operands=tuple(operands)))
