@@ -137,12 +137,12 @@ def _form(modifiers: tuple[str, ...]) -> TensorForm | None:
     return TensorForm(operation, group)
 
 
-def _taken(words: list[str], known: Mapping[str, _T]) -> _T | None:
-    """Return what the first known one of some modifiers means, and remove it."""
+def _taken(words: list[str], meanings: Mapping[str, _T]) -> _T | None:
+    """Return what the first of some modifiers means that has a meaning here, and remove it."""
     for word in words:
-        if word in known:
+        if word in meanings:
             words.remove(word)
-            return known[word]
+            return meanings[word]
     return None
 
 
@@ -184,8 +184,8 @@ def lower_tensor(out: InstructionWriter, instruction: Instruction) -> bool:
         shared = isinstance(target.base, Symbol) or any(word.startswith("shared") for word in words)
         out.put("st.shared.b32" if shared else "st.b32", target, result)
         return tensor_form(out.code[-2]) is not None
-    for one in with_registers(instruction, out.registers):
-        out.put(f"{one.opcode}.{'.'.join(one.modifiers)}", *one.operands)
+    for lowered in with_registers(instruction, out.registers):
+        out.put(f"{lowered.opcode}.{'.'.join(lowered.modifiers)}", *lowered.operands)
     return tensor_form(out.code[-1]) is not None
 
 

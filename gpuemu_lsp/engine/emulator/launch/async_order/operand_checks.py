@@ -31,11 +31,11 @@ class OperandChecks:
         self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, block: BlockTraffic
     ) -> tuple[bool, bool]:
         """Check an operand of a product; return whether what it reads is there, and whether stores lack a fence."""
-        one = operand_bytes(chunks)
-        if one.low < 0 or one.high >= self._shared.size:
+        reach = operand_bytes(chunks)
+        if reach.low < 0 or reach.high >= self._shared.size:
             # The loads of its elements report this.
             return False, True
-        places, numbers, stored, shared = one.places, one.numbers, False, block.tiles
+        places, numbers, stored, shared = reach.places, reach.numbers, False, block.tiles
         self._shared.follow_read(block, numbers)
         whole = self._shared.arena.shadow(caller.window, self._shared.size // CHUNK * CHUNK)
         # What copies have brought needs no closer look: most operands.
@@ -79,10 +79,10 @@ class OperandChecks:
         number = int(shared.at(places[:1] // CHUNK)[0])
         tile = shared.tiles[number] if number >= 0 else None
         if tile is not None:
-            one = self._shared.block(caller.block).barriers.get(tile.barrier)
+            barrier = self._shared.block(caller.block).barriers.get(tile.barrier)
             place = self._shared.place(tile.barrier - caller.window)
             text += f"; it completes phase {tile.phase} of the mbarrier at {place}"
-            last, times = one.passed.get(caller.warp, (-1, 0)) if one is not None else (-1, 0)
+            last, times = barrier.passed.get(caller.warp, (-1, 0)) if barrier is not None else (-1, 0)
             if last < 0:
                 text += ", which this warp has not waited for (`wgmma.wait_group` does not wait for copies)"
             elif times > 1:

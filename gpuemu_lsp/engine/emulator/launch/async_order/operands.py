@@ -66,22 +66,28 @@ class OperandChunks:
 
 
 @lru_cache(maxsize=256)
-def operand_chunks(one: Descriptor, count: int, element_bits: int, mn_major: bool) -> OperandChunks:
+def operand_chunks(descriptor: Descriptor, count: int, element_bits: int, mn_major: bool) -> OperandChunks:
     """Return the chunks of an operand with ``count`` rows (columns of B): by row and k, if MN-major by k and row."""
-    width = CHUNK << one.swizzle
+    width = CHUNK << descriptor.swizzle
     per_chunk = 128 // element_bits
     if mn_major:
         ks, groups = (part.reshape(-1) for part in np.indices((256 // element_bits, count // per_chunk)))
         # Without a swizzle the two distances change places.
-        across, along = (one.leading, one.stride) if one.swizzle else (one.stride, one.leading)
+        across, along = (
+            (descriptor.leading, descriptor.stride) if descriptor.swizzle else (descriptor.stride, descriptor.leading)
+        )
         offset = groups * CHUNK // width * across + groups * CHUNK % width + ks // 8 * along + ks % 8 * width
         rows = groups * per_chunk
     else:
         rows, halves = (part.reshape(-1) for part in np.indices((count, 2)))
-        offset = rows // 8 * one.stride + rows % 8 * width + halves * (CHUNK if one.swizzle else one.leading)
+        offset = (
+            rows // 8 * descriptor.stride
+            + rows % 8 * width
+            + halves * (CHUNK if descriptor.swizzle else descriptor.leading)
+        )
         ks = halves * per_chunk
-    linear = one.start + offset
-    addresses = linear ^ ((linear - one.base) >> 3 & (width - CHUNK))
+    linear = descriptor.start + offset
+    addresses = linear ^ ((linear - descriptor.base) >> 3 & (width - CHUNK))
     return OperandChunks(addresses, rows, ks, not mn_major)
 
 

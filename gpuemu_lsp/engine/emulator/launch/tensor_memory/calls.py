@@ -31,8 +31,8 @@ class TensorCall:
     def registers(self, count: int) -> Registers:
         """Return a view of the registers of a vector."""
         cells = (ctypes.c_uint32 * (count * WARP_SIZE)).from_address(self._registers)
-        found: Registers = np.ctypeslib.as_array(cells).reshape(count, WARP_SIZE)
-        return found
+        registers: Registers = np.ctypeslib.as_array(cells).reshape(count, WARP_SIZE)
+        return registers
 
     def value(self, row: int) -> int:
         """Return an operand in the first lane that executes."""

@@ -85,11 +85,11 @@ class TensorCells:
 
     @property
     def allocated(self) -> npt.NDArray[np.bool_]:
-        """Which columns are allocated."""
-        found = np.zeros(COLUMNS, dtype=np.bool_)
-        for one in self.allocations.values():
-            found[one.column : one.column + one.columns] = True
-        return found
+        """Which columns are allocated: of the shape (columns,)."""
+        columns = np.zeros(COLUMNS, dtype=np.bool_)
+        for allocation in self.allocations.values():
+            columns[allocation.column : allocation.column + allocation.columns] = True
+        return columns
 
     def allocate(self, columns: int, site: int, warp: int, group: int) -> int | None:
         """Allocate the first free columns, aligned to their number; return the first, None if there are none."""
@@ -105,8 +105,8 @@ class TensorCells:
 
     def free(self, column: int, site: int) -> None:
         """Free an allocation."""
-        one = self.allocations.pop(column)
-        self.freed[column : column + one.columns] = site
+        allocation = self.allocations.pop(column)
+        self.freed[column : column + allocation.columns] = site
 
     def note(self, access: TensorAccess) -> int:
         """Add an access, and return its number."""
@@ -119,5 +119,6 @@ class TensorCells:
         ``numbers`` has the shape (stripes, columns).
         """
         first = int(numbers.flat[0])
-        found = [first] if (numbers == first).all() else np.unique(numbers).tolist()
-        return [one for one in (self.accesses[number] for number in found if number >= 0) if not one.done]
+        distinct = [first] if (numbers == first).all() else np.unique(numbers).tolist()
+        accesses = (self.accesses[number] for number in distinct if number >= 0)
+        return [access for access in accesses if not access.done]

@@ -46,8 +46,8 @@ class Commits:
         """Commit all operations of a thread since its last commit."""
         accesses = self._open.pop((caller.block, thread), [])
         for barrier in barriers:
-            for one in accesses:
-                one.barrier = barrier[1] if one.barrier is None else one.barrier
+            for access in accesses:
+                access.barrier = barrier[1] if access.barrier is None else access.barrier
             commit = Commit(tuple(accesses), caller.site, thread, caller.block, order)
             self._pending.setdefault(barrier, []).append(commit)
 
@@ -63,8 +63,8 @@ class Commits:
             word = self._arena.data(barrier[1], 8).view("u8")
             if is_over(int(word[0]), operand, by_parity=by_parity):
                 return
-            one = waiting.pop(0)
-            arrived(one)
+            commit = waiting.pop(0)
+            arrived(commit)
             word[0] = after_arrival(int(word[0]))
-            for access in one.accesses:
+            for access in commit.accesses:
                 access.done = True

@@ -92,10 +92,10 @@ class TensorCores:
     def _free(self, call: TensorCall) -> None:
         caller, memory = call.caller, self._memory(call.caller.block)
         column, columns = call.value(0) & 0xFFFFFFFF, call.value(1) & 0xFFFFFFFF
-        one = memory.allocations.get(column)
-        if one is None or one.columns != columns:
+        allocation = memory.allocations.get(column)
+        if allocation is None or allocation.columns != columns:
             freed = int(memory.freed[column]) if column < COLUMNS else -1
-            text = f"this frees {columns} columns of tensor memory from column {column} on, which are no allocation"
+            text = f"this frees {columns} columns of tensor memory from column {column} on, which were not allocated together"
             if freed >= 0:
                 text = f"this frees column {column} of tensor memory, which has been freed{self._shared.line(freed)}"
             rule = "memory/use-after-free" if freed >= 0 else "memory/out-of-bounds"
@@ -112,12 +112,12 @@ class TensorCores:
     # ---- loads and stores --------------------------------------------------------------------------------------------
 
     def _load(self, call: TensorCall) -> None:
-        found = self._cells(call)
+        place = self._cells(call)
         registers = call.registers(call.form.count)
-        if found is None:
+        if place is None:
             registers[:] = 0
             return
-        memory, area, access = found
+        memory, area, access = place
         if self._checked:
             self._checks.read(call.caller, memory, area, access, "this loads")
             memory.readers[area.stripes] = memory.note(access)
@@ -125,10 +125,10 @@ class TensorCores:
         registers[:] = memory.cells[area.area][lanes, columns]
 
     def _store(self, call: TensorCall) -> None:
-        found = self._cells(call)
-        if found is None:
+        place = self._cells(call)
+        if place is None:
             return
-        memory, area, access = found
+        memory, area, access = place
         if self._checked:
             self._checks.write(call.caller, memory, area, access, "this stores to")
         memory.writers[area.stripes] = memory.note(access)
@@ -172,7 +172,7 @@ class TensorCores:
             return
         accumulates = bool(call.value(4) & 1)
         ranges = accumulator_ranges(shape, call.value(0) & 0xFFFFFFFF)
-        if not all(self._checks.inside(caller, memory, one) for one in ranges):
+        if not all(self._checks.inside(caller, memory, area) for area in ranges):
             return
         access = TensorAccess(form.operation, caller.site, caller.thread(), caller.block)
         values = [
@@ -184,12 +184,12 @@ class TensorCores:
         left, right = values
         number = memory.note(access)
         self._commits.issue(access)
-        for one in ranges:
+        for area in ranges:
             if self._checked and accumulates:
-                self._checks.read(caller, memory, one, access, "this product adds to")
+                self._checks.read(caller, memory, area, access, "this product adds to")
             elif self._checked:
-                self._checks.write(caller, memory, one, access, "this product writes to")
-            memory.writers[one.stripes] = number
+                self._checks.write(caller, memory, area, access, "this product writes to")
+            memory.writers[area.stripes] = number
         if left is None or right is None:
             return
         with np.errstate(all="ignore"):
@@ -197,13 +197,13 @@ class TensorCores:
             if shape.negated[0] != shape.negated[1]:
                 sums = -sums
             row = 0
-            for one in ranges:
-                part = sums[row : row + one.lanes]
-                cells = memory.cells[one.area]
+            for area in ranges:
+                part = sums[row : row + area.lanes]
+                cells = memory.cells[area.area]
                 if accumulates:
                     part = part + result_values(cells, shape.result)
                 cells[:] = result_cells(part, shape.result)
-                row += one.lanes
+                row += area.lanes
 
     # ---- commits -----------------------------------------------------------------------------------------------------
 

@@ -23,18 +23,18 @@ class CellChecks:
     def __init__(self, shared: SharedTraffic) -> None:
         self._shared = shared
 
-    def inside(self, caller: EventCaller, memory: TensorCells, one: CellRange) -> bool:
+    def inside(self, caller: EventCaller, memory: TensorCells, area: CellRange) -> bool:
         """Report cells that are not allocated; return whether the cells exist."""
-        if one.lane + one.lanes > LANES or one.column + one.columns > COLUMNS:
+        if area.lane + area.lanes > LANES or area.column + area.columns > COLUMNS:
             text = (
-                f"lanes {one.lane} to {one.lane + one.lanes - 1}, columns {one.column} to "
-                f"{one.column + one.columns - 1} are not in tensor memory: it has {LANES} lanes and {COLUMNS} columns"
+                f"lanes {area.lane} to {area.lane + area.lanes - 1}, columns {area.column} to "
+                f"{area.column + area.columns - 1} are not in tensor memory: it has {LANES} lanes and {COLUMNS} columns"
             )
             self._shared.add(caller, "memory/out-of-bounds", text)
             return False
-        missing = np.flatnonzero(~memory.allocated[one.column : one.column + one.columns])
+        missing = np.flatnonzero(~memory.allocated[area.column : area.column + area.columns])
         if missing.size:
-            column = one.column + int(missing[0])
+            column = area.column + int(missing[0])
             freed = int(memory.freed[column])
             if freed >= 0:
                 text = f"column {column} of tensor memory has been freed{self._shared.line(freed)}"
@@ -44,23 +44,23 @@ class CellChecks:
                 self._shared.add(caller, "memory/out-of-bounds", text)
         return True
 
-    def read(self, caller: EventCaller, memory: TensorCells, one: CellRange, access: TensorAccess, what: str) -> None:
+    def read(self, caller: EventCaller, memory: TensorCells, area: CellRange, access: TensorAccess, what: str) -> None:
         """Check a read of cells: something must have written them, and be complete."""
-        writers = memory.writers[one.stripes]
+        writers = memory.writers[area.stripes]
         missing = np.argwhere(writers < 0)
         if missing.size:
-            column = one.column + int(missing[0][1])
+            column = area.column + int(missing[0][1])
             text = f"uninitialized read of tensor memory: {what} column {column}, which nothing has written"
             self._shared.add(caller, UNINITIALISED, text)
         for earlier in memory.of(writers):
             if not _in_order(earlier, access):
                 self._report(caller, earlier, f"{what} cells of tensor memory that ", "writes")
 
-    def write(self, caller: EventCaller, memory: TensorCells, one: CellRange, access: TensorAccess, what: str) -> None:
+    def write(self, caller: EventCaller, memory: TensorCells, area: CellRange, access: TensorAccess, what: str) -> None:
         """Check a write of cells: what wrote or read them must be complete."""
         for earlier, verb in (
-            *((found, "writes") for found in memory.of(memory.writers[one.stripes])),
-            *((found, "reads") for found in memory.of(memory.readers[one.stripes])),
+            *((earlier, "writes") for earlier in memory.of(memory.writers[area.stripes])),
+            *((earlier, "reads") for earlier in memory.of(memory.readers[area.stripes])),
         ):
             if not _in_order(earlier, access):
                 self._report(caller, earlier, f"{what} cells of tensor memory that ", verb)

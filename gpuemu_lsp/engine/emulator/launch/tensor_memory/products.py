@@ -42,9 +42,11 @@ class SharedOperands:
             return None
         chunks = operand_chunks(descriptor, rows, BITS[format_], mn_major)
         size = self._shared.size // CHUNK * CHUNK
-        one = operand_bytes(chunks)
-        if one.low < 0 or one.high >= size:
-            text = f"operand {name} of this product reaches from byte {one.low} to byte {one.high} of shared memory, "
+        reach = operand_bytes(chunks)
+        if reach.low < 0 or reach.high >= size:
+            text = (
+                f"operand {name} of this product reaches from byte {reach.low} to byte {reach.high} of shared memory, "
+            )
             text += f"and the block has {self._shared.size}"
             self._shared.add(caller, "memory/out-of-bounds", text)
             return None
