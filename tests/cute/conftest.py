@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import pytest_asyncio
+from support.language_programs import ProgramRunner, ignores_collection
+from support.lsp_editor import Editor, open_editor
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
-        return None
-    try:
-        import nvidia_cutlass_dsl  # noqa: F401
-    except ImportError:
-        if os.environ.get("GPUEMU_REQUIRE_CUTE"):
-            raise
-        return True
-    return None
-
-
-class Runner:
-    """Runs scripts under ``gpuemu run``; returns the program's output and the report."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __call__(self, script: Path, *options: str) -> tuple[str, dict[str, Any]]:
-        report = self._folder / "report.json"
-        command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", "--format", "json", "--output", str(report)]
-        done = subprocess.run(
-            [*command, *options, str(script)], capture_output=True, text=True, timeout=240, check=False
-        )
-        assert report.exists(), done.stderr
-        return done.stdout + done.stderr, json.loads(report.read_text())
+    return ignores_collection(collection_path, "nvidia_cutlass_dsl", "GPUEMU_REQUIRE_CUTE")
 
 
 @pytest.fixture
-def gpuemu_run(tmp_path: Path) -> Runner:
-    return Runner(tmp_path)
+def gpuemu_run(tmp_path: Path) -> ProgramRunner:
+    return ProgramRunner(tmp_path)
+
+
+@pytest_asyncio.fixture
+async def editor(tmp_path: Path) -> AsyncIterator[Editor]:
+    async with open_editor(tmp_path) as editor:
+        yield editor

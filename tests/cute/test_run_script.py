@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.language_programs import expected_findings, found
+
 PROGRAMS = Path(__file__).parent / "programs"
 SAXPY = PROGRAMS / "saxpy.py"
 
@@ -33,13 +35,7 @@ def test_planted_bugs_are_on_their_lines_and_the_kernels_that_they_are_made_from
     output, report = gpuemu_run(script)
     assert "right" in output, output
     assert (report["launches"], report["checked"]) == (20, 20)
-    expected = {
-        (number, rule)
-        for number, line in enumerate(script.read_text().splitlines())
-        if "# expect: " in line
-        for rule in line.partition("# expect: ")[2].split()
-    }
-    assert {(finding["range"]["start"]["line"], finding["rule"]) for finding in report["findings"]} == expected
+    assert found(report) == expected_findings(script)
 
 
 def test_an_edited_line_is_reported_where_it_is(gpuemu_run, tmp_path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Union
@@ -12,7 +13,7 @@ from typing import Any, Union
 from lsprotocol import types
 from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
-from pytest_lsp import LanguageClient
+from pytest_lsp import LanguageClient, make_test_lsp_client
 
 from gpuemu_lsp.server.client.params import plain
 
@@ -132,6 +133,15 @@ class Editor:
         answer = await asyncio.wait_for(self.client.protocol.send_request_async(method, params), PATIENCE)
         return plain(answer)
 
+    async def lenses(self, name: str) -> dict[int, str]:
+        """The titles of the lenses of a file by line, those of a line joined."""
+        params = types.CodeLensParams(types.TextDocumentIdentifier(self.uri(name)))
+        found = await asyncio.wait_for(self.client.text_document_code_lens_async(params), PATIENCE)
+        titles: dict[int, list[str]] = {}
+        for lens in found or ():
+            titles.setdefault(lens.range.start.line, []).append(lens.command.title if lens.command else "")
+        return {line: ", ".join(each) for line, each in titles.items()}
+
     async def command(self, name: str, *arguments: Any) -> Any:
         params = types.ExecuteCommandParams(command=name, arguments=list(arguments))
         return plain(await asyncio.wait_for(self.client.workspace_execute_command_async(params), PATIENCE))
@@ -219,6 +229,22 @@ class Editor:
                 await asyncio.sleep(0.02)
 
         await asyncio.wait_for(poll(), PATIENCE)
+
+
+@asynccontextmanager
+async def open_editor(folder: Path) -> AsyncIterator[Editor]:
+    """Start a server for a folder; at the end it must have kept to the protocol."""
+    client = make_test_lsp_client()
+    editor = Editor(client, folder)
+    attach(editor)
+    await client.start_io(*COMMAND)
+    yield editor
+    if client.capabilities is not None:
+        await asyncio.wait_for(client.shutdown_session(), PATIENCE)
+    elif not client.stopped:
+        client.exit(None)  # a test that did not start the session: the server waits for it
+    await client.stop()
+    assert editor.violations == []
 
 
 def attach(editor: Editor) -> None:
