@@ -22,6 +22,7 @@ def install(context: ModuleType) -> None:
     """Let ``Runtime`` of ``warp._src.context`` call our part of its library, and keep the lines of kernels in PTX."""
     runtime_library()
     context.Runtime.load_dll = _with_our_part(context.Runtime.load_dll)
+    context.ModuleHasher.hash_adjoint = _with_place(context.ModuleHasher.hash_adjoint)
     context.warp.config.lineinfo = True
     context.warp.config.cuda_output = "ptx"
 
@@ -36,6 +37,17 @@ def _with_our_part(load: Callable[..., Any]) -> Callable[..., Any]:
         return NativeLibrary(theirs, ctypes.CDLL(os.environ[LIBRARY_VARIABLE], ctypes.RTLD_GLOBAL))
 
     return loaded
+
+
+def _with_place(identify: Callable[..., bytes]) -> Callable[..., bytes]:
+    """Let the identity of a function have its file and its first line: Warp keeps compiled modules, which have lines."""
+
+    @wraps(identify)
+    def identified(hasher: Any, function: Any) -> bytes:
+        place = f"{function.filename}:{function.fun_lineno}"
+        return identify(hasher, function) + place.encode("utf-8", "surrogateescape")
+
+    return identified
 
 
 class NativeLibrary:
