@@ -132,7 +132,7 @@ $(NUMBA_STAMP): pyproject.toml | $(STAMP)
 
 $(CUTE_STAMP): pyproject.toml | $(STAMP)
 	$(PYTHON) -m venv --without-pip $(CUTE_VENV)
-	$(UV) pip install --quiet --python $(CUTE_VENV)/bin/python --editable '.[cute]' pytest pytest-timeout
+	$(UV) pip install --quiet --python $(CUTE_VENV)/bin/python --editable '.[cute]' pytest pytest-timeout pytest-asyncio pytest-lsp
 	touch $(CUTE_STAMP)
 
 $(WARP_STAMP): pyproject.toml | $(STAMP)

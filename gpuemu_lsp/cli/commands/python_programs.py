@@ -128,14 +128,21 @@ def python_environment(program: PythonProgram | None = None) -> dict[str, str]:
     if warp_launches.LANGUAGE in used and warp_launches.LANGUAGE in installed:
         variables |= warp_environment()
     if program is not None:
-        for language in used:
-            if language in installed and (version := language.untried_version()) is not None:
-                print(f"gpuemu: {language.name} {version} was not tried, but {language.tried}x", file=sys.stderr)
         arch = program.arch or next((language.architecture for language in used), "")
         number = re.search(r"\d+", arch)
         if number is not None:
             variables[ARCHITECTURE_VARIABLE] = number[0]
     return variables
+
+
+def untried_versions(program: PythonProgram) -> tuple[str, ...]:
+    """Return remarks on the languages that a program imports, and of which another version was tried."""
+    used = ((language, language.untried_version()) for language in used_languages(program))
+    return tuple(
+        f"{language.name} {version} was not tried, but {language.tried}x"
+        for language, version in used
+        if version is not None
+    )
 
 
 def used_languages(program: PythonProgram) -> list[LaunchingLanguage]:

@@ -14,6 +14,7 @@ from gpuemu_lsp.cli.commands.python_programs import (
     PythonProgram,
     UnusableTorchError,
     python_environment,
+    untried_versions,
     used_languages,
     uses_runtime,
 )
@@ -161,6 +162,7 @@ def run_python_program(
         except (UnusableTorchError, ProgramBuildError, RecordingError) as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
+    result = replace(result, notes=(*untried_versions(program), *result.notes))
     return _report(result, form, output, "those of PyTorch's own operators are not kernels", builds=program.builds)
 
 

@@ -159,7 +159,7 @@ def _check_prepared(
             return
         else:
             yield from _check_plans(request, prepared, executor, totals)
-    elif prepared.artifact is not None and not totals.errors and not totals.not_run:
+    elif prepared.artifact is not None and prepared.launches is None and not totals.errors and not totals.not_run:
         yield totals.add(_not_executed(request, prepared))
     executed = totals.found[static:]
     prepared, found = prepared.finished()
@@ -328,6 +328,8 @@ def _report(
         sum(count.passed for count in counts),
         sum(count.assumed for count in counts),
     )
+    if prepared.launches is not None:
+        cases = CaseCount(prepared.launches.checked, prepared.launches.checked - prepared.launches.failed)
     failures = [run.progress.first_failure for run in totals.runs if run.progress.first_failure is not None]
     worst = [run.judge.statistics.worst for run in totals.runs if run.judge.statistics.worst is not None]
     waited = (run_delay() - totals.delay) * 1e3
@@ -391,6 +393,8 @@ def _status(request: CheckRequest, prepared: PreparedKernel, totals: _Totals, ca
         return "error" if totals.errors or not totals.not_run else "not-executed"
     if totals.errors:
         return "error" if totals.unverified or not cases.run else "failed"
+    if prepared.launches is not None and prepared.launches.failed:
+        return "failed"
     if totals.not_run or not cases.run:
         return "not-executed"
     return "passed" if request.spec.reference is not None else "unreferenced"

@@ -33,7 +33,8 @@ class RecordedParameter:
 class RecordedKernel:
     """A kernel: its mangled name, its name, the file that defines it, and its parameters.
 
-    ``source`` is None if the program has no line table. ``digest`` is that of the file's text when it was recorded.
+    ``source`` is None if the program has no line table. ``digest`` is that of the file's text when it was recorded,
+    ``code`` that of the PTX of its module, which is stored for a kernel in Python.
     """
 
     symbol: str
@@ -41,6 +42,7 @@ class RecordedKernel:
     source: str | None
     digest: str
     parameters: tuple[RecordedParameter, ...]
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

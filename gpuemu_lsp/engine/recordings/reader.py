@@ -223,6 +223,7 @@ class _Reader:
             source=None if source is None else self._path_of(source, "the source of a kernel"),
             digest=self.text(fields.get("digest"), "the digest of a source"),
             parameters=tuple(self.each(fields.get("parameters"), "the parameters of a kernel", parameter)),
+            code=self._digest(fields.get("code"), "the code of a kernel"),
         )
 
     def _group(self, value: Json, kernels: int) -> LaunchGroup:

@@ -95,6 +95,7 @@ class RecordingWriter:
                     "name": one.name,
                     "source": None if one.source is None else self._relative(one.source),
                     "digest": one.digest,
+                    "code": one.code,
                     "parameters": [
                         {"name": each.name, "offset": each.offset, "size": each.size} for each in one.parameters
                     ],

@@ -89,7 +89,9 @@ class Run:
         errors = [finding for finding in self.findings if finding.severity is Severity.ERROR]
         if any(finding.rule == "engine/internal-error" for finding in errors):
             return EXIT_INTERNAL
-        if any(not finding.rule.startswith("config/") for finding in errors):
+        # The errors of a kernel that only its program launches are those of the program's run.
+        failed = any(kernel.status == "failed" for kernel in self.kernels)
+        if failed or any(not finding.rule.startswith("config/") for finding in errors):
             return EXIT_FINDINGS
         missed = any(kernel.registered and kernel.status in ("not-executed", "error") for kernel in self.kernels)
         missed |= self.needs_reference and not all(kernel.compared for kernel in self.kernels)

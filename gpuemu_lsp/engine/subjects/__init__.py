@@ -15,8 +15,8 @@ that language is prepared.
     The protocol of subjects.
 :mod:`.request`
     What to check, and to which extent.
-:mod:`.cuda`, :mod:`.triton`, :mod:`.pyptx`, :mod:`.ptx`, :mod:`.hip`, :mod:`.ops`
-    The languages.
+:mod:`.cuda`, :mod:`.triton`, :mod:`.pyptx`, :mod:`.ptx`, :mod:`.hip`, :mod:`.ops`, :mod:`.launching`
+    The languages; the last is those whose programs launch their kernels.
 :mod:`.one_code_kernel`
     The subject of languages with one code for all cases.
 :mod:`.code_numerics`

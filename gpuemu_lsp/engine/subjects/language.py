@@ -107,6 +107,19 @@ class SourceRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramLaunches:
+    """The launches of a kernel in a run of its program.
+
+    ``checked`` of the ``count`` launches were executed with all checkers, or proved repeats of such; ``failed`` are
+    those with findings.
+    """
+
+    count: int
+    checked: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedKernel:
     """Everything that is known of a kernel before it runs.
 
@@ -133,6 +146,8 @@ class PreparedKernel:
     specialisation: Specialisation | None = None
     pending: PendingLint | None = None
     ahead: PlansAhead | None = None
+    launches: ProgramLaunches | None = None
+    """Of a kernel that only its program launches: what a run of it has checked, and all that there is to check."""
     processes: tuple[Closeable, ...] = ()
     """Processes that work for this check, to be closed at its end."""
 
@@ -199,6 +214,8 @@ class Language(Protocol):
     """Preparation executes the user's module."""
     identified_by_tokens: bool = False
     """The tokens of the module and the versions of packages determine a verdict; else the compiled code does."""
+    only_launched: bool = False
+    """Only programs launch kernels of this language: a run of the program is what checks them."""
     calls_function: bool = False
     """A case is a call of the user's function, which may end the process; it has no PTX."""
 

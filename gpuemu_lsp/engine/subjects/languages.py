@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from gpuemu_lsp.engine.runtime.python_boot.languages import LANGUAGES as LAUNCHING_LANGUAGES
 from gpuemu_lsp.engine.source.headers.hip import is_hip
 from gpuemu_lsp.engine.subjects.cuda.language import Cuda
 from gpuemu_lsp.engine.subjects.hip.language import Hip
+from gpuemu_lsp.engine.subjects.launching.language import Launching
 from gpuemu_lsp.engine.subjects.ops.language import Ops
 from gpuemu_lsp.engine.subjects.ptx.language import Ptx
 from gpuemu_lsp.engine.subjects.pyptx.language import Pyptx
@@ -24,7 +26,7 @@ TRITON: Final[Language] = Triton()
 PYPTX: Final[Language] = Pyptx()
 PTX: Final[Language] = Ptx()
 OPS: Final[Language] = Ops()
-LANGUAGES: Final[tuple[Language, ...]] = (CUDA, HIP, TRITON, PYPTX, PTX, OPS)
+LANGUAGES: Final[tuple[Language, ...]] = (CUDA, HIP, TRITON, PYPTX, PTX, OPS, *map(Launching, LAUNCHING_LANGUAGES))
 """All languages; an entry that names no kernel of its file is in the first one that occurs there."""
 SUFFIXES: Final = frozenset[str]().union(*(language.suffixes for language in LANGUAGES))
 """How the names of files end that have kernels in a language of their own."""

@@ -38,18 +38,35 @@ class ProgramRuns:
         self._queue = queue
         self._show_message = show_message
         self._notify = notify
-        self._busy: set[str] = set()
+        self._running: dict[str, ChildCommand] = {}
+        self._followed: set[str] = set()
+        self._outdated: set[str] = set()
 
     def start(self, path: str) -> int:
-        """Start a run of a file in the background; return 0 if it runs already or the folder is not trusted."""
+        """Start a run of a file in the background; return 0 if it runs already or the folder is not trusted.
+
+        A file with kernels that only their program launches is run again when it is saved.
+        """
         if not self._session.settings.trusted:
             self._show_message("Programs of an untrusted folder are not run.")
             return 0
-        if path in self._busy:
+        if path in self._running:
             return 0
-        self._busy.add(path)
-        self._session.jobs.background(self._run(path))
+        if self._has_only_launched(path):
+            self._followed.add(path)
+        self._running[path] = ChildCommand()
+        self._session.jobs.background(self._run(path, self._running[path]))
         return 1
+
+    def saved(self, path: str) -> None:
+        """Run a file again that was run before, if only that checks its kernels; an older run of it ends."""
+        if path not in self._followed:
+            return
+        if path in self._running:
+            self._outdated.add(path)
+            self._running[path].cancel()
+        else:
+            self.start(path)
 
     async def launches(self, path: str | None) -> list[dict[str, Any]]:
         """Return the launches of recorded runs, as ``gpuemu/launches`` of docs/protocol.md has them.
@@ -95,8 +112,11 @@ class ProgramRuns:
             "seconds": group.seconds,
         }
 
-    async def _run(self, path: str) -> None:
-        running = ChildCommand()
+    def _has_only_launched(self, path: str) -> bool:
+        parsed = self._session.parsed_files.last(path)
+        return parsed is not None and any(entry.language.only_launched for entry in parsed.entries)
+
+    async def _run(self, path: str, running: ChildCommand) -> None:
         document = self._session.documents.get(path)
         # The program is built from the file on disk.
         revision = document.saved if document is not None else self._session.revision
@@ -108,7 +128,11 @@ class ProgramRuns:
                     said = await run_child(running, self._words(path, result), Path(path).parent)
                     document_text = result.read_text(encoding="utf-8") if result.exists() else None
         finally:
-            self._busy.discard(path)
+            del self._running[path]
+        if path in self._outdated:
+            self._outdated.discard(path)
+            self.start(path)
+            return
         if document_text is None:
             if not running.cancelled:
                 self._show_message(f"{Path(path).name} was not run: {said or 'gpuemu run ended without a result'}")
@@ -117,6 +141,7 @@ class ProgramRuns:
 
     def _words(self, path: str, result: Path) -> list[str]:
         recorded = has_programs(path) or names_extension(self._session.text(path) or "")
+        recorded = recorded or self._has_only_launched(path)
         options = ["--format", "json", "--output", str(result), "--timeout", str(_SECONDS)]
         return ["run", *(["--record"] if recorded else []), *options, path]
 
@@ -138,5 +163,5 @@ def _summary(document: dict[str, Any], findings: int) -> str:
     text = f"checked {checked} of {launches} launches"
     if repeated:
         text += f", {repeated} of them proved repeats"
-    problem = f"; {document['problem']}" if document.get("problem") else ""
-    return f"{text}; {findings or 'no'} {'finding' if findings == 1 else 'findings'}{problem}."
+    text += f"; {findings or 'no'} {'finding' if findings == 1 else 'findings'}"
+    return f"{'; '.join([text, *document.get('notes', ()), *filter(None, [document.get('problem')])])}."

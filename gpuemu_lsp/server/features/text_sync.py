@@ -39,6 +39,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         path = path_of(params.text_document.uri)
         if path is not None:
             sync.saved(path, params.text)
+            services.programs.saved(path)
 
     @notification(server, types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:

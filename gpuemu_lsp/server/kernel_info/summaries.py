@@ -108,7 +108,9 @@ def _name(parsed: ParsedFile, result: KernelResult) -> str:
 
 
 def _unregistered(parsed: ParsedFile, entries: Sequence[KernelEntry]) -> str | None:
-    if not entries or any(entry.registered for entry in entries) or parsed.project is None or parsed.project.broken:
+    if not entries or any(entry.registered or entry.language.only_launched for entry in entries):
+        return None
+    if parsed.project is None or parsed.project.broken:
         return None
     return parsed.name_of(entries[0])
 

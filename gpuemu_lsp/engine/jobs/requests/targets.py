@@ -181,16 +181,19 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _has_kernels(path: Path) -> bool:
-    """Return whether a ``.py`` file compiles CUDA code from strings, or has Triton kernels that it or others launch."""
+    """Return whether a ``.py`` file has kernels: CUDA code in strings, or functions that it or others launch."""
     # The reader of Python is loaded where there is Python: in most projects there is none.
     from gpuemu_lsp.engine.plan.wrappers.launching_files import launching_files
-    from gpuemu_lsp.engine.source.python import may_have_cuda, read_python
+    from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_launching, read_python
 
     text, trouble = _text(path)
     # A class may have the name of a function that compiles strings.
-    if trouble is not None or not (may_have_cuda(text) or "triton" in text or "pyptx" in text):
+    may_have = may_have_cuda(text) or "triton" in text or "pyptx" in text or may_have_launching(text)
+    if trouble is not None or not may_have:
         return False
     source = read_python(path.as_posix(), text)
+    if source.launching:
+        return True
     if source.cuda or source.unread or source.cuda_files or any(one.launched for one in source.triton) or source.pyptx:
         return True
     silent = [one.name for one in source.triton]

@@ -36,6 +36,7 @@ def _environment(library: Path) -> dict[str, str]:
 
 
 LANGUAGE: Final = LaunchingLanguage(
+    key="cute",
     name="CuTe DSL",
     imported="cutlass",
     distribution="nvidia-cutlass-dsl",

@@ -143,6 +143,8 @@ class LaunchRecorder(LaunchObserver):
         if id(kernel) not in self._numbers:
             self._numbers[id(kernel)] = len(self._kernels)
             source = _source(kernel, launch.site)
+            # Nothing but the program compiles a kernel in Python.
+            kept = source is not None and source.endswith(".py")
             self._kernels.append(
                 RecordedKernel(
                     symbol=kernel.function.name,
@@ -150,6 +152,7 @@ class LaunchRecorder(LaunchObserver):
                     source=source,
                     digest="" if source is None else _text_digest(source),
                     parameters=tuple(RecordedParameter(one.name, one.offset, one.size) for one in kernel.parameters),
+                    code=self.writer.contents(kernel.module.text.encode()) if kept else None,
                 )
             )
         return self._numbers[id(kernel)]

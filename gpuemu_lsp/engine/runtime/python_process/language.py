@@ -20,6 +20,8 @@ class LaunchingLanguage:
 
     Attributes
     ----------
+    key
+        Its value of the key ``language`` of a kernel.
     name
         Its name in messages.
     imported
@@ -32,10 +34,13 @@ class LaunchingLanguage:
         Our extra that installs it.
     architecture
         The device's, unless the user says another.
+    symbol
+        What remains of a kernel's symbol behind the name of its function, as an expression: the symbol of C++ alone.
     environment
         The variables that its processes need, by the file of our runtime library.
     """
 
+    key: str
     name: str
     imported: str
     distribution: str
@@ -43,11 +48,16 @@ class LaunchingLanguage:
     tried: str
     extra: str
     architecture: str
+    symbol: str = ""
     environment: Callable[[Path], Mapping[str, str]] = _none
 
     def is_used(self, text: str) -> bool:
         """Return whether a source in Python imports it."""
         return re.search(rf"^\s*(?:import|from)\s+{self.imported}\b", text, re.MULTILINE) is not None
+
+    def is_symbol_of(self, symbol: str, function: str) -> bool:
+        """Return whether a kernel was compiled from a function of a name, by its demangled symbol."""
+        return re.fullmatch(rf"(?:\w+__)?{re.escape(function)}{self.symbol}", symbol) is not None
 
     def is_installed(self) -> bool:
         """Return whether this environment has it. Nothing is imported."""

@@ -19,6 +19,7 @@ HEADERS: Final = Path(__file__).parent / "include"
 """A header of CUDA that no wheel has, without its functions."""
 
 LANGUAGE: Final = LaunchingLanguage(
+    key="warp",
     name="Warp",
     imported="warp",
     distribution="warp-lang",
@@ -26,4 +27,5 @@ LANGUAGE: Final = LaunchingLanguage(
     tried="1.19.",
     extra="warp",
     architecture="sm_80",
+    symbol=r"_[0-9a-f]{8}_cuda_kernel_(?:forward|backward)",
 )

@@ -19,10 +19,13 @@
     Functions with ``@triton.jit`` and their launches.
 ``pyptx_kernels``
     Functions with ``@pyptx.kernel``, and the functions that build them.
+``launching_kernels``
+    Functions with the decorators of CuTe DSL and Warp.
 
 ``reader`` puts them together for one file.
 """
 
+from gpuemu_lsp.engine.source.python.launching_kernels import may_have_launching
 from gpuemu_lsp.engine.source.python.pyptx_kernels import may_have_pyptx
 from gpuemu_lsp.engine.source.python.reader import (
     may_have_cuda,
@@ -36,6 +39,7 @@ from gpuemu_lsp.engine.source.python.reader import (
 __all__ = [
     "may_have_cuda",
     "may_have_kernels",
+    "may_have_launching",
     "may_have_pyptx",
     "module_scope",
     "read_model_pair",

@@ -127,6 +127,20 @@ class PyptxKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchingKernel:
+    """A kernel that only its program launches.
+
+    ``language`` is the name of its language in gpuemu.toml. ``name`` has the names of the functions and classes around
+    it, with dots; ``range`` is the function with its decorators.
+    """
+
+    language: str
+    name: str
+    name_range: Range
+    range: Range
+
+
+@dataclass(frozen=True, slots=True)
 class PythonSource:
     """A ``.py`` file with kernels."""
 
@@ -140,3 +154,4 @@ class PythonSource:
     """The files that the origins of texts are in: this one, and those whose constants it uses."""
     cuda_files: tuple[CudaFile, ...] = ()
     pyptx: tuple[PyptxKernel, ...] = ()
+    launching: tuple[LaunchingKernel, ...] = ()

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from gpuemu_lsp.engine.source.python.cuda_calls import APIS, cuda_calls, named_cuda
+from gpuemu_lsp.engine.source.python.launching_kernels import launching_kernels
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, PythonSource, UnreadCuda
 from gpuemu_lsp.engine.source.python.model_pair import ModelPair, find_model_pair
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
@@ -44,7 +45,8 @@ def _read_triton(path: str, text: str) -> PythonSource:
     scope = _scope(path, text)
     kernels, launches = triton_kernels(scope.root)
     pyptx = pyptx_kernels(scope.root) if may_have_pyptx(text) else ()
-    return PythonSource(path, text, (), (), kernels, launches, scope.files, pyptx=pyptx)
+    launching = tuple(launching_kernels(scope.root, text))
+    return PythonSource(path, text, (), (), kernels, launches, scope.files, pyptx=pyptx, launching=launching)
 
 
 def _read(path: str, text: str) -> PythonSource:
@@ -61,6 +63,7 @@ def _read(path: str, text: str) -> PythonSource:
         scope.files,
         tuple(call for call in calls if isinstance(call, CudaFile)),
         pyptx_kernels(scope.root) if may_have_pyptx(text) else (),
+        tuple(launching_kernels(scope.root, text)),
     )
 
 
