@@ -40,7 +40,7 @@ def _with_our_part(load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_place(identify: Callable[..., bytes]) -> Callable[..., bytes]:
-    """Let the identity of a function have its file and its first line: Warp keeps compiled modules, which have lines."""
+    """Let the identity of a function have its file and first line: Warp keeps compiled modules, which have lines."""
 
     @wraps(identify)
     def identified(hasher: Any, function: Any) -> bytes:
