@@ -15,7 +15,7 @@ that language is prepared.
     The protocol of subjects.
 :mod:`.request`
     What to check, and to which extent.
-:mod:`.cuda`, :mod:`.triton`, :mod:`.pyptx`, :mod:`.ptx`, :mod:`.hip`, :mod:`.ops`, :mod:`.launching`
+:mod:`.cuda`, :mod:`.triton`, :mod:`.pyptx`, :mod:`.ptx`, :mod:`.hip`, :mod:`.ops`, :mod:`.program_kernels`
     The languages; the last is those whose programs launch their kernels.
 :mod:`.one_code_kernel`
     The subject of languages with one code for all cases.

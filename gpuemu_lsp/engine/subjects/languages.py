@@ -9,8 +9,8 @@ from gpuemu_lsp.engine.runtime.python_boot.languages import LANGUAGES as LAUNCHI
 from gpuemu_lsp.engine.source.headers.hip import is_hip
 from gpuemu_lsp.engine.subjects.cuda.language import Cuda
 from gpuemu_lsp.engine.subjects.hip.language import Hip
-from gpuemu_lsp.engine.subjects.launching.language import Launching
 from gpuemu_lsp.engine.subjects.ops.language import Ops
+from gpuemu_lsp.engine.subjects.program_kernels.language import Launching
 from gpuemu_lsp.engine.subjects.ptx.language import Ptx
 from gpuemu_lsp.engine.subjects.pyptx.language import Pyptx
 from gpuemu_lsp.engine.subjects.triton.language import Triton

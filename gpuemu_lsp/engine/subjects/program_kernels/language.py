@@ -70,7 +70,7 @@ class Launching(Language):
     def prepare(self, source: SourceRequest) -> PreparedKernel:
         """Return what the last run of the program has compiled and launched."""
         from gpuemu_lsp.engine.source.python import read_python
-        from gpuemu_lsp.engine.subjects.launching.preparation import prepare_launching
+        from gpuemu_lsp.engine.subjects.program_kernels.preparation import prepare_launching
 
         module = read_python(source.spec.source, source.text)
         return prepare_launching(source, self.launches, self.declaration(source.spec, source.text, module))

@@ -63,7 +63,7 @@ def prepare_launching(
     module = parse(module_text(ptx).slice([kernel.symbol]))
     artifact = Artifact(spec.source, module.target, module.text, b"", {declared.name: kernel.symbol}, {}, "")
     source_map = SourceMap(module.files, lambda path: request.text if path == spec.source else None, place)
-    # What ptxas says of a program's code is no error of the program: it has run.
+    # The program has run: what ptxas says of its code is not an error of it.
     artifact, _ = with_assembly(artifact, source_map, spec.name)
     file = request.function(declared.name, declared.name_range, declared.range)
     launches = run.launches()
