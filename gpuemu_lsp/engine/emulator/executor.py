@@ -13,10 +13,12 @@ from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
 from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
+from gpuemu_lsp.engine.emulator.analysis.block_claims import NO_CLAIMS, BlockClaims
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, shared_arena
 from gpuemu_lsp.engine.emulator.launch.async_proxy import AsyncOperations
+from gpuemu_lsp.engine.emulator.launch.attendant import AssumptionError
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
 from gpuemu_lsp.engine.emulator.launch.counters import CounterCollector
 from gpuemu_lsp.engine.emulator.launch.coverage import coverage_of
@@ -26,16 +28,17 @@ from gpuemu_lsp.engine.emulator.launch.events import FAULTS, collect_events, las
 from gpuemu_lsp.engine.emulator.launch.host_addresses import translate_to_host
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
 from gpuemu_lsp.engine.emulator.launch.recorder import DEFAULT_LIMITS, BlockRecorder, BlockRecording, RecordingLimits
-from gpuemu_lsp.engine.emulator.launch.scheduler import AssumptionError, Scheduler
+from gpuemu_lsp.engine.emulator.launch.scheduler import OutOfOrderError, Scheduler
 from gpuemu_lsp.engine.emulator.launch.setup import cluster_dims, prepare
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.texture_faults import TextureFaults
+from gpuemu_lsp.engine.emulator.launch.threads.team import BlockTeam
 from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import attach_race_detector
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel, TranslationError
 from gpuemu_lsp.engine.emulator.versions.kernel_cache import KernelCache
 from gpuemu_lsp.engine.emulator.versions.stores import Stores
-from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
+from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions, may_alias
 from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.ptx.model import Instruction
@@ -50,7 +53,8 @@ class Emulator:
 
     Compiled kernels are cached. One launch at a time per process, because all share one arena. ``optimised`` compiles
     optimised code from the first launch on; by default it is compiled for hot kernels. ``lasting`` is the memory of a
-    program, which launches access where it is. ``stop`` can end launches early.
+    program, which launches access where it is. ``stop`` can end launches early. ``threads`` execute blocks of a launch
+    side by side where that changes nothing but its time.
 
     Raises
     ------
@@ -61,8 +65,14 @@ class Emulator:
     name = "emulator"
 
     def __init__(
-        self, *, optimised: bool = False, lasting: LastingMemory | None = None, stop: StopRequest | None = None
+        self,
+        *,
+        optimised: bool = False,
+        lasting: LastingMemory | None = None,
+        stop: StopRequest | None = None,
+        threads: int = 1,
     ) -> None:
+        self._threads = threads
         self._stop = stop or StopRequest()
         self._library = KernelCache(optimised=optimised, wide=lasting is not None)
         self._recording_library = KernelCache(wide=lasting is not None)
@@ -129,7 +139,7 @@ class Emulator:
         while True:
             try:
                 arena = self._arena or shared_arena()
-                return _run_once(kernel, request, arena, limit, milliseconds, self._stop, recorder)
+                return _run_once(kernel, request, arena, limit, milliseconds, self._stop, recorder, self._threads)
             except _Again as again:
                 milliseconds = again.milliseconds
             except ArenaFullError as error:
@@ -162,10 +172,12 @@ def _run_once(
     milliseconds: float,
     stop: StopRequest,
     recorder: BlockRecorder | None,
+    threads: int,
 ) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
     noting = Instrumentation.RECORDING if recorder is not None else None
-    versions = LaunchVersions(kernel, request, limit, noting)
+    claims = _claims(kernel, request) if threads > 1 and recorder is None and arena.lasting is None else None
+    versions = LaunchVersions(kernel, request, limit, noting, claims or NO_CLAIMS)
     if versions.specialised is None:
         versions.scalar_pc()
     milliseconds += versions.compile_seconds * 1e3
@@ -179,10 +191,12 @@ def _run_once(
     counting = CounterCollector(kernel.program, arena, prepared.launch) if request.counting else None
     if recorder is not None:
         recorder.attach(prepared, versions)
-    clocks = attach_race_detector(prepared, kernel.race_candidates(versions.checker_mode, request.block))
+    candidates = kernel.race_candidates(versions.checker_mode, request.block)
+    clocks = attach_race_detector(prepared, candidates)
     proxy = AsyncOperations(prepared, clocks)
     runtime.bulk = proxy.execute
-    scheduler = Scheduler(prepared, clocks, versions, stop)
+    team = BlockTeam(prepared, versions, claims, candidates, stop, threads) if claims is not None else None
+    scheduler = Scheduler(prepared, clocks, versions, stop, team)
     runtime.on_interrupt, runtime.is_over = scheduler.stop, scheduler.is_over
     ready = time.perf_counter()
     try:
@@ -198,8 +212,13 @@ def _run_once(
     except BarrierAssumptionError:
         kernel.drop_full_barrier_assumption()
         raise _Again(milliseconds) from None
+    except OutOfOrderError:
+        kernel.runs_in_order = True
+        raise _Again(milliseconds) from None
     finally:
         clocks.close()
+        if team is not None:
+            team.close()
     finished = time.perf_counter()
     compiling = versions.compile_seconds
     versions.end_launch((finished - ready - compiling) * 1e3, scheduler.profile(prepared.blocks))
@@ -213,6 +232,14 @@ def _run_once(
         counted=counting.counters() if counting is not None else None,
         unknown_objects=proxy.unknown_map or textures.unknown_object,
     )
+
+
+def _claims(kernel: CompiledKernel, request: Request) -> BlockClaims | None:
+    """Return what blocks of a launch claim that are executed side by side; None if all are executed in order."""
+    several = math.prod(request.grid) > 1 and cluster_dims(kernel.program.required_cluster) == (1, 1, 1)
+    if not several or request.cluster is not None or request.counting or request.descending or request.watch:
+        return None
+    return kernel.block_claims(aliased=may_alias(request))
 
 
 def _outcome(

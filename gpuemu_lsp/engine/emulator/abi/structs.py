@@ -194,6 +194,14 @@ class LaunchRecord(Struct, align=64):
     TEXTURE_OPERANDS = i32(count=TEXTURE_ROWS * WARP_SIZE)  # rows of coordinates, of levels and of derivatives,
     TEXTURE_RESULTS = i32(count=4 * WARP_SIZE)  # and the four values that a texture returns
     HIGHEST = address()  # i64 by site and event kind: the highest address of an access that had such an event
+    CLAIM_LINES = (
+        address()
+    )  # i64 for each line of memory, see devicelib.block_claims; accessed by claiming versions only
+    CLAIM_CELLS = address()  # i32 for each cell: owners in lines of several
+    CLAIM_SHIFT = i64()  # a cell stands for 1 << CLAIM_SHIFT bytes
+    CLAIM_OWNER = i32()  # number of the host thread that executes with this record, unique across launches
+    CLAIM_FIRST = i32()  # lowest such number of the launch
+    CLAIM_CONFLICT = i32()  # 1 if this host thread has accessed a cell of another one
     RECORDING = address()  # the RecordingRecord; accessed by recording versions only
 
 

@@ -28,6 +28,7 @@ module                   result                                               us
 ``thread_affine``        values and guards that follow from ``%tid`` alone    ``address_conflicts``
 ``address_conflicts``    shared accesses of two threads to one address        ``race_candidates``
 ``race_candidates``      accesses that the race detector instruments          code generation, race detector
+``block_claims``         accesses that blocks side by side must claim         code generation, ``launch.threads``
 ``kernel_facts``         what a kernel reads and divides by                   plans of unregistered kernels
 ``dependence``           the sources that decide about each access            severity of findings, tried inputs
 =======================  ===================================================  =========================================

@@ -75,11 +75,11 @@ def find_race_candidates(
     """
     accesses = [access for access in memory_accesses(program) if shared or access.space != "shared"]
     strong = _strong(program, [access for access in accesses if not access.is_copy_source])
-    vector_clocks = _needs_vector_clocks(program)
+    vector_clocks = needs_vector_clocks(program)
     # Fences order threads through strong accesses (release and acquire patterns, PTX ISA section 8.8): these must be
     # seen even if they cannot race themselves.
     always = strong if vector_clocks else frozenset()
-    everywhere = list(_by_memory(accesses, program, aliased=aliased))
+    everywhere = list(by_memory(accesses, program, aliased=aliased))
     # A generic address may point to shared memory, too.
     in_shared = [access for access in accesses if access.space != "global"] if shared else []
     # Strong accesses whose scope is the block race with those of other blocks.
@@ -134,7 +134,7 @@ def _is_narrow(access: MemoryAccess) -> bool:
     return access.space != "shared" and has_block_scope(access.instruction)
 
 
-def _by_memory(accesses: Sequence[MemoryAccess], program: Program, *, aliased: bool) -> Iterator[list[MemoryAccess]]:
+def by_memory(accesses: Sequence[MemoryAccess], program: Program, *, aliased: bool) -> Iterator[list[MemoryAccess]]:
     """Yield groups of accesses to global memory that may be to the same buffer or variable."""
     known = {} if aliased or program.recursive else origins(program)
     rooted = [(one, roots(one.address, known) or {UNKNOWN}) for one in accesses if one.space != "shared"]
@@ -191,7 +191,7 @@ def _strong(program: Program, accesses: Sequence[MemoryAccess]) -> frozenset[int
     return frozenset(result)
 
 
-def _needs_vector_clocks(program: Program) -> bool:
+def needs_vector_clocks(program: Program) -> bool:
     """Whether fences, acquire or release operations, mbarriers, or named or partial barriers order threads."""
     if any(
         isinstance(block.terminator, BarrierSync) and not is_full_barrier(block.terminator) for block in program.blocks

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.devicelib import (
     async_copy,
+    block_claims,
     checked_access,
     cluster,
     mbarrier,
@@ -24,7 +25,15 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import ExternalFunction, Value
 
 _NAMES: Final = (
     *("record_event", "check_access", "load", "store", "load_row", "store_row", "affine_addresses", "run_blocks"),
-    *(*async_copy.NAMES, *mbarrier.NAMES, *cluster.NAMES, *race_detector.NAMES, *surfaces.NAMES, *textures.NAMES),
+    *(
+        *async_copy.NAMES,
+        *mbarrier.NAMES,
+        *cluster.NAMES,
+        *block_claims.NAMES,
+        *race_detector.NAMES,
+        *surfaces.NAMES,
+        *textures.NAMES,
+    ),
 )
 
 
@@ -42,6 +51,7 @@ def build_library() -> ir.Module:
     cluster.add_cluster_address(module)
     textures.add_textures(module, check)
     surfaces.add_surfaces(module)
+    block_claims.add_block_claims(module)
     add_block_scheduler(module)
     return module
 

@@ -64,22 +64,20 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.abi.records import RecordView
 from gpuemu_lsp.engine.emulator.abi.states import Status
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.jit import compile
-from gpuemu_lsp.engine.emulator.launch.barriers import BarrierResolver
+from gpuemu_lsp.engine.emulator.launch.attendant import BlockAttendant
 from gpuemu_lsp.engine.emulator.launch.clusters.schedule import ClusterSchedule, Turn
 from gpuemu_lsp.engine.emulator.launch.limits.endless_waits import EndlessWaits, contexts_of
-from gpuemu_lsp.engine.emulator.launch.limits.launch_limits import LaunchLimits
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
-from gpuemu_lsp.engine.emulator.launch.setup import BARRIERS_PER_CALL, SPIN_QUANTUM, YIELDS_PER_CALL, add_resident
+from gpuemu_lsp.engine.emulator.launch.setup import SPIN_QUANTUM, add_resident
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchProfile, LaunchVersions
@@ -92,50 +90,62 @@ _MOST_MOVES: Final = 16
 _LONG_STRETCH_SECONDS: Final = 0.1
 """Time from which stretches of blocks no longer grow: an interrupt takes effect between two of them."""
 
+_LEAST_SIDE_BY_SIDE_MS: Final = 0.5
+"""Time in order from which blocks are executed side by side."""
+
 _MULTIPROCESSORS: Final = 148
 _BLOCKS_OF_ONE: Final = 32
 _THREADS_OF_ONE: Final = 2048
 """What the largest GPUs have and hold at a time (CUDA programming guide, technical specifications)."""
 
 
-class AssumptionError(Exception):
-    """A specialised version met a value that it assumes not to occur, at ``site``."""
+class OutOfOrderError(Exception):
+    """Blocks that were executed side by side share memory, or have something to report."""
 
-    def __init__(self, site: int) -> None:
-        super().__init__(site)
-        self.site = site
+
+class SideBySide(Protocol):
+    """Executes blocks on several host threads: :class:`~gpuemu_lsp.engine.emulator.launch.threads.team.BlockTeam`."""
+
+    def run(self, first: int, end: int) -> LaunchReport | None:
+        """Execute the blocks from ``first`` to ``end``; return a report if the time limit, or a request, ends it."""
+
+    def hurry(self) -> None:
+        """Begin no further blocks, and let generated code return soon."""
 
 
 class Scheduler:
-    """Runs one prepared launch."""
+    """Runs one prepared launch. ``team`` executes blocks side by side; None where all are executed in order."""
 
     def __init__(
-        self, prepared: PreparedLaunch, clocks: VectorClocks, versions: LaunchVersions, stop: StopRequest
+        self,
+        prepared: PreparedLaunch,
+        clocks: VectorClocks,
+        versions: LaunchVersions,
+        stop: StopRequest,
+        team: SideBySide | None = None,
     ) -> None:
-        self._prepared = prepared
+        self._prepared, self._team = prepared, team
         self._versions = versions
         # Each further stretch is twice as long, up to a limit.
         self._stretch = versions.first_blocks
-        self._started = time.monotonic()
         self._report = LaunchReport()
         self._run_blocks = compile.function(DEVICE_LIBRARY.address("run_blocks"), ctypes.c_void_p)
-        self._limits = LaunchLimits(prepared, versions, self._report, stop)
+        self._attendant = BlockAttendant(prepared, clocks, versions, stop, self._report)
+        self._limits = self._attendant.limits
         self._quantum = prepared.launch.get(LaunchRecord.QUANTUM)
         held = min(_BLOCKS_OF_ONE, _THREADS_OF_ONE // (prepared.warp_count * WARP_SIZE))
         self._most_residents = _MULTIPROCESSORS * held
         self._clocks = clocks
-        self._barriers = BarrierResolver(prepared, clocks, self._report)
+        self._barriers = self._attendant.barriers
         self._waits = EndlessWaits(prepared, self._barriers, self._run_blocks)
-        prepared.launch.set(LaunchRecord.FUNCTION, versions.specialised or versions.scalar_pc())
-        prepared.launch.set(LaunchRecord.FALLBACK, versions.fallback)
 
     def run(self) -> LaunchReport:
         """Run all blocks.
 
         Raises
         ------
-        AssumptionError, BarrierAssumptionError
-            If the launch must be started again with other code.
+        AssumptionError, BarrierAssumptionError, OutOfOrderError
+            If the launch must be started again: with other code, or in order.
         """
         prepared = self._prepared
         if prepared.cluster_blocks > 1:
@@ -146,7 +156,9 @@ class Scheduler:
         while not self._ended:
             if len(residents) == 1 and not residents[0].started:
                 started = time.monotonic()
-                upcoming = self._run_in_order(residents[0], upcoming)
+                side_by_side = self._team is not None and self._pays(upcoming)
+                run = self._run_side_by_side if side_by_side else self._run_in_order
+                upcoming = run(residents[0], upcoming)
                 if upcoming >= prepared.blocks and not residents[0].started:
                     break
                 if not self._versions.is_final:
@@ -157,6 +169,8 @@ class Scheduler:
                     self._report.status = "hung"
                 continue
             upcoming = self._run_round(upcoming)
+        if prepared.launch.get(LaunchRecord.CLAIM_CONFLICT):
+            raise OutOfOrderError
         self._report.steps = self._steps()
         return self._report
 
@@ -166,9 +180,9 @@ class Scheduler:
 
     def hurry(self) -> None:
         """Let generated code return soon, from another thread: at the next yield or barrier."""
-        # A decrement at the same moment undoes it: the launch is then looked at when it would have been.
-        self._prepared.launch.set(LaunchRecord.YIELDS_LEFT, 0)
-        self._prepared.launch.set(LaunchRecord.BARRIERS_LEFT, 0)
+        self._attendant.hurry()
+        if self._team is not None:
+            self._team.hurry()
 
     def is_over(self, site: int) -> bool:
         """Return whether the launch has ended, as it does at a call for which no time is left.
@@ -183,8 +197,12 @@ class Scheduler:
     def _after_blocks(self, done: int) -> None:
         """Continue in better code, if that pays, after ``done`` blocks."""
         # Between blocks no warp is suspended: the only point at which speculative code can be entered.
-        to_come = self._elapsed_ms() * (self._prepared.blocks - done) / max(done, 1)
-        self._promote(to_come, self.profile(done))
+        to_come = self._attendant.elapsed_ms() * (self._prepared.blocks - done) / max(done, 1)
+        self._attendant.promote(to_come, self.profile(done))
+
+    def profile(self, blocks: int) -> LaunchProfile:
+        """Return the divergence seen in the first ``blocks`` blocks."""
+        return self._attendant.profile(blocks)
 
     def _turn(self, resident: ResidentBlock) -> Turn:
         """Execute a block of a cluster until it ends, has used up its time, or waits for another block."""
@@ -195,10 +213,10 @@ class Scheduler:
             if not self._run_blocks(launch.address):
                 self._limits.note_turn(changed=True)
                 return Turn.ENDED
-            if self._attend(resident):
+            if self._attendant.attend(resident):
                 resident.moves = 0 if self._is_unchanged(resident) else 1
                 return Turn.USED_UP
-            if not any(warp.get(Warp.STATUS) == Status.READY for warp in self._warps(resident)):
+            if not any(warp.get(Warp.STATUS) == Status.READY for warp in self._attendant.warps(resident)):
                 return Turn.WAITS
         return Turn.USED_UP
 
@@ -223,7 +241,7 @@ class Scheduler:
                 current = number
                 resident.start(number)
                 resident.started = False
-            used_up = self._attend(resident)
+            used_up = self._attendant.attend(resident)
             if used_up:
                 resident.moves = 0 if self._is_unchanged(resident) else 1
             if used_up and resident.yields > _PATIENCE and last > number + 1:
@@ -232,6 +250,26 @@ class Scheduler:
             if last == number + 1:
                 self._end_if_stuck([resident], quiet=used_up and resident.moves == 0)
         return launch.get(LaunchRecord.NEXT_BLOCK)
+
+    def _pays(self, upcoming: int) -> bool:
+        """Return whether the blocks from ``upcoming`` on take long enough to be executed side by side."""
+        launch, blocks = self._prepared.launch, self._prepared.blocks
+        if self._report.incidents or launch.get(LaunchRecord.EVENT_COUNT) or blocks - upcoming < 2:
+            return False
+        each = self._attendant.elapsed_ms() / upcoming if upcoming else self._prepared.kernel.block_ms
+        return each * (blocks - upcoming) >= _LEAST_SIDE_BY_SIDE_MS
+
+    def _run_side_by_side(self, _: ResidentBlock, upcoming: int) -> int:
+        """Run blocks on several threads until a stretch has ended; return the next block."""
+        assert self._team is not None
+        blocks = self._prepared.blocks
+        end = blocks if self._versions.is_final else min(upcoming + self._stretch, blocks)
+        report = self._team.run(upcoming, end)
+        if report is not None:
+            self._report.status = report.status
+            self._report.incidents.update(report.incidents)
+            self._report.counts.update(report.counts)
+        return end
 
     def _run_round(self, upcoming: int) -> int:
         """Give each resident block a turn; add a resident block if none has ended. Return the next block to start."""
@@ -266,7 +304,7 @@ class Scheduler:
                     self._continue_spinning(resident)
                     break
                 resident.moves = min(resident.moves + 1, _MOST_MOVES)
-                if self._attend(resident):
+                if self._attendant.attend(resident):
                     break
         launch.set(LaunchRecord.QUANTUM, self._quantum)
         started = [one for one in prepared.residents if one.started]
@@ -284,7 +322,7 @@ class Scheduler:
     def _end_if_stuck(self, started: list[ResidentBlock], *, quiet: bool) -> None:
         """End the launch if its blocks that have started, all that can, wait without an end."""
         if started and not self._ended and self._waits.note(quiet=quiet) and self._waits.proven(started):
-            self._limits.report_wait(started[0], self._warps(started[0]))
+            self._limits.report_wait(started[0], self._attendant.warps(started[0]))
 
     def _is_unchanged(self, resident: ResidentBlock) -> bool:
         """Return whether the warps of a block are as they were when they were looked at last: it spins."""
@@ -300,80 +338,8 @@ class Scheduler:
         statuses = self._prepared.warp_values(resident, Warp.STATUS)
         statuses[statuses == Status.YIELD] = Status.READY
         if self._limits.have_passed:
-            self._limits.exceeded(resident, self._warps(resident))
-
-    # ---- better code -------------------------------------------------------------------------------------------------
-
-    def _elapsed_ms(self) -> float:
-        """Return the time the launch has run, without compilation."""
-        return (time.monotonic() - self._started - self._versions.compile_seconds) * 1e3
-
-    def profile(self, blocks: int) -> LaunchProfile:
-        """Return the divergence seen in the first ``blocks`` blocks."""
-        prepared = self._prepared
-        diverged = prepared.divergence_counts.table32(len(prepared.kernel.program.blocks))
-        misspeculations = prepared.launch.get(LaunchRecord.MISSPECULATIONS)
-        return LaunchProfile(diverged.tolist(), blocks * prepared.warp_count, misspeculations)
-
-    def _promote(self, milliseconds: float, profile: LaunchProfile | None = None) -> None:
-        """Continue in better code if that pays for so much time; see :meth:`LaunchVersions.promote`."""
-        replacements = self._versions.promote(milliseconds, profile)
-        if not replacements:
-            return
-        launch = self._prepared.launch
-        launch.set(LaunchRecord.FALLBACK, self._versions.fallback)
-        first = launch.get(LaunchRecord.FUNCTION)
-        launch.set(LaunchRecord.FUNCTION, replacements.get(first, first))
-        for resident in self._prepared.residents:
-            for warp in self._warps(resident):
-                current = warp.get(Warp.FUNCTION)
-                warp.set(Warp.FUNCTION, replacements.get(current, current))
-
-    # ---- one block that cannot continue by itself --------------------------------------------------------------------
-
-    def _attend(self, resident: ResidentBlock) -> bool:
-        """Decide how the warps of a block continue; return whether the block has merely used up its time."""
-        launch = self._prepared.launch
-        # Many barriers without a yield count as time used up, too.
-        used_up = launch.get(LaunchRecord.BARRIERS_LEFT) <= 0
-        launch.set(LaunchRecord.YIELDS_LEFT, YIELDS_PER_CALL)
-        launch.set(LaunchRecord.BARRIERS_LEFT, BARRIERS_PER_CALL)
-        warps = self._warps(resident)
-        for warp in warps:
-            status = warp.get(Warp.STATUS)
-            if status == Status.STOP:
-                self._report.status = "stopped"
-                return False
-            if status == Status.ASSUMPTION_FAILED:
-                raise AssumptionError(warp.get(Warp.STOP_SITE))
-            if status == Status.DIVERGED:
-                self._enter_scalar_pc(warp)
-            elif status == Status.YIELD:
-                used_up = True
-                warp.set(Warp.STATUS, Status.READY)
-        if self._limits.exceeded(resident, warps):
-            return False
-        if used_up:
-            resident.yields += 1
-            # A warp that spins for another one must not keep that one at a barrier whose threads have all come.
-            self._barriers.release(resident, warps)
-            self._promote(self._elapsed_ms())
-            return True
-        if not any(warp.get(Warp.STATUS) == Status.READY for warp in warps):
-            self._barriers.resolve(resident, warps)
-        return False
-
-    def _enter_scalar_pc(self, warp: RecordView) -> None:
-        """Continue a warp in the scalar-PC version."""
-        warp.set(Warp.FUNCTION, self._versions.scalar_pc())
-        # Each lane executes its barrier or collective again, on its own: none of them waits any longer.
-        warp.set(Warp.BARRIER_MASK, 0)
-        warp.set(Warp.COLLECTIVE_MASK, 0)
-        warp.set(Warp.STATUS, Status.READY)
+            self._limits.exceeded(resident, self._attendant.warps(resident))
 
     def _steps(self) -> int:
         each = (self._prepared.warp_values(resident, Warp.STEPS).sum() for resident in self._prepared.residents)
         return self._prepared.launch.get(LaunchRecord.STEPS) + sum(map(int, each))
-
-    def _warps(self, resident: ResidentBlock) -> list[RecordView]:
-        return [self._prepared.warp(resident, index) for index in range(self._prepared.warp_count)]

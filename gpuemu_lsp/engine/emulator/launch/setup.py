@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -250,10 +251,53 @@ def _watch(request: Request, arena: Arena, launch: Record, buffers: dict[str, Re
 
 def add_resident(prepared: PreparedLaunch) -> ResidentBlock:
     """Allocate memory and records for one more resident block."""
-    resident = _resident(prepared)
+    resident = _resident(prepared, "" if not prepared.residents else None)
     prepared.residents.append(resident)
     prepared.on_growth()
     return resident
+
+
+def copy_for_thread(prepared: PreparedLaunch, index: int) -> PreparedLaunch:
+    """Return a launch for another host thread, with records of its own and a resident block.
+
+    Accesses to global memory do not reach the memory of the block, which lies behind their range.
+    """
+    arena, suffix = prepared.arena, f" of thread {index}"
+
+    def table(name: str, like: Record) -> Record:
+        return arena.record(name + suffix, like.bytes.size)
+
+    launch = table("launch", prepared.launch)
+    launch.bytes[:] = prepared.launch.bytes
+    copy = replace(
+        prepared,
+        launch=launch,
+        events=table("events", prepared.events),
+        event_counts=table("event counts", prepared.event_counts),
+        highest_addresses=table("highest addresses", prepared.highest_addresses),
+        coverage=table("coverage", prepared.coverage),
+        divergence_counts=table("divergence counts", prepared.divergence_counts),
+        residents=[],
+        free_windows=[],
+        on_growth=lambda: None,
+    )
+    copy.residents.append(_resident(copy, suffix))
+    for field, value in (
+        (LaunchRecord.ARENA_SIZE, prepared.launch.get(LaunchRecord.ARENA_SIZE)),
+        (LaunchRecord.EVENTS, copy.events.address),
+        (LaunchRecord.COUNTS, copy.event_counts.address),
+        (LaunchRecord.HIGHEST, copy.highest_addresses.address),
+        (LaunchRecord.COVERAGE, copy.coverage.address),
+        (LaunchRecord.DIVERGENCE_COUNTS, copy.divergence_counts.address),
+        (LaunchRecord.EVENT_COUNT, 0),
+        (LaunchRecord.MISSPECULATIONS, 0),
+        (LaunchRecord.STEPS, 0),
+        (LaunchRecord.RACE_HIGHEST_EPOCH, 0),
+        (LaunchRecord.IN_BLOCK, 0),
+    ):
+        launch.set(field, value)
+    copy.focus(copy.residents[0])
+    return copy
 
 
 @lru_cache(maxsize=64)
@@ -288,7 +332,12 @@ def _shared_windows(prepared: PreparedLaunch) -> list[Region]:
     return windows
 
 
-def _resident(prepared: PreparedLaunch) -> ResidentBlock:
+def _resident(prepared: PreparedLaunch, suffix: str | None) -> ResidentBlock:
+    """Allocate a resident block; a ``suffix`` names records that are kept for the next launch."""
+
+    def kept(name: str, size: int) -> Record:
+        return Record(size) if suffix is None else arena.record(name + suffix, size)
+
     kernel, request, arena = prepared.kernel, prepared.request, prepared.arena
     count = prepared.warp_count
     frame = max(kernel.program.local_bytes, 1)
@@ -296,7 +345,7 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
         prepared.free_windows = _shared_windows(prepared)
     shared = prepared.free_windows.pop(0)
     local = arena.allocate("local memory", "local", frame * count * WARP_SIZE)
-    record = Record(BlockRecord.SIZE) if prepared.residents else arena.record("block", BlockRecord.SIZE)
+    record = kept("block", BlockRecord.SIZE)
     record.set(BlockRecord.SHARED, shared.address)
     windows = record.table64(BlockRecord.SIZE >> 3)[BlockRecord.WINDOWS >> 3 :][:CLUSTER_WINDOWS]
     windows[:] = arena.address + UNMAPPED
@@ -304,7 +353,7 @@ def _resident(prepared: PreparedLaunch) -> ResidentBlock:
     in_cluster = prepared.cluster_blocks > 1 and prepared.residents
     record.set(BlockRecord.CLUSTER_SHARED, prepared.residents[0].shared.address if in_cluster else shared.address)
     size = kernel.context_bytes * count
-    warps = Record(size) if prepared.residents else arena.record("warps", size)
+    warps = kept("warps", size)
     copies = Record(CopyQueue.SIZE * count) if kernel.program.has_async_copies else None
     record.set(BlockRecord.COPIES, copies.address if copies is not None else 0)
     resident = ResidentBlock(record, warps, copies, shared, local)

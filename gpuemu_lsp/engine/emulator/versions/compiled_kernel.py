@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from gpuemu_lsp.engine.emulator import ops
 from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
+from gpuemu_lsp.engine.emulator.analysis.block_claims import NO_CLAIMS, BlockClaims, find_block_claims
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo, all_divergent, analyse_divergence
 from gpuemu_lsp.engine.emulator.analysis.kernel_graph import graph_of
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness, liveness, undefined_uses
@@ -96,7 +97,7 @@ class CheckerMode(Enum):
 
 _Dims: TypeAlias = tuple[int, int, int]
 _ShapedVersion: TypeAlias = tuple[ThreadBlockShape, CompiledVersion | None]
-_Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], CheckerMode, Instrumentation, RaceCandidates]
+_Key: TypeAlias = tuple[ThreadBlockShape, frozenset[str], CheckerMode, Instrumentation, RaceCandidates, BlockClaims]
 
 
 class CompiledKernel:
@@ -121,6 +122,9 @@ class CompiledKernel:
         self._specialised: dict[_Key, CompiledVersion | None] = {}
         self._scalar_pc: dict[_Key, CompiledVersion] = {}
         self._race_candidates: dict[tuple[CheckerMode, _Dims | None], RaceCandidates] = {}
+        self._block_claims: dict[bool, BlockClaims | None] = {}
+        self.runs_in_order = False
+        """Whether a launch has shown that blocks share memory, or has something to report: its blocks run in order."""
         self._forced_varying: dict[ThreadBlockShape, frozenset[str]] = {}
         self._assume_full_barriers = True
         self._baseline_ms = 0.0
@@ -248,10 +252,22 @@ class CompiledKernel:
             )
         return self._race_candidates[mode, dimensions]
 
+    def block_claims(self, *, aliased: bool) -> BlockClaims | None:
+        """Return what blocks claim that are executed side by side; None if they must be executed in order."""
+        if self.runs_in_order or self.undefined_uses:
+            return None
+        if aliased not in self._block_claims:
+            self._block_claims[aliased] = find_block_claims(self.program, aliased=aliased)
+        return self._block_claims[aliased]
+
     # ---- versions ----------------------------------------------------------------------------------------------------
 
     def specialised(
-        self, block: _Dims, mode: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
+        self,
+        block: _Dims,
+        mode: CheckerMode = CheckerMode.MEMORY,
+        noting: Instrumentation = Instrumentation.NONE,
+        claims: BlockClaims = NO_CLAIMS,
     ) -> _ShapedVersion:
         """Return the specialised or speculative version for a block's shape; None where only the scalar-PC version is.
 
@@ -261,21 +277,27 @@ class CompiledKernel:
             If the kernel cannot be translated.
         """
         with _translating():
-            key = self._key(block, mode, noting)
+            key = self._key(block, mode, noting, claims)
             if key not in self._specialised:
                 self._specialised[key] = self._specialise(key)
         return key[0], self._specialised[key]
 
-    def translated(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> _ShapedVersion | None:
+    def translated(
+        self, block: _Dims, mode: CheckerMode, noting: Instrumentation, claims: BlockClaims
+    ) -> _ShapedVersion | None:
         """Return what :meth:`specialised` would; None if that would translate anything."""
-        key = self._key(block, mode, noting)
+        key = self._key(block, mode, noting, claims)
         return (key[0], self._specialised[key]) if key in self._specialised else None
 
     def scalar_pc(
-        self, block: _Dims, mode: CheckerMode = CheckerMode.MEMORY, noting: Instrumentation = Instrumentation.NONE
+        self,
+        block: _Dims,
+        mode: CheckerMode = CheckerMode.MEMORY,
+        noting: Instrumentation = Instrumentation.NONE,
+        claims: BlockClaims = NO_CLAIMS,
     ) -> CompiledVersion:
         """Return the scalar-PC version, which can take over warps of the specialised one."""
-        key = self._key(block, mode, noting)
+        key = self._key(block, mode, noting, claims)
         if key not in self._scalar_pc:
             specialised = self._specialised.get(key)
             with _translating():
@@ -292,14 +314,15 @@ class CompiledKernel:
 
         Both are empty for a version that was not compiled.
         """
-        key = self._key(block, mode, Instrumentation.RECORDING)
+        key = self._key(block, mode, Instrumentation.RECORDING, NO_CLAIMS)
         versions = self._specialised.get(key), self._scalar_pc.get(key)
         specialised, scalar_pc = (version.layouts if version is not None else () for version in versions)
         return specialised, scalar_pc
 
-    def _key(self, block: _Dims, mode: CheckerMode, noting: Instrumentation) -> _Key:
+    def _key(self, block: _Dims, mode: CheckerMode, noting: Instrumentation, claims: BlockClaims) -> _Key:
         shape = thread_block_shape(block, vector_lanes())
-        return shape, self._forced_varying.get(shape, frozenset()), mode, noting, self.race_candidates(mode, block)
+        forced = self._forced_varying.get(shape, frozenset())
+        return shape, forced, mode, noting, self.race_candidates(mode, block), claims
 
     def _specialise(self, key: _Key) -> CompiledVersion | None:
         proven = self._analyse(key)
@@ -341,7 +364,7 @@ class CompiledKernel:
         scalar_pc: bool = False,
         speculated_uniform: frozenset[int] = frozenset(),
     ) -> CompiledVersion:
-        shape, _, mode, noting, candidates = key
+        shape, _, mode, noting, candidates, claims = key
         # Registers in memory make code short: baseline code has them all there, and so has the scalar-PC version, whose
         # groups of lanes come and go at every basic block.
         compact = not optimised or self._is_compact
@@ -361,6 +384,7 @@ class CompiledKernel:
             in_memory=in_memory,
             handover_shapes=handover.shapes,
             race_candidates=candidates,
+            claims=claims,
             checked=mode != CheckerMode.UNCHECKED,
             noting=noting,
             pointer_parameters=self._pointer_parameters,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
+from gpuemu_lsp.engine.emulator.analysis.block_claims import NO_CLAIMS, BlockClaims
 from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import BlockLayout
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, VectorShape
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
@@ -54,7 +55,8 @@ class LaunchProfile:
 class LaunchVersions:
     """Addresses of the versions that one launch executes, and their replacement by better ones.
 
-    ``noting`` is what they note besides events; None is what the request asks for.
+    ``noting`` is what they note besides events; None is what the request asks for. ``claims`` are what blocks claim
+    that are executed side by side.
 
     Raises
     ------
@@ -69,7 +71,9 @@ class LaunchVersions:
         request: Request,
         limit: TranslationLimit,
         noting: Instrumentation | None = None,
+        claims: BlockClaims = NO_CLAIMS,
     ) -> None:
+        self._claims = claims
         self._kernel, self._request, self._limit = kernel, request, limit
         self._noting = _instrumentation(request) if noting is None else noting
         self._mode = _checker_mode(request)
@@ -157,7 +161,7 @@ class LaunchVersions:
 
     def _find(self) -> None:
         # A limit sets a timer and a signal handler, which takes longer than to find a version that exists.
-        found = self._kernel.translated(self._request.block, self._mode, self._noting)
+        found = self._kernel.translated(self._request.block, self._mode, self._noting, self._claims)
         if found is not None:
             self._select(*found)
         else:
@@ -180,7 +184,7 @@ class LaunchVersions:
             self.compile_seconds += scheduled_clock() - started
 
     def _select_specialised(self) -> None:
-        self._select(*self._kernel.specialised(self._request.block, self._mode, self._noting))
+        self._select(*self._kernel.specialised(self._request.block, self._mode, self._noting, self._claims))
 
     def _select(self, shape: ThreadBlockShape, version: CompiledVersion | None) -> None:
         self.shape = shape
@@ -190,7 +194,7 @@ class LaunchVersions:
         self._shapes = (version.fallback or version).divergence.shapes if version is not None else {}
 
     def _select_scalar_pc(self) -> None:
-        version = self._kernel.scalar_pc(self._request.block, self._mode, self._noting)
+        version = self._kernel.scalar_pc(self._request.block, self._mode, self._noting, self._claims)
         self._scalar_pc = version.address
 
 
@@ -205,10 +209,15 @@ def _checker_mode(request: Request) -> CheckerMode:
         return CheckerMode.UNCHECKED
     if not request.checks.races:
         return CheckerMode.MEMORY
-    aliased = request.aliased or any(
-        buffer.alias_of or buffer.holds_addresses or (buffer.variable and not buffer.resident) or buffer.pointers
-        for buffer in request.buffers
-    )
+    aliased = may_alias(request)
     if not request.checks.block_races:
         return CheckerMode.GLOBAL_RACES_ALIASED if aliased else CheckerMode.GLOBAL_RACES
     return CheckerMode.RACES_ALIASED if aliased else CheckerMode.RACES
+
+
+def may_alias(request: Request) -> bool:
+    """Return whether several pointers of a launch may be to the same memory."""
+    return request.aliased or any(
+        buffer.alias_of or buffer.holds_addresses or (buffer.variable and not buffer.resident) or buffer.pointers
+        for buffer in request.buffers
+    )

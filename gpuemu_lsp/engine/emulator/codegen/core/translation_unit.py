@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
+from gpuemu_lsp.engine.emulator.analysis.block_claims import NO_CLAIMS, BlockClaims
 from gpuemu_lsp.engine.emulator.analysis.cfg import ControlFlowGraph
 from gpuemu_lsp.engine.emulator.analysis.divergence import DivergenceInfo
 from gpuemu_lsp.engine.emulator.analysis.liveness import Liveness
@@ -37,6 +38,8 @@ class TranslationUnit:
     speculates on nothing, so that they are at least as general as the shapes of every specialised version."""
     race_candidates: RaceCandidates = NO_RACE_CANDIDATES
     """Accesses that the race detector instruments."""
+    claims: BlockClaims = NO_CLAIMS
+    """Accesses that claim memory, as other blocks are executed at the same time."""
     checked: bool = True
     """Whether memory accesses are checked; without checks the kernel must be correct."""
     pointer_parameters: Mapping[str, int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET, STORE_MASK, STORED, Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, BlockRecord, LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
+from gpuemu_lsp.engine.emulator.codegen.core.claims import claim_lanes
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, race_flags
@@ -64,7 +65,9 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
             value = e.vector_operand(operand, f"b{size * 8}", part)
             t.store(b, value, e.context, Warp.VALUES + row * REGISTER_BYTES + part * e.lanes * size, align=1)
     trace_access(e)
-    function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked)
+    claim_lanes(e, size)
+    commutes = e.site in e.unit.claims.commuting
+    function = _function(e.module, _operation(instruction), type_, checked=e.unit.checked, commutes=commutes)
     # A releasing operation orders like a fence followed by a relaxed one (section 8.8).
     if {"release", "acq_rel"} & set(instruction.modifiers):
         emit_fence(e, block_scope=has_block_scope(instruction))
@@ -82,9 +85,12 @@ def _operation(instruction: Instruction) -> str:
     return next(m for m in instruction.modifiers if m in _OPERATIONS)
 
 
-def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -> Value:
-    """Return ``(context, site, mask, flags)``, which executes the operation for each lane of the mask in turn."""
-    name = f"atom_{operation}_{type_}"
+def _function(module: ir.Module, operation: str, type_: str, *, checked: bool, commutes: bool) -> Value:
+    """Return ``(context, site, mask, flags)``, which executes the operation for each lane of the mask in turn.
+
+    An operation that ``commutes`` is one of the host too, as blocks that do the same are executed at the same time.
+    """
+    name = f"atom_{operation}_{type_}{'_commuting' if commutes else ''}"
     existing = module.globals.get(name)
     if existing is not None:
         return existing
@@ -133,22 +139,37 @@ def _function(module: ir.Module, operation: str, type_: str, *, checked: bool) -
         with b.if_then(b.icmp_unsigned("!=", races, i32(0))):
             arguments = [context, site, lane, address, i32(size), races, i64(0)]
             t.call_address(b, DEVICE_LIBRARY.address("race_lane"), t.VOID, arguments)
-        # A plain load and store: the lanes of a launch execute one after another, in one thread of the host.
-        old = t.load(b, address, 0, integer, align=1)
-        first = t.load(b, context, value, integer, align=1)
-        second = t.load(b, context, b.add(value, i64(REGISTER_BYTES)), integer, align=1) if operation == "cas" else None
-        if (operation, type_) == ("add", "f32"):
-            in_shared = _is_shared(b, context, address)
-            new = b.select(in_shared, _sum(b, old, first, ftz=False), _sum(b, old, first, ftz=True))
+        if commutes:
+            _combine_at_once(b, operation, type_, address, t.load(b, context, value, integer, align=1))
         else:
-            new = _combined(b, operation, type_, old, first, second)
-        t.store(b, new, address, 0, align=1)
-        # A third row, since the operands of lanes that have not had their turn must stay.
-        t.store(b, old, context, b.add(value, i64(2 * REGISTER_BYTES)), align=1)
+            _combine(b, operation, type_, context, address, value)
         b.branch(end)
         b.position_at_end(end)
     b.ret_void()
     return function
+
+
+def _combine(b: ir.IRBuilder, operation: str, type_: str, context: Value, address: Value, value: Value) -> None:
+    """Execute an operation with the operands at an offset in the context, where the old value is stored, too."""
+    integer = ir.IntType(8 * type_bytes(type_))
+    # A plain load and store: no other thread of the host accesses this memory.
+    old = t.load(b, address, 0, integer, align=1)
+    first = t.load(b, context, value, integer, align=1)
+    second = t.load(b, context, b.add(value, i64(REGISTER_BYTES)), integer, align=1) if operation == "cas" else None
+    if (operation, type_) == ("add", "f32"):
+        in_shared = _is_shared(b, context, address)
+        new = b.select(in_shared, _sum(b, old, first, ftz=False), _sum(b, old, first, ftz=True))
+    else:
+        new = _combined(b, operation, type_, old, first, second)
+    t.store(b, new, address, 0, align=1)
+    # A third row, since the operands of lanes that have not had their turn must stay.
+    t.store(b, old, context, b.add(value, i64(2 * REGISTER_BYTES)), align=1)
+
+
+def _combine_at_once(b: ir.IRBuilder, operation: str, type_: str, address: Value, operand: Value) -> None:
+    """Execute an operation whose result is not used, while other threads of the host do the same."""
+    unsigned = operation in ("min", "max") and type_[0] != "s"
+    b.atomic_rmw(f"u{operation}" if unsigned else operation, t.at(b, address, 0), operand, "monotonic")
 
 
 def _is_shared(b: ir.IRBuilder, context: Value, address: Value) -> Value:

@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord
 from gpuemu_lsp.engine.emulator.codegen.core import library_access, load_groups
 from gpuemu_lsp.engine.emulator.codegen.core.access_forms import AccessForm, UniformAccess
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import LoadStore, decode, destination
+from gpuemu_lsp.engine.emulator.codegen.core.claims import claim_access
 from gpuemu_lsp.engine.emulator.codegen.core.contiguous import ContiguousAccess, StridedLoad
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.gather_scatter import GatherScatter
@@ -54,6 +55,7 @@ def emit_access(e: Emitter, instruction: Instruction) -> None:
     access = decode(e, instruction)
     e.materialise_masks()
     _trace(e, access)
+    claim_access(e, access)
     if is_strong(e):
         if {"release", "acq_rel"} & set(instruction.modifiers):
             # A releasing operation orders like a fence followed by a relaxed one (PTX ISA section 8.8).

@@ -1,0 +1,176 @@
+"""The host threads of one launch, and what the main thread does while they execute blocks."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from queue import SimpleQueue
+from threading import Lock
+from typing import Final
+
+import numpy as np
+
+from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
+from gpuemu_lsp.engine.emulator.analysis.block_claims import BlockClaims
+from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
+from gpuemu_lsp.engine.emulator.launch.attendant import BlockAttendant
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
+from gpuemu_lsp.engine.emulator.launch.race_shadow import ShadowPlanes
+from gpuemu_lsp.engine.emulator.launch.scheduler import OutOfOrderError
+from gpuemu_lsp.engine.emulator.launch.setup import copy_for_thread
+from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
+from gpuemu_lsp.engine.emulator.launch.threads.block_thread import Blocks, BlockThread, Pause
+from gpuemu_lsp.engine.emulator.launch.threads.claim_table import claim_table
+from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
+from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
+
+_SHARES: Final = 2
+"""Blocks are given out in so many shares for each thread, and those that are left in smaller ones."""
+
+_MOST_KEPT_BYTES: Final = 256 << 20
+"""Memory of a launch up to which the shadow cells of the threads are kept for the next one."""
+
+
+class BlockTeam:
+    """Executes blocks of a launch on ``threads`` host threads; the first one's own are created when they are needed.
+
+    Raises
+    ------
+    OSError
+        If the system refuses memory for the claims.
+    """
+
+    def __init__(
+        self,
+        prepared: PreparedLaunch,
+        versions: LaunchVersions,
+        claims: BlockClaims,
+        candidates: RaceCandidates,
+        stop: StopRequest,
+        threads: int,
+    ) -> None:
+        self._prepared, self._versions, self._stop = prepared, versions, stop
+        self._candidates, self._threads = candidates, min(threads, prepared.blocks)
+        self._first = claim_table().begin(prepared.launch, prepared.arena, claims.cell_shift)
+        self._members: list[BlockThread] = []
+        self._pauses: SimpleQueue[Pause] = SimpleQueue()
+        self._lock = Lock()
+        self._next = self._end = 0
+
+    def run(self, first: int, end: int) -> LaunchReport | None:
+        """Execute the blocks from ``first`` to ``end``; return a report if the time limit, or a request, ends it.
+
+        Raises
+        ------
+        OutOfOrderError
+            If the launch must be repeated in order.
+        AssumptionError, BarrierAssumptionError
+            If it must be started again with other code.
+        """
+        if not self._members:
+            self._begin()
+        self._next, self._end = first, end
+        for thread in self._members:
+            thread.begin()
+        busy = len(self._members)
+        stopped: LaunchReport | None = None
+        try:
+            while busy:
+                thread, needs_attention = self._pauses.get()
+                busy -= 1
+                if needs_attention and stopped is None:
+                    stopped = _attend(thread)
+                    if stopped is None:
+                        thread.resume()
+                        busy += 1
+                    else:
+                        self.hurry()
+        finally:
+            if busy:
+                # An error, or an interrupt.
+                self.hurry()
+            for _ in range(busy):
+                self._pauses.get()
+        self._add_counts()
+        return stopped
+
+    def hurry(self) -> None:
+        """Begin no further blocks, and let generated code return soon."""
+        self._end = 0
+        for thread in self._members:
+            thread.hurry()
+
+    def _add_counts(self) -> None:
+        """Move what the threads have counted to the launch."""
+        launch, prepared = self._prepared.launch, self._prepared
+        blocks = len(prepared.kernel.program.blocks)
+        for thread in self._members:
+            other = thread.prepared
+            steps = other.warp_values(other.residents[0], Warp.STEPS)
+            for field, more in ((LaunchRecord.STEPS, int(steps.sum())), (LaunchRecord.MISSPECULATIONS, 0)):
+                launch.set(field, launch.get(field) + other.launch.get(field) + more)
+                other.launch.set(field, 0)
+            steps[:] = 0
+            np.bitwise_or(prepared.coverage.bytes, other.coverage.bytes, out=prepared.coverage.bytes)
+            prepared.divergence_counts.table32(blocks)[:] += other.divergence_counts.table32(blocks)
+            other.divergence_counts.table32(blocks)[:] = 0
+
+    def close(self) -> None:
+        """End the threads."""
+        for planes, thread in zip(_planes(), self._members, strict=False):
+            thread.end()
+            if self._candidates.sites:
+                copy = thread.prepared
+                highest = int(copy.warp_values(copy.residents[0], Warp.EPOCH).max())
+                planes.end(max(highest, copy.launch.get(LaunchRecord.RACE_HIGHEST_EPOCH)))
+                if self._prepared.arena.size > _MOST_KEPT_BYTES:
+                    planes.drop()
+        self._members.clear()
+
+    def _begin(self) -> None:
+        prepared, candidates = self._prepared, self._candidates
+        copies = [copy_for_thread(prepared, index) for index in range(self._threads)]
+        # A pointer that has left its buffer would find this block's memory, and another one's on another thread.
+        for region in (prepared.residents[0].shared, prepared.residents[0].local):
+            prepared.arena.shadow(region.address, region.size)[:] = 0
+        for index, copy in enumerate(copies):
+            copy.launch.set(LaunchRecord.CLAIM_OWNER, self._first + 1 + index)
+            if index == len(_planes()):
+                _planes().append(ShadowPlanes())
+            if candidates.sites:
+                planes = _planes()[index]
+                planes.begin(copy.launch, candidates.cell_shift, prepared.launch.get(LaunchRecord.RACE_PRIVATE_START))
+                planes.install(copy.launch, prepared.arena, candidates.cell_shift)
+            report, clocks = LaunchReport(), VectorClocks(copy, candidates)
+            attendant = BlockAttendant(copy, clocks, self._versions, self._stop, report)
+            self._members.append(BlockThread(copy, attendant, report, self._next_blocks, self._pauses))
+
+    def _next_blocks(self) -> Blocks | None:
+        with self._lock:
+            left = self._end - self._next
+            if left <= 0:
+                return None
+            first = self._next
+            self._next += max(1, left // (_SHARES * self._threads))
+            return first, self._next
+
+
+def _attend(thread: BlockThread) -> LaunchReport | None:
+    """Decide how a thread goes on; return its report if the launch has used up its time."""
+    if not thread.has_reports:
+        thread.attend()
+    if thread.has_used_up_its_time:
+        return thread.report
+    if thread.has_reports or thread.report.incidents or thread.report.status != "completed":
+        raise OutOfOrderError
+    return None
+
+
+@cache
+def _planes() -> list[ShadowPlanes]:
+    """Return the shadow cells of this process's host threads."""
+    return []
+
+
+# Shared mappings stay shared after fork, as those of the planes of one thread do.
+os.register_at_fork(after_in_child=_planes.cache_clear)
