@@ -1,6 +1,6 @@
 """Verdicts as data without messages, for a comparison of two states of the product.
 
-    python -m benchmarks.verdicts run OUTPUT PATH ... [--cases N] [--jobs N] [--unregistered]
+    python -m benchmarks.verdicts run OUTPUT PATH ... [--cases N] [--jobs N] [--threads N] [--unregistered]
     python -m benchmarks.verdicts compare BEFORE AFTER
 
 ``run`` checks files and folders and writes one JSON object per kernel and line: its status, and of each finding the
@@ -22,12 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpuemu_lsp.engine import host_threads
 from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.pools import open_pool
 from gpuemu_lsp.engine.jobs.requests.targets import SUFFIXES, TargetError, collect
 from gpuemu_lsp.engine.jobs.run import run_requests
-from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
-from gpuemu_lsp.engine.workers.pool import Pool
 
 Row = dict[str, Any]
 
@@ -41,6 +41,7 @@ def main() -> None:
     run.add_argument("paths", nargs="+", type=Path)
     run.add_argument("--cases", type=int)
     run.add_argument("--jobs", type=int, default=2)
+    run.add_argument("--threads", type=int, default=1)
     run.add_argument("--unregistered", action="store_true")
     compare = commands.add_parser("compare")
     compare.add_argument("before", type=Path)
@@ -48,6 +49,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.command == "compare":
         sys.exit(1 if _compared(_read(options.before), _read(options.after)) else 0)
+    host_threads.choose(options.threads)
     rows = _verdicts(options.paths, CheckOptions(cases=options.cases), options.jobs, options.unregistered)
     options.output.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows), encoding="utf-8")
     print(f"{len(rows)} kernels")
@@ -56,7 +58,7 @@ def main() -> None:
 def _verdicts(paths: Sequence[Path], options: CheckOptions, jobs: int, unregistered: bool) -> list[Row]:
     """Check the kernels of files and folders; return one row for each, in order."""
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as name, Pool(FUNCTIONS, size=jobs, preload=PRELOAD) as pool:
+    with tempfile.TemporaryDirectory() as name, open_pool(jobs) as pool:
         for path in paths:
             root = path.absolute()
             for number, group in enumerate(_groups(root, Path(name), unregistered)):

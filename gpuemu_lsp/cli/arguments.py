@@ -43,10 +43,16 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for running kernels."""
     parser.add_argument("--seed", type=seed, metavar="S", help="master seed (default: [validation].seed, else 42)")
     parser.add_argument("--jobs", type=positive, metavar="N", help="worker processes (default: one per core)")
+    add_threads(parser)
     parser.add_argument(
         "--arch", type=architecture, metavar="SM", help="compile for this architecture instead, e.g. sm_90"
     )
     parser.add_argument("--executor", choices=("auto", "emulator", "gpu"), default="auto", help="where kernels run")
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """Add ``--threads``."""
+    parser.add_argument("--threads", type=_threads, metavar="N", help="threads of each launch (default: 1)")
 
 
 def add_counters(parser: argparse.ArgumentParser) -> None:
@@ -81,6 +87,15 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
     return value
+
+
+def _threads(text: str) -> int:
+    """Parse a number of threads, and let launches of this process and its workers have as many."""
+    from gpuemu_lsp.engine import host_threads
+
+    threads = positive(text)
+    host_threads.choose(threads)
+    return threads
 
 
 def _format(text: str) -> str:

@@ -40,6 +40,7 @@ from gpuemu_lsp.engine.emulator.versions.kernel_cache import KernelCache
 from gpuemu_lsp.engine.emulator.versions.stores import Stores
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions, may_alias
 from gpuemu_lsp.engine.execution import Bytes, Counters, Event, Outcome, Request
+from gpuemu_lsp.engine.host_threads import chosen
 from gpuemu_lsp.engine.ptx.errors import PtxError
 from gpuemu_lsp.engine.ptx.model import Instruction
 from gpuemu_lsp.engine.time_limit import scheduled_clock
@@ -54,7 +55,7 @@ class Emulator:
     Compiled kernels are cached. One launch at a time per process, because all share one arena. ``optimised`` compiles
     optimised code from the first launch on; by default it is compiled for hot kernels. ``lasting`` is the memory of a
     program, which launches access where it is. ``stop`` can end launches early. ``threads`` execute blocks of a launch
-    side by side where that changes nothing but its time.
+    side by side where that changes nothing but its time; None is as many as are chosen for this process.
 
     Raises
     ------
@@ -70,7 +71,7 @@ class Emulator:
         optimised: bool = False,
         lasting: LastingMemory | None = None,
         stop: StopRequest | None = None,
-        threads: int = 1,
+        threads: int | None = None,
     ) -> None:
         self._threads = threads
         self._stop = stop or StopRequest()
@@ -139,7 +140,9 @@ class Emulator:
         while True:
             try:
                 arena = self._arena or shared_arena()
-                return _run_once(kernel, request, arena, limit, milliseconds, self._stop, recorder, self._threads)
+                return _run_once(
+                    kernel, request, arena, limit, milliseconds, self._stop, recorder, self._threads or chosen()
+                )
             except _Again as again:
                 milliseconds = again.milliseconds
             except ArenaFullError as error:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpuemu_lsp.engine import host_threads
 from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD, WARM_UP
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import Limits
@@ -18,7 +19,9 @@ def open_pool(jobs: int | None, executor: str = "auto", *, lasting: bool = False
     On a GPU there is no memory limit, because a CUDA context reserves more than it allows. A ``lasting`` pool serves
     many commands: it also prepares, while it is idle, what workers need later.
     """
-    limits = Limits(memory_bytes=None) if executor == "gpu" else Limits()
+    limits = Limits(threads=host_threads.chosen())
+    if executor == "gpu":
+        limits = replace(limits, memory_bytes=None)
     warm_up = WARM_UP if lasting else ()
     pool = Pool(FUNCTIONS, size=jobs or os.cpu_count() or 1, limits=limits, preload=PRELOAD, warm_up=warm_up)
     pool.start()

@@ -17,7 +17,7 @@ class Limits:
     ``memory_bytes`` limits private writable memory (RLIMIT_DATA), so that an allocation beyond it is a ``MemoryError``
     in the worker instead of an OOM kill on the machine. Reserved address space does not count: a CUDA context reserves
     far more than it uses. A worker is replaced after ``jobs_per_worker`` jobs, or when its resident set exceeds
-    ``resident_bytes`` after a job.
+    ``resident_bytes`` after a job. ``threads`` is how many of its threads execute blocks of one launch.
     """
 
     wall_seconds: float | None = 60.0
@@ -26,6 +26,7 @@ class Limits:
     output_bytes: int = 64 * 1024
     jobs_per_worker: int = 500
     resident_bytes: int | None = 2 * GIB
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from gpuemu_lsp.engine import host_threads
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.workers import system
 from gpuemu_lsp.engine.workers.frames import FrameReader, encode
@@ -61,6 +62,7 @@ def serve(channel: int, output: int, functions: Mapping[str, str], limits: Limit
     system.limit(resource.RLIMIT_DATA, limits.memory_bytes)
     system.limit(resource.RLIMIT_FSIZE, limits.file_bytes)
     system.limit(resource.RLIMIT_CORE, 0)
+    host_threads.choose(limits.threads)
     faulthandler.enable(2)
     faulthandler.register(TRACE_SIGNAL, file=2, all_threads=False)
     _JobLoop(channel, functions).run()
