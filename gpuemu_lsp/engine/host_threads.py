@@ -1,7 +1,7 @@
 """How many threads of this process execute blocks of one launch side by side: a choice of the user for each process.
 
-Results and reports do not depend on it (:mod:`~gpuemu_lsp.engine.emulator.launch.threads`). So it is no part of a check
-and of what identifies its verdict, but a property of the process that makes launches, such as a limit is.
+Results and reports do not depend on it (:mod:`~gpuemu_lsp.engine.emulator.launch.threads`). So it does not belong to a
+check and to what identifies its verdict, but to the process that makes launches, as a limit does.
 """
 
 from __future__ import annotations
