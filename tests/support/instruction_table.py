@@ -413,7 +413,18 @@ tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r0, 32
 tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned
 tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r0,%r1}, [%r2]
 tcgen05.st.sync.aligned.32x32b.x2.b32 [%r2], {%r0,%r1}
-tcgen05.mma.cta_group::1.kind::f16 [%r0], %d6, %d6, %r1, %p0
+tcgen05.ld.sync.aligned.16x32bx2.x2.pack::16b.b32 {%r0,%r1}, [%r2], 2
+tcgen05.ld.sync.aligned.{16x128b.x1,16x64b.x2}.b32 {%r0,%r1}, [%r2]
+tcgen05.st.sync.aligned.16x256b.x1.unpack::16b.b32 [%r2], {%r0,%r1,%r3,%r4}
+tcgen05.ld.red.sync.aligned.32x32b.x2.min.f32 {%f0,%f1}, %f2, [%r2]
+tcgen05.cp.cta_group::{1,2}.{128x256b,128x128b,32x128b.warpx4,64x128b.warpx2::02_13,64x128b.warpx2::01_23} [%r0], %d6
+tcgen05.cp.cta_group::1.4x256b [%r0], %d6
+tcgen05.cp.cta_group::1.128x256b.b8x16.b4x16_p64 [%r0], %d6
+tcgen05.shift.cta_group::1.down [%r0]
+tcgen05.mma.cta_group::{1,2}.kind::{f16,tf32,f8f6f4,i8} [%r0], %d6, %d6, %r1, %p0
+tcgen05.mma.cta_group::1.kind::f16.collector::a::fill [%r0], [%r1], %d6, %r1, {%r2,%r2,%r2,%r2}, %p0, 2
+tcgen05.mma.ws.cta_group::1.kind::{f16,i8} [%r0], %d6, %d6, %r1, %p0
+tcgen05.mma.cta_group::1.kind::{mxf8f6f4.block_scale.scale_vec::1X,mxf4.block_scale.block32,mxf4nvf4.block_scale.block16} [%r0], %d6, %d6, %r1, [%r2], [%r3], %p0
 tcgen05.mma.sp.cta_group::1.kind::f16 [%r0], %d6, %d6, [%r2], %r1, %p0
 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9]
 tcgen05.fence::{before,after}_thread_sync

@@ -14,8 +14,17 @@ from support.emulator_launch import launch, out
 TYPES = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
+    "tf32": np.dtype(np.float32),
+    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "e2m3": np.dtype(ml_dtypes.float6_e2m3fn),
+    "e3m2": np.dtype(ml_dtypes.float6_e3m2fn),
+    "e2m1": np.dtype(ml_dtypes.float4_e2m1fn),
+    "u8": np.dtype(np.uint8),
+    "s8": np.dtype(np.int8),
 }
-_CODES = {"f16": 0, "bf16": 1}
+_CODES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5, "u8": 0, "s8": 1}
+_BITS = {"e2m3": 6, "e3m2": 6, "e2m1": 4}
 _SWIZZLES = {0: 0, 1: 6, 2: 4, 3: 2}
 """Codes of a swizzle in a descriptor, by the address bits that it changes."""
 
@@ -32,16 +41,41 @@ class Product:
     swizzle: int = 3
     mn_major: tuple[bool, bool] = (False, False)
     steps: int = 1
+    load: str = "32x32b"
+    ws: bool = False
+    in_tensor_memory: bool = False
+    scaled: str = ""
+    scale_ids: tuple[int, int] = (0, 0)
 
     @property
     def depth(self) -> int:
         """Elements along k of all instructions."""
-        return 32 // TYPES[self.formats[0]].itemsize * self.steps
+        return (64 if self.packed else 32 // TYPES[self.formats[0]].itemsize) * self.steps
+
+    @property
+    def packed(self) -> bool:
+        """Whether elements of four bits are stored without padding."""
+        return self.kind.startswith("mxf4")
+
+    @property
+    def scales(self) -> int:
+        """Scale factors of a row."""
+        return {"": 0, "scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}[self.scaled]
+
+    def scale(self, rows: int, number: int) -> np.ndarray:
+        """Return what the elements of each row are multiplied with: the factors that the kernel stores."""
+        row, factor = np.indices((rows, self.scales))
+        powers = (row % 32 + row // 32 + factor + number) & 1
+        return np.repeat(2.0**powers, self.depth // self.steps // self.scales, axis=1)
 
     @property
     def descriptor(self) -> int:
         """The instruction descriptor."""
-        a, b = (_CODES[one] for one in self.formats)
+        a, b = (1, 1) if self.packed else (_CODES[one] for one in self.formats)
+        if self.scaled:
+            bits = a << 7 | b << 10 | self.scale_ids[1] << 4 | self.scale_ids[0] << 29
+            bits |= 1 << 23
+            return bits | self.columns >> 3 << 17 | self.rows >> 4 << 24
         bits = {"f16": 0, "f32": 1, "s32": 2}[self.result] << 4 | a << 7 | b << 10
         bits |= int(self.mn_major[0]) << 15 | int(self.mn_major[1]) << 16
         return bits | self.columns >> 3 << 17 | self.rows >> 4 << 24
@@ -52,7 +86,8 @@ class Product:
         low = 0 if "u8" in self.formats else -3
         shapes = ((self.rows, self.depth), (self.columns, self.depth))
         a, b = (
-            random.integers(low, 4, shape).astype(TYPES[one]) for shape, one in zip(shapes, self.formats, strict=True)
+            random.integers(low, 4, shape).astype(np.float32).astype(TYPES[one])
+            for shape, one in zip(shapes, self.formats, strict=True)
         )
         return a, b
 
@@ -65,6 +100,19 @@ class Tile:
     leading: int
     stride: int
     step: int
+
+
+def stored(matrix: np.ndarray, format_: str, *, packed: bool = False) -> np.ndarray:
+    """Return a matrix of (rows, k) as its bytes are in memory: 16 elements of 4 or 6 bits, and padding, in 16 bytes."""
+    bits = _BITS.get(format_)
+    if bits is None:
+        return matrix
+    if packed:
+        codes = matrix.view(np.uint8)
+        return codes[:, ::2] | codes[:, 1::2] << 4
+    codes = np.unpackbits(matrix.view(np.uint8)[..., None], axis=-1, bitorder="little")[..., :bits]
+    packed = np.packbits(codes.reshape(len(matrix), -1, 16 * bits), axis=-1, bitorder="little")
+    return np.pad(packed, ((0, 0), (0, 0), (0, 16 - packed.shape[-1]))).reshape(len(matrix), -1)
 
 
 def tile(matrix: np.ndarray, swizzle: int, *, mn_major: bool) -> Tile:
@@ -120,6 +168,7 @@ _KERNEL = """
     @%warp0 <ALLOC>
     bar.sync 0;
     ld.shared.b32 %r4, [slot];
+    <SCALES>
     @!%first bra wait;
     <MULTIPLY>
     <COMMIT>
@@ -139,6 +188,21 @@ wait:
     @%warp0 <FREE>
     ret;
 }
+"""
+
+_SCALES = """
+    // In column c of lane l of each quarter, byte b is a 2 if l + c + b is odd, else a 1.
+    shl.b32 %r5, %r1, 21;
+    add.u32 %r5, %r5, %r4;
+    and.b32 %r6, %r0, 1;
+    neg.s32 %r6, %r6;
+    xor.b32 %r6, %r6, 0x807F807F;
+    not.b32 %r7, %r6;
+    tcgen05.st.sync.aligned.32x32b.x8.b32 [%r5+136], {%r6, %r7, %r6, %r7, %r6, %r7, %r6, %r7};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.fence::before_thread_sync;
+    bar.sync 0;
+    tcgen05.fence::after_thread_sync;
 """
 
 _COPY = """
@@ -178,10 +242,16 @@ def _multiply(product: Product, a: Tile, b: Tile) -> str:
             f"or.b64 %d{register}, %d{register}, {fields};",
         ]
     lines.append(f"mov.b32 %r7, {product.descriptor};")
+    left = "[%r4+128]" if product.in_tensor_memory else "%d2"
+    kind, factors = product.kind, ""
+    if product.scaled:
+        kind, factors = f"{kind}.block_scale.{product.scaled}", " [%r4+136], [%r4+140],"
+    weights = ".ws" if product.ws else ""
     for step in range(product.steps):
         lines += [
             f"setp.ne.u32 %add, {step}, 0;",
-            f"tcgen05.mma.cta_group::1.kind::{product.kind} [%r4], %d2, %d3, %r7, %add;",
+            *(["tcgen05.cp.cta_group::1.128x256b [%r4+128], %d2;"] if product.in_tensor_memory else ()),
+            f"tcgen05.mma{weights}.cta_group::1.kind::{kind} [%r4], {left}, %d3, %r7,{factors} %add;",
             f"add.u64 %d2, %d2, {a.step >> 4};",
             f"add.u64 %d3, %d3, {b.step >> 4};",
         ]
@@ -202,18 +272,28 @@ PARTS = {
 def kernel(product: Product, **changed: str) -> tuple[str, Tile, Tile]:
     """Return the PTX of the kernel, with parts of it ``changed``, and its operands in shared memory."""
     matrices = product.matrices()
-    a, b = (tile(one, product.swizzle, mn_major=mn) for one, mn in zip(matrices, product.mn_major, strict=True))
-    columns = product.columns
-    registers = ", ".join(f"%v{index}" for index in range(columns))
+    a, b = (
+        tile(stored(one, format_, packed=product.packed), product.swizzle, mn_major=mn)
+        for one, format_, mn in zip(matrices, product.formats, product.mn_major, strict=True)
+    )
+    columns = product.columns * product.rows // 128 if product.ws else product.columns
+    # Of 16 lanes, two cells of each column are in the registers of each thread.
+    halves = 1 if product.load == "32x32b" else 2
+    count = columns // halves
+    registers = ", ".join(f"%v{index}" for index in range(count))
+    distance = f", {count}" if product.load == "16x32bx2" else ""
+    repeats = columns * 32 // int(product.load.partition("x")[2].rstrip("x2").rstrip("b")) if halves == 2 else columns
+    repeats = count if distance else repeats
     parts = {
         "SIZE_A": str(a.image.size),
         "SIZE_B": str(b.image.size),
         "COPY_A": _copy("a", a.image.size // 16),
         "COPY_B": _copy("b", b.image.size // 16),
+        "SCALES": _SCALES if product.scaled else "",
         "MULTIPLY": _multiply(product, a, b),
-        "LOAD": f"tcgen05.ld.sync.aligned.32x32b.x{columns}.b32 {{{registers}}}, [%r5];",
-        "RESULTS": "\n    ".join(f"st.global.b32 [%d0+{4 * index}], %v{index};" for index in range(columns)),
-        "STRIDE": str(4 * columns),
+        "LOAD": f"tcgen05.ld.sync.aligned.{product.load}.x{repeats}.b32 {{{registers}}}, [%r5]{distance};",
+        "RESULTS": "\n    ".join(f"st.global.b32 [%d0+{4 * index}], %v{index};" for index in range(count)),
+        "STRIDE": str(4 * count),
         **PARTS,
         **changed,
     }
@@ -224,8 +304,9 @@ def kernel(product: Product, **changed: str) -> tuple[str, Tile, Tile]:
 
 
 def multiply(product: Product, changed: dict[str, str] | None = None, **more: Any) -> tuple[Outcome, np.ndarray]:
-    """Run the kernel; return the outcome and the lanes of tensor memory that it has read, of shape (128, columns)."""
+    """Run the kernel; return the outcome and the registers of its threads, of shape (128, registers)."""
     text, a, b = kernel(product, **(changed or {}))
-    result = np.zeros((128, product.columns), np.uint32)
+    columns = product.columns * product.rows // 128 if product.ws else product.columns
+    result = np.zeros((128, columns // (1 if product.load == "32x32b" else 2)), np.uint32)
     outcome = launch(text, 1, 128, a.image, b.image, out(result), **more)
     return outcome, outcome.buffers["a2"].view(np.uint32).reshape(result.shape) if outcome.buffers else result

@@ -42,6 +42,7 @@ class TensorOperation(Enum):
     WAIT_LOADS = "wait::ld"
     WAIT_STORES = "wait::st"
     MULTIPLY = "mma"
+    COPY = "cp"
     COMMIT = "commit"
     FENCE_BEFORE = "fence::before_thread_sync"
     FENCE_AFTER = "fence::after_thread_sync"
@@ -54,10 +55,11 @@ _OPERATIONS: Final = {one.value: one for one in TensorOperation}
 class TensorForm:
     """An instruction by its modifiers.
 
-    ``group`` is the number of blocks that take part (``.cta_group``). ``shape`` and ``count`` are those of a load or
-    store, ``packed`` says that each register has the low halves of two columns. ``kind`` is that of a product, whose A
-    may be ``in_tensor_memory``. A commit is ``multicast`` to several blocks, and ``in_cluster`` says that its address
-    is one of ``.shared::cluster``.
+    ``group`` is the number of blocks that take part (``.cta_group``). ``shape`` is that of a load, store or copy; a
+    load or store repeats it ``count`` times, and ``packed`` says that registers have the low halves of two columns.
+    ``kind`` is that of a product, whose A may be ``in_tensor_memory``; ``weights`` are stationary (``.ws``), and its
+    operands have ``scales`` scale factors in each row. A copy is to several ``warps``. A commit is ``multicast`` to
+    several blocks, and ``in_cluster`` says that its address is one of ``.shared::cluster``.
     """
 
     operation: TensorOperation
@@ -67,8 +69,16 @@ class TensorForm:
     packed: bool = False
     kind: str = ""
     in_tensor_memory: bool = False
+    weights: bool = False
+    scales: int = 0
+    warps: str = ""
     multicast: bool = False
     in_cluster: bool = False
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread that a load or store has."""
+        return self.count * _SHAPES[self.shape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +102,34 @@ def tensor_operands(instruction: Instruction) -> TensorOperands:
 
 # ---- forms -----------------------------------------------------------------------------------------------------------
 
-_SHAPES: Final = {"32x32b": 1}
+_SHAPES: Final = {"32x32b": 1, "16x32bx2": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
 """Registers of a thread that each shape has at ``.x1``."""
 _MOST_REGISTERS: Final = 128
-_KINDS: Final = frozenset({"f16"})
+_KINDS: Final = frozenset({"f16", "tf32", "f8f6f4", "i8"})
+_SCALES: Final = {
+    ("mxf8f6f4", ""): 1,
+    ("mxf8f6f4", "scale_vec::1X"): 1,
+    ("mxf8f6f4", "block32"): 1,
+    ("mxf4", ""): 2,
+    ("mxf4", "scale_vec::2X"): 2,
+    ("mxf4", "block32"): 2,
+    ("mxf4nvf4", "scale_vec::2X"): 2,
+    ("mxf4nvf4", "block32"): 2,
+    ("mxf4nvf4", "scale_vec::4X"): 4,
+    ("mxf4nvf4", "block16"): 4,
+}
+"""Scale factors of a row, by the kind of a product and its vector size (table 54)."""
 _BARRIER: Final = "mbarrier::arrive::one"
+_COPIES: Final = frozenset(
+    {
+        ("128x256b", ""),
+        ("128x128b", ""),
+        ("32x128b", "warpx4"),
+        ("64x128b", "warpx2::02_13"),
+        ("64x128b", "warpx2::01_23"),
+    }
+)
+"""Shapes of copies, and the warps to whose lanes they go."""
 
 
 def tensor_form(instruction: Instruction) -> TensorForm | None:
@@ -115,17 +148,12 @@ def _form(modifiers: tuple[str, ...]) -> TensorForm | None:
     words = list(modifiers[1:])
     group = _taken(words, {"cta_group::1": 1, "cta_group::2": 2}) or 1
     if operation in (TensorOperation.LOAD, TensorOperation.STORE):
-        shape = _taken(words, {one: one for one in _SHAPES})
-        count = _taken(words, {f"x{1 << power}": 1 << power for power in range(8)})
-        if shape is None or count is None or words != ["b32"] or count * _SHAPES[shape] > _MOST_REGISTERS:
-            return None
-        return TensorForm(operation, shape=shape, count=count)
+        return _access(operation, words)
     if operation is TensorOperation.MULTIPLY:
-        kind = _taken(words, {f"kind::{one}": one for one in _KINDS})
-        from_tensor = _taken(words, {A_IN_TENSOR_MEMORY: True}) or False
-        if kind is None or words or group != 1 or from_tensor:
-            return None
-        return TensorForm(operation, group, kind=kind, in_tensor_memory=from_tensor)
+        return _product(group, words)
+    if operation is TensorOperation.COPY:
+        shape, warps = words[0], "".join(words[1:])
+        return TensorForm(operation, group, shape, warps=warps) if (shape, warps) in _COPIES else None
     if operation is TensorOperation.COMMIT:
         in_cluster = _taken(words, {"shared::cluster": True}) or False
         multicast = _taken(words, {"multicast::cluster": True}) or False
@@ -135,6 +163,36 @@ def _form(modifiers: tuple[str, ...]) -> TensorForm | None:
     if operation is None or words not in ([], ["b32"]):
         return None
     return TensorForm(operation, group)
+
+
+def _access(operation: TensorOperation, words: list[str]) -> TensorForm | None:
+    shape = _taken(words, {name: name for name in _SHAPES})
+    count = _taken(words, {f"x{1 << power}": 1 << power for power in range(8)})
+    packed = _taken(words, {"pack::16b": True, "unpack::16b": True}) or False
+    if shape is None or count is None or words != ["b32"] or count * _SHAPES[shape] > _MOST_REGISTERS:
+        return None
+    return TensorForm(operation, shape=shape, count=count, packed=packed)
+
+
+def _product(group: int, words: list[str]) -> TensorForm | None:
+    weights = _taken(words, {"ws": True}) or False
+    from_tensor = _taken(words, {A_IN_TENSOR_MEMORY: True}) or False
+    kind = next((word[len("kind::") :] for word in words if word.startswith("kind::")), "")
+    # A collector keeps an operand for the next product, whose memory must not change: nothing is kept here.
+    rest = [word for word in words if not word.startswith(("kind::", "collector::"))]
+    scales = 0
+    if "block_scale" in rest:
+        rest.remove("block_scale")
+        scales = _SCALES.get((kind, "".join(rest)), 0)
+        if not scales or weights:
+            return None
+    elif rest or kind not in _KINDS:
+        return None
+    if weights and (group != 1 or from_tensor):
+        return None
+    return TensorForm(
+        TensorOperation.MULTIPLY, group, kind=kind, in_tensor_memory=from_tensor, weights=weights, scales=scales
+    )
 
 
 def _taken(words: list[str], meanings: Mapping[str, _T]) -> _T | None:
@@ -149,23 +207,28 @@ def _taken(words: list[str], meanings: Mapping[str, _T]) -> _T | None:
 _VALUES: Final = {
     TensorOperation.ALLOCATE: (1,),
     TensorOperation.FREE: (2,),
-    TensorOperation.LOAD: (1,),
-    TensorOperation.STORE: (1,),
-    TensorOperation.MULTIPLY: (5,),
-    TensorOperation.COMMIT: (1, 2),
+    TensorOperation.COPY: (2,),
+    TensorOperation.COMMIT: (1,),
 }
 """Numbers of operands that an instruction has besides vectors."""
 
 
 def _fits(form: TensorForm, operands: TensorOperands) -> bool:
-    if len(operands.values) not in _VALUES.get(form.operation, (0,)):
-        return False
-    count = form.count * _SHAPES.get(form.shape, 0)
+    values, registers = len(operands.values), len(operands.registers)
     if form.operation is TensorOperation.LOAD:
-        return len(operands.results) == count and not operands.registers
+        return values == _places(form) and len(operands.results) == form.registers and not registers
+    if form.operation is TensorOperation.STORE:
+        return values == _places(form) and registers == form.registers
     if form.operation is TensorOperation.MULTIPLY:
-        return len(operands.registers) in (0, 4 * form.group)
-    return len(operands.registers) == count
+        return values in ((7,) if form.scales else (5, 6)) and registers in (0, 4 * form.group)
+    if form.multicast:
+        return values == 2 and not registers
+    return values in _VALUES.get(form.operation, (0,)) and not registers
+
+
+def _places(form: TensorForm) -> int:
+    """Return the number of operands that say where a load or store is: an address, and the distance of two halves."""
+    return 2 if form.shape == "16x32bx2" else 1
 
 
 # ---- lowering --------------------------------------------------------------------------------------------------------

@@ -64,6 +64,9 @@ TYPES: Final = ("", "u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64", "b3
 MULTICAST: Final = 1 << 20
 """Bit of the callback's operation: the copy is to several blocks of the cluster."""
 
+PAIR: Final = 1 << 21
+"""Bit of the callback's operation: the ``mbarrier`` object may be in the other block of a pair (``.cta_group::2``)."""
+
 ROWS: Final = (Warp.ADDRESSES, *(Warp.VALUES.element(row * WARP_SIZE) for row in range(4)))
 """Rows of the scratch space: the shared address with that of the ``mbarrier`` above it, the tensor map or the address
 in global memory, and pairs of coordinates (of a copy without a map, its bytes); above the last coordinate the blocks of
@@ -72,6 +75,8 @@ a multicast."""
 _HINT = "L2::cache_hint"
 _ARRIVAL = "mbarrier::complete_tx::bytes"
 _MULTICAST = "multicast::cluster"
+_PAIR = "cta_group::2"
+_IGNORED = frozenset({_HINT, _MULTICAST, _PAIR, "cta_group::1", "tile", "noftz"})
 _DIMENSIONS = {f"{rank}d": rank for rank in range(1, 6)}
 _FORMS: dict[tuple[str, ...], BulkOperation] = {
     ("shared::cluster", "global", _ARRIVAL): BulkOperation.LOAD,
@@ -94,12 +99,13 @@ class _Form:
     multicast: bool
     reduction: int = 0
     type: int = 0
+    pair: bool = False
 
     @property
     def number(self) -> int:
         """The callback's operation."""
         number = self.operation | self.rank << RANK_SHIFT | self.reduction << REDUCTION_SHIFT | self.type << TYPE_SHIFT
-        return number | MULTICAST if self.multicast else number
+        return number | (MULTICAST if self.multicast else 0) | (PAIR if self.pair else 0)
 
 
 def _decoded(instruction: Instruction) -> _Form | None:
@@ -113,7 +119,7 @@ def _decoded(instruction: Instruction) -> _Form | None:
     count = len(instruction.operands) - (_HINT in words) - (_MULTICAST in words)
     is_tensor = words[:1] == ("tensor",)
     rank = _DIMENSIONS.get(words[1], 0) if is_tensor and len(words) > 1 else 0
-    rest = [word for word in words[2 if is_tensor else 0 :] if word not in (_HINT, _MULTICAST, "tile", "noftz")]
+    rest = [word for word in words[2 if is_tensor else 0 :] if word not in _IGNORED]
     if is_tensor and not rank:
         return None
     reduction = type_ = 0
@@ -136,7 +142,7 @@ def _decoded(instruction: Instruction) -> _Form | None:
         if operation not in _OF_TENSOR:
             return None
         operation = _OF_TENSOR[operation]
-    return _Form(operation, rank, _MULTICAST in words, reduction, type_)
+    return _Form(operation, rank, _MULTICAST in words, reduction, type_, _PAIR in words)
 
 
 def _is_prefetch(instruction: Instruction) -> bool:

@@ -146,7 +146,7 @@ class GroupChecks:
         sound, fenced = True, True
         for name, chunks, bits in zip("AB", product.operands, descriptors, strict=True):
             if chunks is not None:
-                readable, stored = self._operands.check(caller, name, chunks, decoded(bits).swizzle, block)
+                readable, stored = self._operands.check(caller, f"operand {name}", chunks, decoded(bits).swizzle, block)
                 sound, fenced = sound and readable, fenced and not stored
         if not fenced:
             product = replace(product, fenced=False)

@@ -51,19 +51,19 @@ class OperandChecks:
             if missing.any():
                 self._shared.explain(caller.site)
                 text = (
-                    f"uninitialized read of {int(missing.sum())} of the {places.size} bytes of operand {name} in "
+                    f"uninitialized read of {int(missing.sum())} of the {places.size} bytes of {name} in "
                     f"shared memory, from {self._shared.place(int(places[missing].min()))} on: nothing has written them"
                 )
                 self._shared.add(caller, UNINITIALISED, text)
                 # The product reads what is there all the same: what overwrites its tile is an error of its own.
                 return True, stored
             if stored:
-                self._shared.check_fenced(caller, places, f"operand {name} has")
+                self._shared.check_fenced(caller, places, f"{name} has")
                 numbers = numbers[~written.reshape(-1, CHUNK).any(axis=1)]
         for tile in shared.of(numbers):
             if tile.tensor is not None and tile.tensor.swizzle != swizzle:
                 text = (
-                    f"operand {name} is read with {_pattern(swizzle)}, and the copy{self._shared.line(tile.site)} "
+                    f"{name} is read with {_pattern(swizzle)}, and the copy{self._shared.line(tile.site)} "
                     f"wrote its tile with {_pattern(tile.tensor.swizzle)}: its elements are elsewhere than the "
                     "descriptor says"
                 )
@@ -73,7 +73,7 @@ class OperandChecks:
 
     def _in_flight(self, caller: EventCaller, name: str, places: Indices, shared: SharedTiles) -> None:
         text = (
-            f"uninitialized read of {places.size} bytes of operand {name} in shared memory, from "
+            f"uninitialized read of {places.size} bytes of {name} in shared memory, from "
             f"{self._shared.place(int(places.min()))} on: the bulk copy that writes them is in flight"
         )
         number = int(shared.at(places[:1] // CHUNK)[0])
@@ -84,7 +84,7 @@ class OperandChecks:
             text += f"; it completes phase {tile.phase} of the mbarrier at {place}"
             last, times = barrier.passed.get(caller.warp, (-1, 0)) if barrier is not None else (-1, 0)
             if last < 0:
-                text += ", which this warp has not waited for (`wgmma.wait_group` does not wait for copies)"
+                text += ", which this warp has not waited for (a wait for products does not wait for copies)"
             elif times > 1:
                 text += f", and this warp has waited {times} times for phase {last}: its parity did not change"
             else:

@@ -91,6 +91,15 @@ def operand_chunks(descriptor: Descriptor, count: int, element_bits: int, mn_maj
     return OperandChunks(addresses, rows, ks, not mn_major)
 
 
+@lru_cache(maxsize=64)
+def row_chunks(descriptor: Descriptor, count: int, width: int) -> OperandChunks:
+    """Return the chunks of ``count`` rows of 16 or 32 bytes, ``width``, that are stored as a K-major operand is."""
+    both = operand_chunks(descriptor, count, 8, False)
+    if width == 2 * CHUNK:
+        return both
+    return OperandChunks(both.addresses[::2], both.rows[::2], both.ks[::2], True)
+
+
 @lru_cache(maxsize=256)
 def chunk_numbers(pattern: Pattern) -> Indices:
     """Return the numbers of the chunks that the bytes of a pattern are in, each once, in order."""

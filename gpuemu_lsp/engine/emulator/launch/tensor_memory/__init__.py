@@ -8,7 +8,9 @@ module                 content
 ``numbers``            values of matrix elements by format, and their sums
 ``fragments``          the cells that a load or store gives to each register of a warp
 ``cells``              the tensor memory of a block: contents, allocations, who has written what
-``products``           operands and accumulators of products: where their elements are
+``layouts``            lanes and columns of accumulators and scale factors
+``operands``           operands in shared memory
+``products``           executes products and copies to tensor memory
 ``commits``            arrivals at ``mbarrier`` objects that follow products, and which of these are complete
 ``order``              checks of accesses: in allocated columns, after what wrote them
 ``cores``              receives the operations of generated code, and passes them on
@@ -17,5 +19,5 @@ module                 content
 An operation is executed when it is issued, the earliest moment that the manual allows, and is complete as late as it
 may be: a product when a test of an ``mbarrier`` object succeeds to which a later ``tcgen05.commit`` of its thread
 arrives, a load or store at the ``tcgen05.wait`` of its warp. What accesses the same cells in between is an error,
-unless the manual says that both are executed in order (9.7.16.6.2: products with one accumulator).
+unless both are executed in order: products, and copies to tensor memory.
 """

@@ -19,10 +19,13 @@ Registers: TypeAlias = npt.NDArray[np.uint32]
 
 
 class TensorCall:
-    """An operation by a warp; ``values`` are its operands of up to 64 bits, of the shape (operands, lanes)."""
+    """An operation by a warp; ``values`` are its operands of up to 64 bits, of the shape (operands, lanes).
 
-    def __init__(self, caller: EventCaller, form: TensorForm) -> None:
-        self.caller, self.form = caller, form
+    ``counts`` are the numbers of these operands and of the registers of a vector.
+    """
+
+    def __init__(self, caller: EventCaller, form: TensorForm, counts: tuple[int, int]) -> None:
+        self.caller, self.form, self._counts = caller, form, counts
         start = ctypes.c_int64.from_address(caller.context + Warp.ADDRESSES).value
         values = (ctypes.c_uint64 * (VALUE_ROWS * WARP_SIZE)).from_address(start)
         self.values: npt.NDArray[np.uint64] = np.ctypeslib.as_array(values).reshape(VALUE_ROWS, WARP_SIZE)
@@ -34,10 +37,19 @@ class TensorCall:
         registers: Registers = np.ctypeslib.as_array(cells).reshape(count, WARP_SIZE)
         return registers
 
+    @property
+    def has_registers(self) -> bool:
+        """Whether a vector of registers is an operand."""
+        return self._counts[1] > 0
+
+    def has_value(self, row: int) -> bool:
+        """Return whether there is an operand of a number."""
+        return row < self._counts[0]
+
     def value(self, row: int) -> int:
         """Return an operand in the first lane that executes."""
         return int(self.values[row, self.caller.lanes[0]])
 
     def of_lane(self, index: int) -> TensorCall:
         """Return the operation of one of the lanes that execute."""
-        return TensorCall(self.caller._replace(lanes=self.caller.lanes[index : index + 1]), self.form)
+        return TensorCall(self.caller._replace(lanes=self.caller.lanes[index : index + 1]), self.form, self._counts)

@@ -18,6 +18,8 @@ STRIPE: Final = 16
 class TensorAccess:
     """An operation that writes or reads cells: its instruction, thread and block, and how far it has come.
 
+    ``group`` is the number of blocks that take part.
+
     ``barrier`` is the address of the ``mbarrier`` object of the first commit behind it, None before that. ``done`` says
     that a thread has waited for it.
     """
@@ -26,6 +28,7 @@ class TensorAccess:
     site: int
     thread: int
     block: int
+    group: int = 1
     barrier: int | None = None
     done: bool = False
 
@@ -112,6 +115,10 @@ class TensorCells:
         """Add an access, and return its number."""
         self.accesses.append(access)
         return len(self.accesses) - 1
+
+    def note_read(self, cells: CellRange, access: TensorAccess) -> None:
+        """Note that an access reads cells."""
+        self.readers[cells.stripes] = self.note(access)
 
     def of(self, numbers: npt.NDArray[np.int32]) -> list[TensorAccess]:
         """Return the accesses with some numbers that nothing has waited for, each once; -1 is none.

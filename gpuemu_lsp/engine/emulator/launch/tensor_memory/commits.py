@@ -43,8 +43,9 @@ class Commits:
         self._open.setdefault((access.block, access.thread), []).append(access)
 
     def commit(self, barriers: Iterable[BarrierName], caller: EventCaller, thread: int, order: Order | None) -> None:
-        """Commit all operations of a thread since its last commit."""
-        accesses = self._open.pop((caller.block, thread), [])
+        """Commit all operations of a thread that are not complete, those of earlier commits included."""
+        name = caller.block, thread
+        accesses = self._open[name] = [one for one in self._open.get(name, ()) if not one.done]
         for barrier in barriers:
             for access in accesses:
                 access.barrier = barrier[1] if access.barrier is None else access.barrier

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.async_order.barrier_checks import BarrierChecks
 from gpuemu_lsp.engine.emulator.launch.async_order.traffic import MISUSE, EventCaller, SharedTraffic
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.calls import TensorCall
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import CellRange, TensorAccess, TensorCells
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.commits import BarrierName, Commit, Commits
-from gpuemu_lsp.engine.emulator.launch.tensor_memory.descriptors import decoded_shape
-from gpuemu_lsp.engine.emulator.launch.tensor_memory.fragments import (
-    fragment_cells,
-    fragment_columns,
-    fragment_lanes,
-)
-from gpuemu_lsp.engine.emulator.launch.tensor_memory.numbers import result_cells, result_values
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.fragments import Fragment, fragment
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.order import CellChecks
-from gpuemu_lsp.engine.emulator.launch.tensor_memory.products import SharedOperands, accumulator_ranges
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.products import Member, TensorProducts
 from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
-from gpuemu_lsp.engine.emulator.launch.tma.targets import offset_of
-from gpuemu_lsp.engine.emulator.matrix.tensor_memory import COLUMNS, TensorForm, TensorOperation, tensor_form
+from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer, multicast_targets, offset_of, target_of
+from gpuemu_lsp.engine.emulator.matrix.tensor_memory import (
+    COLUMNS,
+    TensorForm,
+    TensorOperation,
+    tensor_form,
+    tensor_operands,
+)
 
 _SMALLEST = 32
 """Columns of the smallest allocation."""
@@ -36,9 +34,10 @@ class TensorCores:
     def __init__(self, shared: SharedTraffic, barriers: BarrierChecks, *, checked: bool) -> None:
         self._shared, self._barriers, self._checked = shared, barriers, checked
         self._blocks: dict[int, TensorCells] = {}
-        self._forms: dict[int, TensorForm] = {}
+        self._forms: dict[int, tuple[TensorForm, tuple[int, int]]] = {}
         self._commits = Commits(shared.arena)
-        self._checks, self._operands = CellChecks(shared), SharedOperands(shared)
+        self._checks = CellChecks(shared)
+        self._products = TensorProducts(shared, self._commits, self._checks, self._members, checked=checked)
         self._handlers: dict[TensorOperation, Callable[[TensorCall], None]] = {
             TensorOperation.ALLOCATE: self._allocate,
             TensorOperation.FREE: self._free,
@@ -47,22 +46,33 @@ class TensorCores:
             TensorOperation.STORE: self._store,
             TensorOperation.WAIT_LOADS: self._wait,
             TensorOperation.WAIT_STORES: self._wait,
-            TensorOperation.MULTIPLY: self._multiply,
+            TensorOperation.MULTIPLY: self._products.multiply,
+            TensorOperation.COPY: self._products.copy,
             TensorOperation.COMMIT: self._commit,
         }
 
     def execute(self, caller: EventCaller) -> None:
         """Execute an operation."""
-        form = self._forms.get(caller.site)
-        if form is None:
+        decoded = self._forms.get(caller.site)
+        if decoded is None:
             instruction = self._shared.sites[caller.site][0]
             assert instruction is not None
-            form = tensor_form(instruction)
+            form, operands = tensor_form(instruction), tensor_operands(instruction)
             assert form is not None
-            self._forms[caller.site] = form
-        handler = self._handlers.get(form.operation)
+            decoded = self._forms[caller.site] = form, (len(operands.values), len(operands.registers))
+        handler = self._handlers.get(decoded[0].operation)
         if handler is not None:
-            handler(TensorCall(caller, form))
+            handler(TensorCall(caller, *decoded))
+
+    def _members(self, call: TensorCall) -> list[Member]:
+        """Return the blocks that take part in an operation, by rank."""
+        caller, prepared = call.caller, self._shared.prepared
+        if call.form.group == 1:
+            return [Member(caller, self._memory(caller.block))]
+        rank = next(rank for rank, one in enumerate(prepared.residents) if one.number == caller.block)
+        pair = prepared.residents[rank & ~1 : (rank & ~1) + 2]
+        callers = [caller._replace(block=one.number, window=one.shared.address) for one in pair]
+        return [Member(one, self._memory(one.block)) for one in callers]
 
     def _memory(self, block: int) -> TensorCells:
         if block not in self._blocks:
@@ -95,7 +105,7 @@ class TensorCores:
         allocation = memory.allocations.get(column)
         if allocation is None or allocation.columns != columns:
             freed = int(memory.freed[column]) if column < COLUMNS else -1
-            text = f"this frees {columns} columns of tensor memory from column {column} on, which were not allocated together"
+            text = f"this frees {columns} columns of tensor memory from column {column} on, not those of an allocation"
             if freed >= 0:
                 text = f"this frees column {column} of tensor memory, which has been freed{self._shared.line(freed)}"
             rule = "memory/use-after-free" if freed >= 0 else "memory/out-of-bounds"
@@ -112,44 +122,42 @@ class TensorCores:
     # ---- loads and stores --------------------------------------------------------------------------------------------
 
     def _load(self, call: TensorCall) -> None:
-        place = self._cells(call)
-        registers = call.registers(call.form.count)
+        place = self._place(call)
         if place is None:
-            registers[:] = 0
+            call.registers(call.form.registers)[:] = 0
             return
-        memory, area, access = place
+        memory, cells, address, access = place
         if self._checked:
-            self._checks.read(call.caller, memory, area, access, "this loads")
-            memory.readers[area.stripes] = memory.note(access)
-        lanes, columns = fragment_cells(call.form.shape, call.form.count)
-        registers[:] = memory.cells[area.area][lanes, columns]
+            for area in cells.ranges(address):
+                self._checks.read(call.caller, memory, area, access, "this loads")
+                memory.note_read(area, access)
+        call.registers(call.form.registers)[:] = cells.load(memory.cells, address)
 
     def _store(self, call: TensorCall) -> None:
-        place = self._cells(call)
+        place = self._place(call)
         if place is None:
             return
-        memory, area, access = place
-        if self._checked:
-            self._checks.write(call.caller, memory, area, access, "this stores to")
-        memory.writers[area.stripes] = memory.note(access)
-        lanes, columns = fragment_cells(call.form.shape, call.form.count)
-        memory.cells[area.area][lanes, columns] = call.registers(call.form.count)
+        memory, cells, address, access = place
+        number = memory.note(access)
+        for area in cells.ranges(address):
+            if self._checked:
+                self._checks.write(call.caller, memory, area, access, "this stores to")
+            memory.writers[area.stripes] = number
+        cells.store(memory.cells, address, call.registers(call.form.registers))
 
-    def _cells(self, call: TensorCall) -> tuple[TensorCells, CellRange, TensorAccess] | None:
-        """Return the cells of a load or store; None if they do not exist, which is reported."""
+    def _place(self, call: TensorCall) -> tuple[TensorCells, Fragment, int, TensorAccess] | None:
+        """Return the memory, cells and address of a load or store; None if they do not exist, which is reported."""
         caller, form = call.caller, call.form
         memory, address = self._memory(caller.block), call.value(0) & 0xFFFFFFFF
-        area = CellRange(
-            address >> 16, fragment_lanes(form.shape), address & 0xFFFF, fragment_columns(form.shape, form.count)
-        )
-        if not self._checks.inside(caller, memory, area):
+        cells = fragment(form, call.value(1) & 0xFFFF if form.shape == "16x32bx2" else 0)
+        if not all(self._checks.inside(caller, memory, area) for area in cells.ranges(address)):
             return None
-        first = WARP_SIZE * (caller.warp % 4)
-        if not first <= area.lane or area.lane + area.lanes > first + WARP_SIZE:
-            text = f"warp {caller.warp} accesses lanes {area.lane} to {area.lane + area.lanes - 1} of tensor memory, "
-            text += f"and may access lanes {first} to {first + WARP_SIZE - 1} only"
+        lane, first = address >> 16, WARP_SIZE * (caller.warp % 4)
+        if not first <= lane or lane + cells.lanes > first + WARP_SIZE:
+            text = f"warp {caller.warp} accesses lanes {lane} to {lane + cells.lanes - 1} of tensor memory, and may "
+            text += f"access lanes {first} to {first + WARP_SIZE - 1} only"
             self._shared.add(caller, "memory/out-of-bounds", text)
-        return memory, area, TensorAccess(form.operation, caller.site, caller.thread(), caller.block)
+        return memory, cells, address, TensorAccess(form.operation, caller.site, caller.thread(), caller.block)
 
     def _wait(self, call: TensorCall) -> None:
         wanted = TensorOperation.LOAD if call.form.operation is TensorOperation.WAIT_LOADS else TensorOperation.STORE
@@ -157,69 +165,33 @@ class TensorCores:
             if access.operation is wanted and access.thread // WARP_SIZE == call.caller.warp:
                 access.done = True
 
-    # ---- products ----------------------------------------------------------------------------------------------------
-
-    def _multiply(self, call: TensorCall) -> None:
-        for index in range(len(call.caller.lanes)):
-            self._multiply_one(call.of_lane(index))
-
-    def _multiply_one(self, call: TensorCall) -> None:
-        caller, form = call.caller, call.form
-        memory = self._memory(caller.block)
-        shape = decoded_shape(call.value(3) & 0xFFFFFFFF, form.kind, form.group)
-        if isinstance(shape, str):
-            self._shared.add(caller, UNSUPPORTED, f"{shape} cannot be run")
-            return
-        accumulates = bool(call.value(4) & 1)
-        ranges = accumulator_ranges(shape, call.value(0) & 0xFFFFFFFF)
-        if not all(self._checks.inside(caller, memory, area) for area in ranges):
-            return
-        access = TensorAccess(form.operation, caller.site, caller.thread(), caller.block)
-        values = [
-            self._operands.values(caller, name, call.value(row), rows, format_, mn_major=major, checked=self._checked)
-            for name, row, rows, format_, major in zip(
-                "AB", (1, 2), (shape.rows, shape.columns), shape.formats, shape.mn_major, strict=True
-            )
-        ]
-        left, right = values
-        number = memory.note(access)
-        self._commits.issue(access)
-        for area in ranges:
-            if self._checked and accumulates:
-                self._checks.read(caller, memory, area, access, "this product adds to")
-            elif self._checked:
-                self._checks.write(caller, memory, area, access, "this product writes to")
-            memory.writers[area.stripes] = number
-        if left is None or right is None:
-            return
-        with np.errstate(all="ignore"):
-            sums = left @ right.T
-            if shape.negated[0] != shape.negated[1]:
-                sums = -sums
-            row = 0
-            for area in ranges:
-                part = sums[row : row + area.lanes]
-                cells = memory.cells[area.area]
-                if accumulates:
-                    part = part + result_values(cells, shape.result)
-                cells[:] = result_cells(part, shape.result)
-                row += area.lanes
-
     # ---- commits -----------------------------------------------------------------------------------------------------
 
     def _commit(self, call: TensorCall) -> None:
         caller = call.caller
         for index, lane in enumerate(caller.lanes):
-            barriers = self._barriers_of(call, int(call.values[0, lane]))
+            barriers = self._barriers_of(call, lane)
             races = self._shared.races
             order = races.order(caller.context, lane) if races.active else None
             self._commits.commit(barriers, caller, caller.thread(index), order)
 
-    def _barriers_of(self, call: TensorCall, address: int) -> list[BarrierName]:
-        caller = call.caller
-        if call.form.in_cluster:
-            return [(caller.block, caller.window + offset_of(address))]
-        return [(self._shared.owner(address, caller), address)]
+    def _barriers_of(self, call: TensorCall, lane: int) -> list[BarrierName]:
+        """Return the objects that a commit of a lane arrives at; blocks that do not exist are reported."""
+        caller, address = call.caller, int(call.values[0, lane])
+        if not call.form.in_cluster:
+            return [(self._shared.owner(address, caller), address)]
+        issuer = CopyIssuer(caller.block, caller.window, caller.site, caller.warp * WARP_SIZE + lane, caller.block)
+        targets: list[CopyIssuer]
+        prepared = self._shared.prepared
+        if call.form.multicast:
+            targets, missing = multicast_targets(prepared, issuer, int(call.values[1, lane]) & 0xFFFF)
+        else:
+            target = target_of(prepared, issuer, address & 0xFFFFFFFF)
+            targets, missing = ([], [-1]) if target is None else ([target], [])
+        if missing:
+            text = "this commit arrives at an mbarrier of a block that is not in the cluster"
+            self._shared.add(caller, "memory/out-of-bounds", text)
+        return [(target.block, target.window + offset_of(address)) for target in targets]
 
     def deliver(self, caller: EventCaller, *, by_parity: bool) -> None:
         """Let commits arrive before tests of ``mbarrier`` objects, whose operands are in scratch space."""

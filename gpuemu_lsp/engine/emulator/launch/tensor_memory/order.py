@@ -12,9 +12,12 @@ from gpuemu_lsp.engine.emulator.matrix.tensor_memory import COLUMNS, LANES, Tens
 
 _NAMES: Final = {
     TensorOperation.MULTIPLY: "product",
+    TensorOperation.COPY: "copy",
     TensorOperation.LOAD: "load",
     TensorOperation.STORE: "store",
 }
+
+_PIPELINE: Final = frozenset({TensorOperation.MULTIPLY, TensorOperation.COPY})
 
 
 class CellChecks:
@@ -58,9 +61,11 @@ class CellChecks:
 
     def write(self, caller: EventCaller, memory: TensorCells, area: CellRange, access: TensorAccess, what: str) -> None:
         """Check a write of cells: what wrote or read them must be complete."""
+        # A load has been executed before its registers are used, which frees cells often enough to say nothing of it.
+        frees = access.operation is TensorOperation.FREE
         for earlier, verb in (
             *((earlier, "writes") for earlier in memory.of(memory.writers[area.stripes])),
-            *((earlier, "reads") for earlier in memory.of(memory.readers[area.stripes])),
+            *((earlier, "reads") for earlier in memory.of(memory.readers[area.stripes]) if not frees),
         ):
             if not _in_order(earlier, access):
                 self._report(caller, earlier, f"{what} cells of tensor memory that ", verb)
@@ -81,6 +86,9 @@ class CellChecks:
 
 
 def _in_order(earlier: TensorAccess, access: TensorAccess) -> bool:
-    """Return whether two operations are executed in the order of their issue: products of one thread."""
-    both = TensorOperation.MULTIPLY
-    return earlier.operation is both and access.operation is both and earlier.block == access.block
+    """Return whether two operations are executed in the order of their issue: products, and copies.
+
+    The manual lists fewer pairs (9.7.16.6.2). But published kernels copy the scale factors of the next step while a
+    product reads those of the last: both are executed by one unit, in order.
+    """
+    return {earlier.operation, access.operation} <= _PIPELINE and earlier.group == access.group

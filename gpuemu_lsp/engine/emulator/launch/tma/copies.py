@@ -16,6 +16,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import (
     LOADS,
     MULTICAST,
+    PAIR,
     RANK_SHIFT,
     REDUCTION_SHIFT,
     REDUCTIONS,
@@ -24,6 +25,7 @@ from gpuemu_lsp.engine.emulator.codegen.instructions.bulk_copy import (
     TYPES,
     BulkOperation,
 )
+from gpuemu_lsp.engine.emulator.devicelib.cluster import OFFSET_BITS
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.state import Incident, LaunchReport, PreparedLaunch
 from gpuemu_lsp.engine.emulator.launch.tma.boxes import nan_bytes, tile_addresses
@@ -160,29 +162,40 @@ class BulkCopies:
         if operation not in LOADS:
             self._store(copy, issuer)
             return
-        for target in self._targets(which, values, shared, barrier, issuer):
-            self._load(copy, target, offset_of(barrier))
+        for target, arrival in self._targets(which, values, shared, barrier, issuer):
+            self._load(copy, target, arrival, offset_of(barrier))
 
     def _targets(
         self, which: int, values: list[int], shared: int, barrier: int, issuer: CopyIssuer
-    ) -> list[CopyIssuer]:
-        """Return the blocks that a load writes to; those that do not exist are reported."""
+    ) -> list[tuple[CopyIssuer, CopyIssuer]]:
+        """Return the blocks that a load writes to, each with that of its ``mbarrier``; missing ones are reported."""
         if which & MULTICAST:
             targets, missing = multicast_targets(self._prepared, issuer, values[4] >> 32 & 0xFFFF)
             if missing:
                 ranks = ", ".join(map(str, missing))
                 text = f"the mask of this multicast copy names block {ranks} of a cluster of "
                 self._add(issuer, "memory/out-of-bounds", f"{text}{self._prepared.cluster_blocks}")
-            return targets
+            return [(target, self._arrival(which, target, barrier)) for target in targets]
         target, arrival = (target_of(self._prepared, issuer, address) for address in (shared, barrier))
         if target is None or arrival is None:
             self._add(issuer, "memory/out-of-bounds", "the target of this copy is in no block of the cluster")
             return []
-        if target.block != arrival.block:
+        pair = which & PAIR and target.block ^ 1 == arrival.block
+        if target.block != arrival.block and not pair:
             text = "the target of this copy and the mbarrier that it completes on are in different blocks"
             self._add(issuer, "sync/mbarrier", text)
             return []
-        return [target]
+        return [(target, arrival)]
+
+    def _arrival(self, which: int, target: CopyIssuer, barrier: int) -> CopyIssuer:
+        """Return the block whose ``mbarrier`` a multicast copy to a block arrives at."""
+        field = barrier >> OFFSET_BITS
+        if not which & PAIR or not field:
+            return target
+        # In each pair the object of the block whose rank is as even or odd as that of the address.
+        ranks = {one.number: rank for rank, one in enumerate(self._prepared.residents)}
+        rank = ranks[target.block] & ~1 | (field - 1) & 1
+        return target_of(self._prepared, target, rank + 1 << OFFSET_BITS) or target
 
     def _decoded(
         self, which: int, operation: BulkOperation, values: list[int], shared: int, issuer: CopyIssuer
@@ -255,22 +268,23 @@ class BulkCopies:
 
     # ---- execution ---------------------------------------------------------------------------------------------------
 
-    def _load(self, copy: _Copy, issuer: CopyIssuer, barrier: int) -> None:
+    def _load(self, copy: _Copy, issuer: CopyIssuer, arrival: CopyIssuer, barrier: int) -> None:
+        barrier += arrival.window
         if not self._addressable(issuer, copy.near, copy.far):
-            self._pending.add_unknown(barrier + issuer.window)
+            self._pending.add_unknown(barrier)
             return
         inside = copy.far.inside
         outside = inside is not None and not inside.any()
-        self._observe(issuer, copy.near, barrier + issuer.window, copy.tensor, copy.coordinates, outside)
+        self._observe(issuer, copy.near, barrier, copy.tensor, copy.coordinates, outside)
         values, states = self._read(copy.far)
         if copy.tensor is not None and copy.tensor.nan_fill and inside is not None:
             values[~inside] = np.tile(nan_bytes(copy.tensor), int((~inside).sum()) // copy.tensor.element_size)
         places = Places(issuer.window, copy.near)
-        self._send(barrier + issuer.window, PendingCopy(places, values, states, issuer, copy.reduction))
+        self._send(barrier, arrival.block, PendingCopy(places, values, states, issuer, copy.reduction))
 
-    def _send(self, barrier: int, copy: PendingCopy) -> None:
-        """Put a copy into flight: its target is not readable until it arrives."""
-        self._pending.add(barrier, copy)
+    def _send(self, barrier: int, block: int, copy: PendingCopy) -> None:
+        """Put a copy into flight: its target is not readable until it arrives at an object of a block."""
+        self._pending.add(barrier, block, copy)
         if copy.reduction is not None:
             return
         fill(self._arena.data, copy.places, self._request.fill)
@@ -324,7 +338,7 @@ class BulkCopies:
             self._add(issuer, "memory/misaligned", text)
             return
         data = b"".join((value & (1 << 8 * size) - 1).to_bytes(size, "little") for value in values[1 : 1 + count])
-        for target in self._targets(0, values, shared, barrier, issuer):
+        for target, arrival in self._targets(0, values, shared, barrier, issuer):
             if not self._addressable(target, near, None):
                 continue
             states = np.full(near.extent, READABLE, dtype=np.uint8)
@@ -335,7 +349,7 @@ class BulkCopies:
                 target,
                 (reduction, type_) if reduction else None,
             )
-            self._send(offset_of(barrier) + target.window, copy)
+            self._send(offset_of(barrier) + arrival.window, arrival.block, copy)
 
 
 @lru_cache(maxsize=256)

@@ -43,12 +43,12 @@ class PendingCopies:
 
     def __init__(self, arena: Arena, report: Callable[[CopyIssuer, str, str], None]) -> None:
         self._arena, self._report = arena, report
-        self._pending: dict[int, list[PendingCopy]] = {}
+        self._pending: dict[int, list[tuple[int, PendingCopy]]] = {}
         self._unknown: set[int] = set()
 
-    def add(self, barrier: int, copy: PendingCopy) -> None:
-        """Put a copy into flight."""
-        self._pending.setdefault(barrier, []).append(copy)
+    def add(self, barrier: int, block: int, copy: PendingCopy) -> None:
+        """Put a copy into flight that completes on an object in the shared memory of a block."""
+        self._pending.setdefault(barrier, []).append((block, copy))
 
     def add_unknown(self, barrier: int) -> None:
         """Note a copy that was not executed, after a report: the phase of its ``mbarrier`` ends all the same."""
@@ -67,7 +67,7 @@ class PendingCopies:
             self._unknown.discard(barrier)
             self._complete(barrier, outstanding(state))
         # What a block has not waited for when it ends never arrives in another.
-        arriving = [one for one in self._pending.pop(barrier, ()) if one.issuer.block == block]
+        arriving = [one for home, one in self._pending.pop(barrier, ()) if home == block]
         for index, one in enumerate(arriving):
             now = self.word(barrier)
             if index and now is not None and is_over(now, operand, by_parity=by_parity):
