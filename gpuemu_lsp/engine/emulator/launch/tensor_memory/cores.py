@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.emulator.launch.async_order.traffic import MISUSE, EventC
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.calls import TensorCall
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import CellRange, TensorAccess, TensorCells
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.commits import BarrierName, Commit, Commits
-from gpuemu_lsp.engine.emulator.launch.tensor_memory.fragments import Fragment, fragment
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.fragments import FragmentCells, fragment
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.order import CellChecks
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.products import Member, TensorProducts
 from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
@@ -145,7 +145,7 @@ class TensorCores:
             memory.writers[area.stripes] = number
         cells.store(memory.cells, address, call.registers(call.form.registers))
 
-    def _place(self, call: TensorCall) -> tuple[TensorCells, Fragment, int, TensorAccess] | None:
+    def _place(self, call: TensorCall) -> tuple[TensorCells, FragmentCells, int, TensorAccess] | None:
         """Return the memory, cells and address of a load or store; None if they do not exist, which is reported."""
         caller, form = call.caller, call.form
         memory, address = self._memory(caller.block), call.value(0) & 0xFFFFFFFF

@@ -20,7 +20,7 @@ _HALF = np.uint32(0xFFFF)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fragment:
+class FragmentCells:
     """The cells of a load or store relative to its address: the lane and the column of each register.
 
     ``packed``: a register has the low halves of a cell and of the next one. The cells lie in ``spans`` of columns, each
@@ -55,7 +55,7 @@ class Fragment:
 
 
 @lru_cache(maxsize=64)
-def fragment(form: TensorForm, distance: int = 0) -> Fragment:
+def fragment(form: TensorForm, distance: int = 0) -> FragmentCells:
     """Return the fragment of a load or store; ``distance`` is that of the two halves of shape 16x32bx2, in columns."""
     register, thread = np.indices((form.registers, WARP_SIZE))
     if form.shape == "32x32b":
@@ -75,4 +75,4 @@ def fragment(form: TensorForm, distance: int = 0) -> Fragment:
     if form.shape == "16x32bx2":
         column = column + thread // 16 * distance
         spans = ((0, count), (distance, count))
-    return Fragment(lane, column, form.packed, int(form.shape[:2]), spans)
+    return FragmentCells(lane, column, form.packed, int(form.shape[:2]), spans)
