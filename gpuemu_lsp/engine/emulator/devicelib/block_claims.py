@@ -16,7 +16,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.field_access import load_element, load_field, load_pointer, store_field
+from gpuemu_lsp.engine.emulator.abi.field_access import load_element, load_field, load_lanes, load_pointer, store_field
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
@@ -36,8 +36,8 @@ def add_block_claims(module: ir.Module) -> None:
     """Add the functions of :data:`NAMES`, which generated code calls before an access."""
     line = _add_claim_line(module)
     cells = _add_claim_bytes(module, line)
-    _add_claim_row(module, cells)
-    _add_claim_lanes(module, cells)
+    row = _add_claim_row(module, cells)
+    _add_claim_lanes(module, row, cells)
 
 
 def _add_claim_line(module: ir.Module) -> Value:
@@ -165,7 +165,7 @@ def _smaller(b: ir.IRBuilder, left: Value, right: Value) -> Value:
     return b.select(b.icmp_signed("<", left, right), left, right)
 
 
-def _add_claim_row(module: ir.Module, claim: Value) -> None:
+def _add_claim_row(module: ir.Module, claim: Value) -> Value:
     """Add ``claim_row(ctx, mask, start, size)``: lane i claims ``size`` bytes at ``start + i * size``."""
     function, b = t.new_function(module, "claim_row", VOID, [POINTER, I32, I64, I32])
     ctx, mask, start, size = function.args
@@ -173,6 +173,7 @@ def _add_claim_row(module: ir.Module, claim: Value) -> None:
         b.ret_void()
         b.position_at_end(b.append_basic_block("dead"))
     launch, wide = load_pointer(b, ctx, Warp.LAUNCH), b.zext(size, I64)
+    _claim_whole_line(b, launch, mask, start, size)
     lowest = t.intrinsic(b, "llvm.cttz.i32", I32, [mask, ir.Constant(I1, 0)])
     count = t.unary_intrinsic(b, "ctpop", mask)
     # Lanes without a gap between them: the usual guard ``i < n``.
@@ -186,13 +187,68 @@ def _add_claim_row(module: ir.Module, claim: Value) -> None:
     with t.for_lanes(b, mask) as lane:
         b.call(claim, [launch, b.add(start, b.mul(b.zext(lane, I64), wide)), wide])
     b.ret_void()
+    return function
 
 
-def _add_claim_lanes(module: ir.Module, claim: Value) -> None:
+def _claim_whole_line(b: ir.IRBuilder, launch: Value, mask: Value, start: Value, size: Value) -> None:
+    """Return from the function if the row of a full warp is a line that it owns, or that has no owner."""
+    offset = b.sub(start, load_field(b, launch, LaunchRecord.ARENA))
+    shift = load_field(b, launch, LaunchRecord.CLAIM_SHIFT)
+    bits = b.add(shift, i64(LINE_CELLS.bit_length() - 1))
+    line_bytes = b.shl(i64(1), bits)
+    aligned = b.icmp_unsigned("==", b.and_(offset, b.sub(line_bytes, i64(1))), i64(0))
+    one_line = b.icmp_unsigned("==", b.shl(b.zext(size, I64), i64(WARP_SIZE.bit_length() - 1)), line_bytes)
+    inside = b.icmp_unsigned("<", offset, load_field(b, launch, LaunchRecord.ARENA_SIZE))
+    full = b.icmp_unsigned("==", mask, i32(-1))
+    with b.if_then(b.and_(b.and_(aligned, one_line), b.and_(inside, full))):
+        word = t.at(b, load_field(b, launch, LaunchRecord.CLAIM_LINES), b.shl(b.lshr(offset, bits), i64(3)))
+        whole = load_field(b, launch, LaunchRecord.CLAIM_WHOLE)
+        now = b.load_atomic(word, "acquire", 8, typ=I64)
+        with b.if_then(b.icmp_unsigned("==", now, whole)):
+            b.ret_void()
+            b.position_at_end(b.append_basic_block("dead"))
+        first = b.shl(b.zext(load_field(b, launch, LaunchRecord.CLAIM_FIRST), I64), i64(32))
+        with b.if_then(b.icmp_unsigned("<", now, first)), b.if_then(_exchange(b, word, now, whole)):
+            b.ret_void()
+            b.position_at_end(b.append_basic_block("dead"))
+
+
+def _add_claim_lanes(module: ir.Module, row: Value, claim: Value) -> None:
     """Add ``claim_lanes(ctx, mask, size)``: each lane claims ``size`` bytes at its address in the scratch space."""
     function, b = t.new_function(module, "claim_lanes", VOID, [POINTER, I32, I32])
     ctx, mask, size = function.args
-    launch = load_pointer(b, ctx, Warp.LAUNCH)
+    with b.if_then(b.icmp_unsigned("==", mask, i32(0))):
+        b.ret_void()
+        b.position_at_end(b.append_basic_block("dead"))
+    launch, wide = load_pointer(b, ctx, Warp.LAUNCH), b.zext(size, I64)
+    # Lanes of a loop that they leave one by one often have consecutive addresses all the same.
+    addresses = load_lanes(b, ctx, Warp.ADDRESSES, WARP_SIZE)
+    lowest = t.intrinsic(b, "llvm.cttz.i32", I32, [mask, ir.Constant(I1, 1)])
+    start = b.sub(load_element(b, ctx, Warp.ADDRESSES, lowest), b.mul(b.zext(lowest, I64), wide))
+    steps = b.mul(t.splat(b, wide, WARP_SIZE), t.iota(I64, WARP_SIZE))
+    apart = b.bitcast(b.icmp_unsigned("!=", addresses, b.add(t.splat(b, start, WARP_SIZE), steps)), I32)
+    with b.if_then(b.icmp_unsigned("==", b.and_(apart, mask), i32(0))):
+        b.call(row, [ctx, mask, start, size])
+        b.ret_void()
+        b.position_at_end(b.append_basic_block("dead"))
+    arena, shift = load_field(b, launch, LaunchRecord.ARENA), load_field(b, launch, LaunchRecord.CLAIM_SHIFT)
+    extent, lines = load_field(b, launch, LaunchRecord.ARENA_SIZE), load_field(b, launch, LaunchRecord.CLAIM_LINES)
+    own = load_field(b, launch, LaunchRecord.CLAIM_OWNER)
+    one_cell = b.icmp_unsigned("<=", wide, b.shl(i64(1), shift))
     with t.for_lanes(b, mask) as lane:
-        b.call(claim, [launch, load_element(b, ctx, Warp.ADDRESSES, lane), b.zext(size, I64)])
+        address = load_element(b, ctx, Warp.ADDRESSES, lane)
+        offset = b.sub(address, arena)
+        cell = b.lshr(offset, shift)
+        claimed, look, ask = (b.append_basic_block(name) for name in ("claimed", "look", "ask"))
+        b.cbranch(b.and_(one_cell, b.icmp_unsigned("<", offset, extent)), look, ask)
+        b.position_at_end(look)
+        place = b.shl(b.lshr(cell, i64(LINE_CELLS.bit_length() - 1)), i64(3))
+        now = b.load_atomic(t.at(b, lines, place), "monotonic", 8, typ=I64)
+        is_own = b.icmp_unsigned("==", b.trunc(b.lshr(now, i64(32)), I32), own)
+        bit = b.trunc(b.lshr(now, b.and_(cell, i64(LINE_CELLS - 1))), I1)
+        b.cbranch(b.and_(is_own, bit), claimed, ask)
+        b.position_at_end(ask)
+        b.call(claim, [launch, address, wide])
+        b.branch(claimed)
+        b.position_at_end(claimed)
     b.ret_void()

@@ -41,5 +41,6 @@ records and memory of one resident block, and tables by instruction. Its shared 
 that accesses to global memory may touch, and those of the block before are withdrawn meanwhile: a pointer that has left
 its buffer finds there what it would find on one thread, a fault.
 
-Modules: ``team`` (the host threads of one launch), ``block_thread`` (one of them), ``claim_table`` (the words).
+Modules: ``team`` (the host threads of one launch), ``block_thread`` (what one of them has for itself), ``helpers``
+(threads that wait for work), ``claim_table`` (the words).
 """

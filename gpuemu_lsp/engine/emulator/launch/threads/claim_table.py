@@ -57,8 +57,14 @@ class ClaimTable:
         launch.set(LaunchRecord.CLAIM_CELLS, self._addresses[1])
         launch.set(LaunchRecord.CLAIM_SHIFT, shift)
         launch.set(LaunchRecord.CLAIM_FIRST, first)
-        launch.set(LaunchRecord.CLAIM_OWNER, first)
+        set_owner(launch, first)
         return first
+
+
+def set_owner(launch: Record, owner: int) -> None:
+    """Let accesses that are made with a launch record claim memory for an owner."""
+    launch.set(LaunchRecord.CLAIM_OWNER, owner)
+    launch.set(LaunchRecord.CLAIM_WHOLE, owner << 32 | 0xFFFFFFFF)
 
 
 def _reserved(size: int) -> mmap.mmap:

@@ -19,8 +19,9 @@ from gpuemu_lsp.engine.emulator.launch.race_shadow import ShadowPlanes
 from gpuemu_lsp.engine.emulator.launch.scheduler import OutOfOrderError
 from gpuemu_lsp.engine.emulator.launch.setup import copy_for_thread
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch
-from gpuemu_lsp.engine.emulator.launch.threads.block_thread import Blocks, BlockThread, Pause
-from gpuemu_lsp.engine.emulator.launch.threads.claim_table import claim_table
+from gpuemu_lsp.engine.emulator.launch.threads.block_thread import BlockProgress, Blocks, BlockThread
+from gpuemu_lsp.engine.emulator.launch.threads.claim_table import claim_table, set_owner
+from gpuemu_lsp.engine.emulator.launch.threads.helpers import helper
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchVersions
 
@@ -53,7 +54,7 @@ class BlockTeam:
         self._candidates, self._threads = candidates, min(threads, prepared.blocks)
         self._first = claim_table().begin(prepared.launch, prepared.arena, claims.cell_shift)
         self._members: list[BlockThread] = []
-        self._pauses: SimpleQueue[Pause] = SimpleQueue()
+        self._pauses: SimpleQueue[tuple[int, BlockProgress]] = SimpleQueue()
         self._lock = Lock()
         self._next = self._end = 0
 
@@ -70,21 +71,29 @@ class BlockTeam:
         if not self._members:
             self._begin()
         self._next, self._end = first, end
-        for thread in self._members:
-            thread.begin()
-        busy = len(self._members)
+        for member in self._members:
+            member.attendant.use_best_code()
+        own, *others = self._members
+        for number, member in enumerate(others):
+            self._resume(number, member)
+        busy, own_progress = len(others), BlockProgress.MORE
         stopped: LaunchReport | None = None
         try:
-            while busy:
-                thread, needs_attention = self._pauses.get()
-                busy -= 1
-                if needs_attention and stopped is None:
-                    stopped = _attend(thread)
-                    if stopped is None:
-                        thread.resume()
-                        busy += 1
-                    else:
-                        self.hurry()
+            while busy or own_progress is BlockProgress.MORE:
+                if own_progress is BlockProgress.MORE:
+                    own_progress = own.execute_some()
+                    if own_progress is BlockProgress.NEEDS_ATTENTION:
+                        stopped = self._attend(own)
+                        own_progress = BlockProgress.MORE if stopped is None else BlockProgress.DONE
+                # Not while there are blocks for this thread, unless another one needs attention.
+                while busy and (own_progress is BlockProgress.DONE or not self._pauses.empty()):
+                    number, progress = self._pauses.get()
+                    busy -= 1
+                    if progress is BlockProgress.NEEDS_ATTENTION and stopped is None:
+                        stopped = self._attend(others[number])
+                        if stopped is None:
+                            self._resume(number, others[number])
+                            busy += 1
         finally:
             if busy:
                 # An error, or an interrupt.
@@ -94,18 +103,33 @@ class BlockTeam:
         self._add_counts()
         return stopped
 
+    def _resume(self, number: int, member: BlockThread) -> None:
+        """Let a helper execute blocks until it has no more, or needs attention."""
+        helper(number).call(lambda: self._pauses.put((number, member.execute_all())))
+
+    def _attend(self, member: BlockThread) -> LaunchReport | None:
+        """Decide how a member goes on; return its report if the launch has used up its time."""
+        if not member.has_reports:
+            member.attend()
+        if member.has_used_up_its_time:
+            self.hurry()
+            return member.report
+        if member.has_reports or member.report.incidents or member.report.status != "completed":
+            raise OutOfOrderError
+        return None
+
     def hurry(self) -> None:
         """Begin no further blocks, and let generated code return soon."""
         self._end = 0
-        for thread in self._members:
-            thread.hurry()
+        for member in self._members:
+            member.attendant.hurry()
 
     def _add_counts(self) -> None:
         """Move what the threads have counted to the launch."""
         launch, prepared = self._prepared.launch, self._prepared
         blocks = len(prepared.kernel.program.blocks)
-        for thread in self._members:
-            other = thread.prepared
+        for member in self._members:
+            other = member.prepared
             steps = other.warp_values(other.residents[0], Warp.STEPS)
             for field, more in ((LaunchRecord.STEPS, int(steps.sum())), (LaunchRecord.MISSPECULATIONS, 0)):
                 launch.set(field, launch.get(field) + other.launch.get(field) + more)
@@ -116,11 +140,10 @@ class BlockTeam:
             other.divergence_counts.table32(blocks)[:] = 0
 
     def close(self) -> None:
-        """End the threads."""
-        for planes, thread in zip(_planes(), self._members, strict=False):
-            thread.end()
-            if self._candidates.sites:
-                copy = thread.prepared
+        """Keep what the next launch needs to know."""
+        if self._candidates.sites:
+            for planes, member in zip(_planes(), self._members, strict=False):
+                copy = member.prepared
                 highest = int(copy.warp_values(copy.residents[0], Warp.EPOCH).max())
                 planes.end(max(highest, copy.launch.get(LaunchRecord.RACE_HIGHEST_EPOCH)))
                 if self._prepared.arena.size > _MOST_KEPT_BYTES:
@@ -134,7 +157,7 @@ class BlockTeam:
         for region in (prepared.residents[0].shared, prepared.residents[0].local):
             prepared.arena.shadow(region.address, region.size)[:] = 0
         for index, copy in enumerate(copies):
-            copy.launch.set(LaunchRecord.CLAIM_OWNER, self._first + 1 + index)
+            set_owner(copy.launch, self._first + 1 + index)
             if index == len(_planes()):
                 _planes().append(ShadowPlanes())
             if candidates.sites:
@@ -143,7 +166,7 @@ class BlockTeam:
                 planes.install(copy.launch, prepared.arena, candidates.cell_shift)
             report, clocks = LaunchReport(), VectorClocks(copy, candidates)
             attendant = BlockAttendant(copy, clocks, self._versions, self._stop, report)
-            self._members.append(BlockThread(copy, attendant, report, self._next_blocks, self._pauses))
+            self._members.append(BlockThread(copy, attendant, report, self._next_blocks))
 
     def _next_blocks(self) -> Blocks | None:
         with self._lock:
@@ -153,17 +176,6 @@ class BlockTeam:
             first = self._next
             self._next += max(1, left // (_SHARES * self._threads))
             return first, self._next
-
-
-def _attend(thread: BlockThread) -> LaunchReport | None:
-    """Decide how a thread goes on; return its report if the launch has used up its time."""
-    if not thread.has_reports:
-        thread.attend()
-    if thread.has_used_up_its_time:
-        return thread.report
-    if thread.has_reports or thread.report.incidents or thread.report.status != "completed":
-        raise OutOfOrderError
-    return None
 
 
 @cache
