@@ -28,6 +28,8 @@ class Buffer:
 
     ``data`` is a 1-D uint8 array, which is copied before the launch. ``initialized`` False marks every byte as
     unwritten: reading it is an uninitialised read; ``initialized_bytes``, of the shape of ``data``, then excepts some.
+    ``padding``, of the same shape, are the bytes between the elements of a tensor with gaps: a store to one of them
+    misses the tensor.
     ``element_size``, in bytes, and ``name`` appear in messages only. ``offset`` bytes are added to the base, which is
     aligned to 256 bytes, to test other alignments. ``alias_of`` names an earlier buffer whose memory this one shares.
     The kernel gets the address of the byte ``pointer_offset`` of ``data``: a view need not begin where its allocation
@@ -48,12 +50,17 @@ class Buffer:
     alias_of: str | None = None
     pointer_offset: int = 0
     initialized_bytes: npt.NDArray[np.bool_] | None = None
+    padding: npt.NDArray[np.bool_] | None = None
     host_address: int | None = None
     holds_addresses: bool = False
     variable: str | None = None
     freed: bool = False
     resident: bool = False
     pointers: tuple[tuple[int, Buffer], ...] = ()
+
+    def is_padding(self, offset: int, size: int) -> bool:
+        """Return whether one of the bytes from ``offset`` on is between the elements of the tensor."""
+        return self.padding is not None and bool(self.padding[max(offset, 0) : max(offset + size, 0)].any())
 
     def with_unwritten(self, fill: int) -> Buffer:
         """Return the buffer with another value of the bytes that are not initialised."""

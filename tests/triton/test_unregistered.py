@@ -239,3 +239,37 @@ def test_a_grid_rounded_down_leaves_elements_unwritten(check):
     assert findings(check(HEAD + launch)) == [("numeric/unwritten-output", 7)]
     stated = launch.replace("    grid =", "    assert n % 256 == 0\n    grid =")
     assert findings(check(HEAD + stated)) == []
+
+
+SCALED_ROWS = """\
+@triton.jit
+def scale_rows(x, row_step, columns, factor, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    values = x + row * {step} + at
+    tl.store(values, tl.load(values, mask=at < columns) * factor, mask=at < columns)
+
+
+def scale(x, factor):
+    rows, columns = x.shape
+    scale_rows[(rows,)](x, x.stride(0), columns, 2.0, BLOCK=triton.next_power_of_2(columns))
+    return x
+"""
+
+
+def test_rows_of_a_wider_tensor_are_not_taken_for_contiguous_ones(check):
+    result = check(f"import torch, triton\nimport triton.language as tl\n\n{SCALED_ROWS.format(step='columns')}")
+    errors = [one for one in result["findings"] if one["severity"] == "error"]
+    assert {(one["rule"], one["range"]["start"]["line"]) for one in errors} == {
+        ("memory/uninitialized-read", 8),
+        ("memory/out-of-bounds", 8),
+    }
+    assert all("in the padding between the elements of x" in one["message"] for one in errors)
+    assert all("x has the strides" in one["message"] for one in errors)
+
+
+def test_a_kernel_that_uses_the_stride_is_clean_for_rows_of_a_wider_tensor(check):
+    result = check(f"import torch, triton\nimport triton.language as tl\n\n{SCALED_ROWS.format(step='row_step')}")
+    assert {one["severity"] for one in result["findings"]} == {"hint"}
+    (hint,) = result["findings"]
+    assert "with padded = 1 the strides of x are (columns + 8, 1)" in hint["message"]

@@ -103,9 +103,11 @@ class FindingPlacer:
         if event.rule == "engine/timeout":
             return self.findings.timed_out(event.message, event.cause)
         at = self.runner.source_map(case, self.findings.source_map).place
-        sizes = f" ({', '.join(f'{name} = {size}' for name, size in case.dims.items())})" if case.dims else ""
+        sizes = [", ".join(f"{name} = {size}" for name, size in case.dims.items())] if case.dims else []
+        strides = case.extra.get(f"stride:{event.buffer}", "")
+        sizes += [f"{event.buffer} has the strides {strides.replace(',', ', ')}"] if strides else []
         launch: dict[str, Json] = {"grid": list(case.grid), "launch_block": list(case.block)}
-        found = finding_of(event, at, note=sizes, data=launch, states_sizes=True)
+        found = finding_of(event, at, note=f" ({'; '.join(sizes)})" if sizes else "", data=launch, states_sizes=True)
         return self.findings.completed(found, case, case_id)
 
     def mismatch(self, snapshot: MismatchSnapshot, case_id: str) -> Finding:

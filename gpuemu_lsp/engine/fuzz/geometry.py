@@ -135,6 +135,10 @@ def _add_tensor(
     if any(extent < 1 for extent in shape):
         raise ImpossibleError(f"{arg.param} would have the shape [{', '.join(map(str, shape))}]")
     steps = contiguous(shape)
+    if arg.strides:
+        steps = tuple(_value(stride, env, f"a stride of {arg.param}") for stride in arg.strides)
+        if steps != contiguous(shape):
+            layout[f"stride:{arg.param}"] = ",".join(map(str, steps))
     own = layouts.derive(arg.param) if layouts is not None else None
     if own is not None and arg.transposed and len(shape) > 1 and own.derive("transposed").bool(0.3):
         steps = _transposed(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -147,16 +148,30 @@ def pack_buffer(arg: TensorArg, case: Case) -> Buffer:
     if values is not None:
         _view(data, dtype, shape, steps)[...] = values
     known = _written_bytes(arg, case, data) if values is not None else None
+    padding = _padding(dtype, shape, steps)
+    if values is not None and padding is not None:
+        known = ~padding if known is None else known & ~padding
     return Buffer(
         name=arg.param,
         data=data,
         initialized=values is not None and known is None,
         initialized_bytes=known,
+        padding=padding,
         element_size=dtype.itemsize,
         offset=int(case.extra.get(f"offset:{arg.param}", "0")),
         alias_of=alias,
         pointer_offset=int(case.extra.get(f"pointer:{arg.param}", "0")),
     )
+
+
+def _padding(dtype: np.dtype[Any], shape: tuple[int, ...], steps: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
+    """Return which bytes of a buffer are between its elements; None if there are none."""
+    size = _span(shape, steps) * dtype.itemsize
+    if size == math.prod(shape) * dtype.itemsize:
+        return None
+    elements = np.zeros(size, np.uint8)
+    _view(elements, np.dtype(f"V{dtype.itemsize}"), shape, steps)[...] = np.void(b"\1" * dtype.itemsize)
+    return np.equal(elements, 0)
 
 
 def _written_bytes(arg: TensorArg, case: Case, data: Bytes) -> npt.NDArray[np.bool_] | None:

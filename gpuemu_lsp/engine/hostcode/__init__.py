@@ -9,7 +9,8 @@ behind it: its size, whether the host has initialised it, and with integers of w
   parts of the names of types.
 - :mod:`.cpp` and :mod:`.python` are the front ends.
 - :mod:`.values` are the values of expressions, and memory; :mod:`.persistent` is a mapping whose copies share entries.
-  :mod:`.state` is what holds on one path, which is immutable, and one interpretation, which has the current state.
+  :mod:`.state` is what holds on one path, which is immutable, and one interpretation, which has the current state;
+  :mod:`.assumptions` is what that assumes.
 - :mod:`.interpreter` evaluates and executes a node by its kind. :mod:`.expressions`, :mod:`.calls` and
   :mod:`.statements` say what the kinds mean, with :mod:`.operators`, :mod:`.arithmetic` (operators on numbers),
   :mod:`.assignments`, :mod:`.places` (lvalues),
@@ -18,7 +19,8 @@ behind it: its size, whether the host has initialised it, and with integers of w
   :mod:`.decisions` (what flags that are not known are assumed to be).
 - :mod:`.std`, :mod:`.memory`, :mod:`.cuda`, :mod:`.tensor_functions` and :mod:`.tensor_methods` are tables of the
   functions and methods of libraries, by name. :mod:`.tensors` has the sizes and the memory of tensors,
-  :mod:`.tensor_results` what is chosen or computed along an axis.
+  :mod:`.tensor_results` what is chosen or computed along an axis, :mod:`.layouts` the strides of tensors that are not
+  contiguous.
 - :mod:`.launch_calls` records launches, with :mod:`.stride_arguments` for strides that are passed as a list;
   :mod:`.launches` interprets a program from its entry points.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuemu_lsp.engine.hostcode import calls, statements  # noqa: F401  # they register what each kind of node does
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.functions import bind_parameter
 from gpuemu_lsp.engine.hostcode.interpreter import execute
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
-from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, HostAssumptions, HostRun, LimitError
+from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, HostRun, LimitError
 from gpuemu_lsp.engine.hostcode.values import Tensor
 from gpuemu_lsp.engine.symbolic.size import Size
 

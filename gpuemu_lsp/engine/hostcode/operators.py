@@ -11,7 +11,8 @@ from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.tensors import compared_sizes, copied, items_of, listed, number_of
 from gpuemu_lsp.engine.hostcode.values import DataType, FloatValue, Tensor, Undetermined, Unknown, Value, is_null
 from gpuemu_lsp.engine.symbolic.conditions import Condition, any_of, negated
-from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, multiply, number
+from gpuemu_lsp.engine.symbolic.constraints import Constraints
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, multiply, number
 
 _COMPARISONS = frozenset({"<", "<=", ">", ">="})
 _OF_INTEGERS = frozenset({"+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"})
@@ -70,7 +71,15 @@ def _without_large(run: Execution, condition: Condition) -> Condition:
 def _equal(run: Execution, left: Value, right: Value) -> Value:
     compared = compared_sizes(run, left, right)
     value = operate("==", number_of(run, left), number_of(run, right)) if compared is None else compared
+    if isinstance(value, Condition) and value.sides is not None and _differ(*value.sides):
+        return Condition(False)
     return _without_large(run, value) if isinstance(value, Condition) else value
+
+
+def _differ(left: Size, right: Size) -> bool:
+    """Return whether two sums of sizes differ, also where sizes that are positive here are zero: ``n + 8`` and 1."""
+    difference = Constraints().bounds(add(left, right, -1))
+    return difference.low > 1 or difference.high < -1
 
 
 def _undecided(value: Value) -> Condition:

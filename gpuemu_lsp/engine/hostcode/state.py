@@ -7,11 +7,12 @@ one, and what is not part of a path: the launches reached so far, the symbols, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.hostcode.arithmetic import truncated
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.ir import Expression, Loop, RangeLoop
 from gpuemu_lsp.engine.hostcode.persistent import PersistentMap
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
@@ -112,45 +113,10 @@ class HostRun:
     """Allocations that something besides kernels may write to."""
     ranked: set[int] = field(default_factory=set)
     """Tensors that callers pass whose rank the program needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorRank:
-    """The rank of a tensor of a caller; ``certain``: the program needs it, ``like``: another with the same sizes."""
-
-    rank: int
-    certain: bool
-    like: str = ""
-
-
-@dataclass
-class UnexpectedRankError(Exception):
-    """A tensor that callers pass is used with another rank than assumed."""
-
-    name: str
-    rank: TensorRank
-
-
-@dataclass(frozen=True, slots=True)
-class HostAssumptions:
-    """What an interpretation assumes.
-
-    ``scalable`` has ``*`` or ``**`` if large constants become symbols, and the names of those that do not. ``device``
-    are the names in device code, whose constants keep their values. ``named`` are variables that stand for a size of
-    their own, whatever the program gives them. ``scalar`` is the type that stands for a template parameter of the
-    function that the interpretation starts with. ``ranks`` are those of tensors that callers pass.
-    ``decision`` is whether flags, and equalities of sizes, that are not known are true; None for either. Sizes are
-    smaller than ``largest``.
-    """
-
-    scalar: str = "float"
-    devices: int = 1
-    scalable: frozenset[str] = frozenset()
-    device: frozenset[str] = frozenset()
-    named: frozenset[str] = frozenset()
-    ranks: Mapping[str, TensorRank] = field(default_factory=dict, hash=False)
-    decision: bool | None = None
-    largest: int | None = None
+    strides: dict[str, set[int]] = field(default_factory=dict)
+    """The axes whose strides the program reads, by the name of a tensor that callers pass."""
+    laid_out: dict[int, Tensor] = field(default_factory=dict)
+    """Tensors that callers pass which are not contiguous, by allocation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuemu_lsp.engine.hostcode import ir
+from gpuemu_lsp.engine.hostcode.assumptions import TensorRank, UnexpectedRankError
 from gpuemu_lsp.engine.hostcode.functions import arguments_by_position
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate
-from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
+from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.tensors import as_tensor
 from gpuemu_lsp.engine.hostcode.values import Tensor, Undetermined
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.hostcode.interpreter import Handler
+from gpuemu_lsp.engine.hostcode.layouts import dense_strides
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.tensors import (
     BYTES,
@@ -56,9 +57,10 @@ def created(run: Execution, name: str, values: Sequence[Value], default: str | N
     given, keywords = _with_type(name, values)
     base = name.rpartition("::")[2]
     shaped = given[0] if given else _shape_of(keywords)
-    if isinstance(shaped, RecordValue) and isinstance(shaped.fields.get("of"), Tensor):
+    shape_of = shaped.fields.get("of") if isinstance(shaped, RecordValue) else None
+    if isinstance(shape_of, Tensor):
         # `zeros(x.shape)`, of a rank that need not be known.
-        rest = [shaped.fields["of"], *given[1:], RecordValue(KEYWORDS, keywords)]
+        rest = [replace(shape_of, strides=None), *given[1:], RecordValue(KEYWORDS, keywords)]
         return created(run, f"{name}_like", rest, default)
     if not base.endswith("_like"):
         default = _default_type(name) if default is None else default
@@ -72,7 +74,8 @@ def created(run: Execution, name: str, values: Sequence[Value], default: str | N
     new = _of_sizes(run, base.removesuffix("_like"), like.sizes, memory.dtype, keywords)
     elements = tensor_elements(run, like) if like.sizes is None else run.memory(new.allocation).elements
     run.set_memory(new.allocation, replace(run.memory(new.allocation), exact=memory.exact, elements=elements))
-    return new
+    keeps_order = "memory_format" not in keywords
+    return replace(new, strides=dense_strides(like)) if keeps_order else new
 
 
 def _with_type(name: str, values: Sequence[Value]) -> tuple[list[Value], Keywords]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.hostcode.interpreter import Method
+from gpuemu_lsp.engine.hostcode.layouts import note_read_strides
 from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.tensor_functions import created
 from gpuemu_lsp.engine.hostcode.tensor_results import axis_of, extreme_along, in_order, largest
@@ -17,6 +18,7 @@ from gpuemu_lsp.engine.hostcode.tensors import (
     SIZES,
     STRIDES,
     as_tensor,
+    contiguous_copy,
     copied,
     data_type,
     items_of,
@@ -66,6 +68,7 @@ _ELEMENTWISE = (
     "acosh", "atanh", "erf", "floor", "ceil", "round", "trunc", "sign", "silu", "gelu", "square", "reciprocal",
     "clamp_min", "clamp_max", "dropout",
 )  # fmt: skip
+_UNCHANGED = ("cuda", "cpu", "detach", "requires_grad_", "requires_grad", "npu", "numpy")
 _MAX_PARTS = 8
 TensorMethod: TypeAlias = "Callable[[Execution, Tensor, list[Value]], Value | None]"
 """A method of a tensor: it is passed its arguments, those by name last, and returns None where it is not known."""
@@ -239,9 +242,10 @@ def _slice_ends(run: Execution, key: RecordValue, extent: Size) -> tuple[Size, S
 
 
 def _stride(run: Execution, tensor: Tensor, values: list[Value]) -> Value | None:
+    axis = values[0] if values else None
+    note_read_strides(run, tensor, axis.constant if isinstance(axis, Size) else None)
     if not values and tensor.sizes is not None:
         return RecordValue(STRIDES, {"of": tensor, **listed(tensor_strides(run, tensor)).fields})
-    axis = values[0] if values else None
     return tensor_stride(run, tensor, axis.constant) if isinstance(axis, Size) else None
 
 
@@ -277,10 +281,6 @@ def _reshaped_as(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor 
 
 def _cast_to(dtype: str) -> TensorMethod:
     return lambda run, tensor, values: _converted(run, tensor, [DataType(dtype)])
-
-
-def _same(run: Execution, tensor: Tensor, values: list[Value]) -> Tensor:
-    return tensor
 
 
 def _method(function: TensorMethod) -> Method:
@@ -361,9 +361,10 @@ TENSOR_METHODS: dict[str, Method] = {
             _BYTES.get(run.memory(tensor.allocation).dtype, _UNTYPED_BYTES)
         ),
         "is_contiguous": lambda run, tensor, values: Condition(tensor.strides is None),
-        **dict.fromkeys(("cuda", "cpu", "detach", "requires_grad_", "requires_grad", "npu", "numpy"), _same),
-        "contiguous": lambda run, tensor, values: tensor if tensor.is_whole else copied(run, tensor),
-        **dict.fromkeys(("clone", "copy"), lambda run, tensor, values: copied(run, tensor)),
+        **dict.fromkeys(_UNCHANGED, lambda run, tensor, values: tensor),
+        "contiguous": lambda run, tensor, values: tensor if tensor.is_whole else contiguous_copy(run, tensor),
+        "clone": lambda run, tensor, values: copied(run, tensor),
+        "copy": lambda run, tensor, values: contiguous_copy(run, tensor),
         **dict.fromkeys(_ELEMENTWISE, _elementwise),
         **dict.fromkeys(("to", "type"), _converted),
         "astype": lambda run, tensor, values: _converted(run, tensor, [data_type(value) for value in values[:1]]),

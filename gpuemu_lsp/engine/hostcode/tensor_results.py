@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
+from gpuemu_lsp.engine.hostcode.assumptions import TensorRank, UnexpectedRankError
+from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.tensors import as_tensor, copied, listed, new_tensor, passed_tensor
 from gpuemu_lsp.engine.hostcode.values import Contents, RecordValue, StringValue, Tensor, Value
 from gpuemu_lsp.engine.symbolic.conditions import Condition

@@ -8,7 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.hostcode.state import Execution, TensorRank, UnexpectedRankError
+from gpuemu_lsp.engine.hostcode.assumptions import TensorRank, UnexpectedRankError
+from gpuemu_lsp.engine.hostcode.layouts import dense_strides, laid_out
+from gpuemu_lsp.engine.hostcode.state import Execution
 from gpuemu_lsp.engine.hostcode.values import (
     Contents,
     DataType,
@@ -267,8 +269,13 @@ def passed_tensor(run: Execution, name: str) -> Tensor:
     if rank is None:
         return Tensor(name, memory)
     sizes = tuple(run.passed(f"{rank.like or name}_{axis}") for axis in range(rank.rank))
-    run.set_memory(memory, replace(run.memory(memory), sizes=sizes, elements=product(sizes), exact=rank.certain))
-    return Tensor(name, memory, sizes)
+    tensor, storage = Tensor(name, memory, sizes), sizes
+    layout = run.assumptions.layouts.get(name)
+    if layout is not None and rank.rank > 1:
+        storage, strides = laid_out(sizes, layout)
+        tensor = run.reached.laid_out[memory] = replace(tensor, strides=strides)
+    run.set_memory(memory, replace(run.memory(memory), sizes=storage, elements=product(storage), exact=rank.certain))
+    return tensor
 
 
 def new_tensor(
@@ -285,6 +292,11 @@ def new_tensor(
 
 
 def copied(run: Execution, tensor: Tensor, dtype: str | None = None) -> Tensor:
+    """Return a copy of a tensor, with another type of elements if one is given, whose axes are in the same order."""
+    return replace(contiguous_copy(run, tensor, dtype), strides=dense_strides(tensor))
+
+
+def contiguous_copy(run: Execution, tensor: Tensor, dtype: str | None = None) -> Tensor:
     """Return a contiguous copy of a tensor, with another type of elements if one is given."""
     memory = run.memory(tensor.allocation)
     low, high = memory.contents.low, memory.contents.high

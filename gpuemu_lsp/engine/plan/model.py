@@ -66,6 +66,8 @@ class TensorArg:
     """Bytes from the begin that the program has written before the launch, where it has written no others."""
     texture: TextureSpec | None = None
     """The parameter is a texture or surface object for this memory, whose last axis has the channels of a texel."""
+    strides: tuple[Expression, ...] = ()
+    """Those in elements that a program passes, by axis; empty for a contiguous tensor."""
 
     @property
     def ordered(self) -> bool:

@@ -265,18 +265,18 @@ class _Planning:
         assert self.spec.args is not None
         given = self.spec.args.get(param.name)
         if isinstance(given, PointerSpec):
-            shape = tuple(_with_values(extent, self.values) for extent in given.shape)
             return TensorArg(
                 param.name,
                 given.key or param.name,
                 given.direction,
                 given.dtype or self.dtype,
-                shape,
+                tuple(_with_values(extent, self.values) for extent in given.shape),
                 given.range,
                 given.align,
                 given.strided,
                 given.may_alias,
                 compare=given.compare,
+                strides=tuple(_with_values(stride, self.values) for stride in given.strides),
             )
         if isinstance(given, ScalarSpec):
             value, key = given.value, given.key or param.name

@@ -38,6 +38,7 @@ class PointerSpec:
     strided: bool = False
     may_alias: str | None = None
     compare: str = "elements"  # "elements" | "sorted" | "set" | "none"
+    strides: tuple[Expression, ...] = ()  # in elements, of a tensor that a program passes otherwise than contiguous
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.cpp.declarations import HostFile
 from gpuemu_lsp.engine.hostcode.cpp.declarations import program_of as cpp_program
 from gpuemu_lsp.engine.hostcode.launches import interpret, roots
@@ -14,7 +15,6 @@ from gpuemu_lsp.engine.hostcode.program import HostProgram
 from gpuemu_lsp.engine.hostcode.python.declarations import program_of as python_program
 from gpuemu_lsp.engine.hostcode.python.modules import functions_of
 from gpuemu_lsp.engine.hostcode.python.modules import python_program as triton_program
-from gpuemu_lsp.engine.hostcode.state import HostAssumptions
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.model import EmbeddingModule
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable

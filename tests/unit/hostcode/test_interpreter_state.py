@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from gpuemu_lsp.engine import hostcode
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.cpp.declarations import HostFile, program_of
 from gpuemu_lsp.engine.hostcode.launches import interpret
 from gpuemu_lsp.engine.hostcode.persistent import PersistentMap
-from gpuemu_lsp.engine.hostcode.state import HostAssumptions, HostRun, State
+from gpuemu_lsp.engine.hostcode.state import HostRun, State
 from gpuemu_lsp.engine.hostcode.values import Allocation, Pointer
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.symbolic.conditions import Condition

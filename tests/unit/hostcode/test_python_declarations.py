@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.launches import interpret, roots
 from gpuemu_lsp.engine.hostcode.python.declarations import program_of
-from gpuemu_lsp.engine.hostcode.state import HostAssumptions
 from gpuemu_lsp.engine.hostcode.values import HostLaunch
 from gpuemu_lsp.engine.source import read
 from gpuemu_lsp.engine.source.model import EmbeddingModule

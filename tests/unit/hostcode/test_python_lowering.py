@@ -6,10 +6,11 @@ import pytest
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.hostcode import ir
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.launches import interpret
 from gpuemu_lsp.engine.hostcode.program import FunctionBody, HostFunction, HostProgram
 from gpuemu_lsp.engine.hostcode.python.lower import ARRAY, LaunchExpressions, PythonLowering
-from gpuemu_lsp.engine.hostcode.state import HostAssumptions, HostRun
+from gpuemu_lsp.engine.hostcode.state import HostRun
 from gpuemu_lsp.engine.source.python.syntax import call_arguments, parse_module, text_of
 
 

@@ -332,4 +332,4 @@ def run(table, x):
 """,
         "gather",
     )
-    assert found.spec.args["index"].dtype == "int64" and not found.indices_assumed
+    assert found.spec.args["index"].dtype == "int64" and not found.assumed_indices

@@ -158,6 +158,11 @@ def read_only(access: AccessedBytes) -> str:
     return f"write to {access.subject}, which is in constant memory"
 
 
+def in_padding(verb: str, access: AccessedBytes) -> str:
+    """Return the message of an access to what is between the elements of a tensor that is not contiguous."""
+    return f"{verb} of {access.subject}, which is in the padding between the elements of {access.name}"
+
+
 def out_of_bounds(verb: str, access: AccessedBytes) -> str:
     """Return the message of an access outside its region, or across the end of it."""
     if access.name is None or access.offset is None or abs(access.offset) > WILD:

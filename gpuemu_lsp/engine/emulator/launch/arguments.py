@@ -50,6 +50,8 @@ def place_buffers(request: Request, arena: Arena, variables: dict[str, Region]) 
         arena.fill(region, argument.data, initialised=known, read_only=is_texture(argument))
         if not known and argument.initialized_bytes is not None:
             arena.shadow(region.address, size)[argument.initialized_bytes] |= Shadow.INITIALISED
+        if argument.padding is not None:
+            arena.shadow(region.address, size)[argument.padding] |= Shadow.READ_ONLY
         regions[argument.name] = region
     for argument in request.buffers:
         for offset, target in argument.pointers:

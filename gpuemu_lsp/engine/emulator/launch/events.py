@@ -41,7 +41,6 @@ _MASK_REASONS = {
     3: "not all 32 lanes of the warp execute this instruction: the result is undefined",
 }
 """By the number that generated code stores in place of the access's size."""
-
 _RACES = frozenset({EventKind.RACE, EventKind.WEAK_STRONG_RACE, EventKind.PROGRAM_RACE})
 
 FAULTS = frozenset({"memory/out-of-bounds", "memory/misaligned", "memory/null-pointer"})
@@ -243,7 +242,9 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         return Event(rule, message, instruction.location, instruction.name, thread, block, count=raw.count)
     if raw.kind == EventKind.UNINITIALISED and region is not None and not 0 <= (offset or 0) < max(region.size, 1):
         raw, rule = replace(raw, kind=_OUT), _RULES[_OUT]
-    message = _message(raw, instruction, _accessed(prepared, raw, region, offset))
+    named = [buffer for buffer in prepared.request.buffers if region is not None and buffer.name == region.name]
+    in_padding = any(buffer.is_padding(offset or 0, raw.size) for buffer in named)
+    message = _message(raw, instruction, _accessed(prepared, raw, region, offset), in_padding)
     if _is_arrival_at_exited(prepared, raw):
         rule = "sync/exited-block"
     data = {"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"}
@@ -351,7 +352,7 @@ def _accessed(prepared: PreparedLaunch, raw: _RawEvent, region: Region | None, o
     return accessed_bytes(instruction, region, demangled(region.name) if region else None, offset, raw.size, start)
 
 
-def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) -> str:
+def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes, in_padding: bool) -> str:
     verb = raw.access.noun
     if raw.absent_block:
         return access_messages.absent_block(verb, access, exited=bool(raw.flags & EXITED_FLAG))
@@ -359,6 +360,8 @@ def _message(raw: _RawEvent, instruction: Instruction, access: AccessedBytes) ->
         return access_messages.null_pointer(verb, access)
     if raw.kind == EventKind.MISALIGNED:
         return access_messages.misaligned(verb, access, instruction)
+    if in_padding and raw.kind in (EventKind.UNINITIALISED, EventKind.READ_ONLY):
+        return access_messages.in_padding(verb, access)
     if raw.kind == EventKind.UNINITIALISED:
         return access_messages.in_flight(access) if raw.in_flight else access_messages.uninitialised(access)
     if raw.kind == EventKind.COPY_OVERTAKEN:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.cpp.translation_units import calling_units, read_unit, unit_of
 from gpuemu_lsp.engine.hostcode.launches import interpret, launching_functions, roots, selectors
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.hostcode.python.declarations import program_of as python_program
-from gpuemu_lsp.engine.hostcode.state import HostAssumptions, HostRun, HostSymbol
+from gpuemu_lsp.engine.hostcode.state import HostRun, HostSymbol
 from gpuemu_lsp.engine.hostcode.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load

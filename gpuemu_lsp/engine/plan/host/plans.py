@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gpuemu_lsp.engine.element_types import element_type
-from gpuemu_lsp.engine.hostcode.state import HostAssumptions
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.values import Pointer, Unknown
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles
 from gpuemu_lsp.engine.plan.context import KernelContext

@@ -7,6 +7,8 @@ not known: extents are expressions of the sizes of its parameters. Nothing of th
     The launches of a kernel, in its file and in those that import it.
 ``wrapper_runs``, ``ranks``
     The interpretation of a function without a caller, and the ranks that its code shows of its tensors.
+``layouts``
+    Launches with tensors that are not contiguous, where the function reads strides.
 ``launch_relations``
     What holds of the sizes where a launch is made: equal sizes, bounds and divisors.
 ``kernel_accesses``

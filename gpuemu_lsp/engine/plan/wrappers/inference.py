@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tree_sitter import Node
 
+from gpuemu_lsp.engine.hostcode.assumptions import Layout
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
 from gpuemu_lsp.engine.hostcode.python.modules import MODULE, functions_of, name_of, python_program
 from gpuemu_lsp.engine.hostcode.state import HostRun, LimitError
@@ -19,6 +20,7 @@ from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, kern
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import LaunchEntry
 from gpuemu_lsp.engine.plan.wrappers.launch_relations import LaunchRelations
 from gpuemu_lsp.engine.plan.wrappers.launching_files import ImportedKernel, launching_files
+from gpuemu_lsp.engine.plan.wrappers.layouts import layouts_to_try
 from gpuemu_lsp.engine.plan.wrappers.wrapper_runs import WrapperRun, is_autograd, method_of
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.python import module_scope
@@ -34,6 +36,19 @@ _POLICIES = ((True, None), (False, None), (True, True), (True, False), (False, T
 _NO_LAUNCH = "a launch"
 _MAX_LAUNCHING_FILES = 4
 _NOT_REACHED = "the arguments with which the launch is reached"
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The kernel whose entry is wanted, the function that launches it, and what is assumed of its parameters."""
+
+    spec: KernelSpec
+    kernel: Node
+    accesses: KernelAccesses
+    wrapper: Node
+    defaults: bool
+    decision: bool | None
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -76,11 +91,13 @@ class KernelInference:
         for wrapper in wrappers:
             # Without a caller an optional parameter has its default, unless the launch needs another value.
             for defaults_hold, decision in _POLICIES:
-                found = self._from(spec, kernel, accesses, wrapper, defaults_hold, decision)
-                if isinstance(found, InferredKernel) and not found.indices_assumed:
-                    return self._with_sizes_of_calls(found, wrapper, wrappers)
+                request = _Request(spec, kernel, accesses, wrapper, defaults_hold, decision)
+                found = self._from(request)
+                if isinstance(found, InferredKernel) and not found.assumed_indices:
+                    known = self._with_sizes_of_calls(found, wrapper, wrappers)
+                    return replace(known, layouts=self._with_layouts(found, request))
                 if isinstance(found, InferredKernel):
-                    assumed = assumed or found
+                    assumed = assumed or replace(found, layouts=self._with_layouts(found, request))
                     break
                 if missing is None or missing.reason == _NOT_REACHED:
                     missing = found
@@ -138,17 +155,20 @@ class KernelInference:
         module = self.program.functions[MODULE][0]
         return module if node == self.scope.root else next((each for each in functions if each is not module), module)
 
-    def _from(
-        self,
-        spec: KernelSpec,
-        kernel: Node,
-        accesses: KernelAccesses,
-        wrapper: Node,
-        defaults_hold: bool,
-        decision: bool | None,
-    ) -> InferredKernel | MissingLaunch:
+    def _with_layouts(self, found: InferredKernel, request: _Request) -> tuple[tuple[Layout, InferredKernel], ...]:
+        """Return the entries with tensors that are not contiguous, where the function reads strides."""
+        reached = self._run(request.wrapper, request.defaults, request.decision)
+        entries = []
+        for layouts in layouts_to_try(reached):
+            other = self._from(replace(request, layouts=layouts))
+            if isinstance(other, InferredKernel):
+                entries.append((next(iter(layouts.values())), other))
+        return tuple(entries)
+
+    def _from(self, request: _Request) -> InferredKernel | MissingLaunch:
+        spec, wrapper = request.spec, request.wrapper
         try:
-            reached = self._run(wrapper, defaults_hold, decision)
+            reached = self._run(wrapper, request.defaults, request.decision, layouts=request.layouts)
         except (LimitError, RecursionError):
             return MissingLaunch("the launch, whose function is too long")
         launches = [one for one in reached.launches if one.kernel == self._name_of(spec)]
@@ -160,7 +180,7 @@ class KernelInference:
         for launch in launches:
             name = name_of(wrapper) or "the module"
             relations = LaunchRelations(numbers, reached.variables).assume(launch.conditions)
-            found = LaunchEntry(spec, kernel, launch, reached, relations, accesses, name).inferred()
+            found = LaunchEntry(spec, request.kernel, launch, reached, relations, request.accesses, name).inferred()
             if isinstance(found, InferredKernel):
                 return found
             missing = missing or found
@@ -168,9 +188,14 @@ class KernelInference:
         return missing
 
     def _run(
-        self, wrapper: Node, defaults: bool, decision: bool | None = None, given: Mapping[str, Value] | None = None
+        self,
+        wrapper: Node,
+        defaults: bool,
+        decision: bool | None = None,
+        given: Mapping[str, Value] | None = None,
+        layouts: Mapping[str, Layout] | None = None,
     ) -> HostRun:
-        """Interpret a function; ``given`` are parameters whose values are known.
+        """Interpret a function; ``given`` are parameters whose values are known, ``layouts`` those not contiguous.
 
         Raises
         ------
@@ -178,7 +203,7 @@ class KernelInference:
             If it takes too many steps.
         """
         function, before = self._function(wrapper), self._called_before(wrapper)
-        return WrapperRun(self.program, function, before, defaults, decision, given).interpreted()
+        return WrapperRun(self.program, function, before, defaults, decision, given, layouts or {}).interpreted()
 
     def _called_before(self, wrapper: Node) -> HostFunction | None:
         """Return the method that sets the attributes which a method reads."""

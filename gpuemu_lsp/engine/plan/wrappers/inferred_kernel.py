@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.findings import Range
+from gpuemu_lsp.engine.hostcode.assumptions import Layout
 from gpuemu_lsp.engine.plan.facts import (
     READ,
     BufferFact,
@@ -15,6 +16,7 @@ from gpuemu_lsp.engine.plan.facts import (
     PlanOrigin,
     SizeFact,
     Source,
+    ValueFact,
     assumed,
 )
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
@@ -46,8 +48,10 @@ class InferredKernel:
     """Comparisons of dims that hold where the function launches."""
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By dim, its names in the evaluation of the function: extents of parameters, and numbers."""
-    indices_assumed: bool = False
-    """The elements of a tensor are part of addresses, and the program does not bound them."""
+    assumed_indices: frozenset[str] = frozenset()
+    """Parameters whose elements are part of addresses, and which the program does not bound."""
+    layouts: tuple[tuple[Layout, InferredKernel], ...] = ()
+    """The same with tensors of callers that are not contiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ def launch_facts(inferred: InferredKernel, plan: Plan) -> Facts:
             for arg in plan.args
             if isinstance(arg, TensorArg)
         },
+        values={name: ValueFact(Source.ASSUMED) for name in inferred.assumed_indices},
         contents=assumed(""),
         path=Path(inferred.conditions),
     )

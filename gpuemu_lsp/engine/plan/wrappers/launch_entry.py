@@ -82,6 +82,7 @@ class LaunchEntry:
     alike: set[int] = field(default_factory=set)
     """Allocations whose sizes are assumed to be those of others of the same rank."""
     assumed: set[str] = field(default_factory=set)
+    """Tensors whose elements are part of addresses, and are not known."""
     missing: list[str] = field(default_factory=list)
     scalars: list[Size] = field(default_factory=list)
     flags_assumed: bool = False
@@ -234,9 +235,19 @@ class LaunchEntry:
         if not all(map(self._is_known, extents)):
             self._missing(name)
             return
+        strides: tuple[Size, ...] = ()
+        if tensor == self.reached.laid_out.get(tensor.allocation):
+            both = tensor.sizes or (), tensor.strides or ()
+            extents, strides = (tuple(map(self.relations.resolved, each)) for each in both)
         self.storages[name] = tensor.allocation
-        shape = tuple(map(expression_of, extents))
-        self.args[name] = PointerSpec(direction, shape, range=bounds, dtype=dtype or None, compare=compare)
+        self.args[name] = PointerSpec(
+            direction,
+            tuple(map(expression_of, extents)),
+            range=bounds,
+            dtype=dtype or None,
+            compare=compare,
+            strides=tuple(map(expression_of, strides)),
+        )
 
     def _is_fresh(self, allocation: int) -> bool:
         """Return whether only this launch writes to some memory."""
@@ -252,22 +263,22 @@ class LaunchEntry:
     def _bound_indices(self) -> None:
         """Bound the elements that are part of addresses, where the program does not, by what they index.
 
-        The caller determines which elements they are, so that nothing is claimed about accesses to those tensors.
+        The caller determines which they are, so that nothing is claimed about accesses that depend on them.
         """
         for name in sorted(self.accesses.indices & set(self.storages)):
             argument = self.args[name]
             if not isinstance(argument, PointerSpec) or argument.range is not None:
                 continue
-            indexed = self.accesses.indexed[name] & set(self.storages)
-            extents = [
-                self._shape(self.storages[each])[0] for each in sorted(indexed) if self._shape(self.storages[each])
-            ]
+            indexed = [self.args[each] for each in sorted(self.accesses.indexed[name] & set(self.storages))]
+            # An index is below the smallest extent, whichever axis it is for; seldom for one of constant extent.
+            extents = [size_of(size, 1) for each in indexed if isinstance(each, PointerSpec) for size in each.shape]
+            extents = [extent for extent in extents if extent.constant is None] or extents
             if not extents:
                 self.missing.append(f"the values of `{name}`, which are part of addresses")
                 continue
             least = expression_of(extreme("min", *extents))
             self.args[name] = replace(argument, range=(parse(0), least), dtype=argument.dtype or "int64")
-            self.assumed |= indexed
+            self.assumed.add(name)
 
     def _grid(self) -> tuple[Size, ...] | None:
         sizes = [self.relations.resolved(size) for size in self.launch.grid if size is not None]
@@ -334,7 +345,7 @@ class LaunchEntry:
                 for sign, left, right in conditions
             ),
             origins=self._origins(dims_used, rename),
-            indices_assumed=bool(self.assumed),
+            assumed_indices=frozenset(self.assumed),
         )
 
     def _origins(self, dims: Iterable[str], rename: Mapping[str, Size]) -> dict[str, frozenset[str]]:
@@ -379,7 +390,6 @@ class LaunchEntry:
         """Return the tensors whose extents are assumed; those without any get the shape of another tensor."""
         known = [name for name, one in self.storages.items() if self._is_certain(one, used)]
         uncertain: set[str] = set()
-        uncertain |= self.assumed
         for name, _storage in self.storages.items():
             if name in known:
                 continue

@@ -27,7 +27,8 @@ def renamed(arg: PointerSpec | ScalarSpec, rename: Mapping[str, Size]) -> Pointe
         if arg.range is not None:
             low, high = (substituted(one, rename) if isinstance(one, Expression) else one for one in arg.range)
             bounds = (low, high)
-        return replace(arg, shape=tuple(substituted(one, rename) for one in arg.shape), range=bounds)
+        shape, strides = (tuple(substituted(one, rename) for one in each) for each in (arg.shape, arg.strides))
+        return replace(arg, shape=shape, strides=strides, range=bounds)
     value = arg.value
     return replace(arg, value=substituted(value, rename)) if isinstance(value, Expression) else arg
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.hostcode import ir
+from gpuemu_lsp.engine.hostcode.assumptions import TensorRank
 from gpuemu_lsp.engine.hostcode.program import FunctionBody
-from gpuemu_lsp.engine.hostcode.state import TensorRank
 from gpuemu_lsp.engine.hostcode.walk import walk
 
 _SIZES = ("shape", "size")

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpuemu_lsp.engine.hostcode import calls, ir, statements  # noqa: F401  # they register what each kind of node does
+from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions, Layout, TensorRank, UnexpectedRankError
 from gpuemu_lsp.engine.hostcode.functions import call_function
 from gpuemu_lsp.engine.hostcode.interpreter import evaluate
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
 from gpuemu_lsp.engine.hostcode.python.lower import ARRAY
-from gpuemu_lsp.engine.hostcode.state import (
-    CallFrame,
-    Execution,
-    HostAssumptions,
-    HostRun,
-    LimitError,
-    TensorRank,
-    UnexpectedRankError,
-)
+from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, HostRun, LimitError
 from gpuemu_lsp.engine.hostcode.tensors import items_of, passed_tensor
 from gpuemu_lsp.engine.hostcode.values import (
     Contents,
@@ -49,6 +42,7 @@ class WrapperRun:
 
     ``before`` is the method that sets the attributes which a method reads. ``defaults``: optional parameters have their
     defaults. ``decision`` is what flags that are not known are assumed to be. ``given`` are parameters with values.
+    ``layouts`` are those of tensors that callers pass otherwise than contiguous.
     """
 
     program: HostProgram
@@ -57,6 +51,7 @@ class WrapperRun:
     defaults: bool = True
     decision: bool | None = None
     given: Mapping[str, Value] | None = None
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
 
     def interpreted(self) -> HostRun:
         """Return what the function does, interpreted again if a tensor turns out to have another rank than assumed.
@@ -69,7 +64,9 @@ class WrapperRun:
         bodies = [each.body for each in (self.function, self.before) if each is not None]
         ranks = tensor_ranks(bodies)
         for _ in range(_MAX_INTERPRETATIONS):
-            assumptions = HostAssumptions(ranks=ranks, decision=self.decision, largest=_LARGEST_SIZE)
+            assumptions = HostAssumptions(
+                ranks=ranks, layouts=self.layouts, decision=self.decision, largest=_LARGEST_SIZE
+            )
             run = Execution(self.program, assumptions, frame=CallFrame(path=self.function.path))
             try:
                 self._execute(run)

@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.plan.model import Plan, PlanResult, VariantLimit
 from gpuemu_lsp.engine.plan.triton import choose_triton_kernel, entry_template, resolve_triton
 from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch, launch_facts
+from gpuemu_lsp.engine.plan.wrappers.layouts import with_layouts
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.model import SourceFile
@@ -87,7 +88,8 @@ def prepare_triton(request: SourceRequest) -> PreparedKernel:
         launch = inferred_kernel(spec, request.text, [one.name for one in source.triton])
         if isinstance(launch, MissingLaunch):
             return request.stopped(_launch_missing(launch, source, kernel, spec))
-        inferred, spec = launch, launch.spec
+        inferred = with_layouts(launch)
+        spec = inferred.spec
         request = replace(request, request=replace(request.request, spec=spec))
     imported = _imported(request, kernel.name, name)
     if isinstance(imported, Finding):
