@@ -27,7 +27,7 @@ def layouts_to_try(run: HostRun) -> Iterator[Mapping[str, Layout]]:
     """Yield the layouts of tensors of callers that a function expects, as it reads their strides; best first."""
     ranks = {run.tensors[each]: len(run.launches[0].memory[each].sizes or ()) for each in _passed(run)}
     read = {name: axes for name, axes in run.strides.items() if ranks.get(name, 0) > 1}
-    # Whoever reads the stride of the last axis expects that it is not 1.
+    # A function that reads the stride of the last axis expects that it is not 1.
     transposed = {name: Layout.TRANSPOSED for name, axes in read.items() if ranks[name] - 1 in axes}
     padded = {name: Layout.PADDED for name, axes in read.items() if axes - {ranks[name] - 1}}
     yield from (each for each in (transposed, padded) if each)
