@@ -14,13 +14,15 @@ CUTE_VENV := .venv-cute
 CUTE_STAMP := $(CUTE_VENV)/.installed
 WARP_VENV := .venv-warp
 WARP_STAMP := $(WARP_VENV)/.installed
+TILELANG_VENV := .venv-tilelang
+TILELANG_STAMP := $(TILELANG_VENV)/.installed
 FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.installed
 FRAMEWORKS ?= jax
 # Installs in a tenth of pip's processor time; trusts the certificates that the system trusts, as pip does.
 UV := $(BIN)/uv --system-certs
 
-.PHONY: help check corpus corpus-triton test test-all test-cute test-frameworks test-numba test-programs test-programs-sample test-torch test-triton test-warp editors editors-tools lint types imports format docs \
+.PHONY: help check corpus corpus-triton test test-all test-cute test-frameworks test-numba test-programs test-programs-sample test-tilelang test-torch test-triton test-warp editors editors-tools lint types imports format docs \
 	site hooks environments clean
 .DEFAULT_GOAL := check
 
@@ -58,6 +60,9 @@ test-cute: $(CUTE_STAMP)  ## tests that need CuTe DSL, in an environment of thei
 
 test-warp: $(WARP_STAMP)  ## tests that need Warp, in an environment of their own
 	GPUEMU_REQUIRE_WARP=1 $(WARP_VENV)/bin/pytest -c tests/warp_lang/pytest.ini tests/warp_lang
+
+test-tilelang: $(TILELANG_STAMP)  ## tests that need TileLang (1.3 GB), in an environment of their own; not in CI
+	GPUEMU_REQUIRE_TILELANG=1 $(TILELANG_VENV)/bin/pytest -c tests/tilelang/pytest.ini tests/tilelang
 
 test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's wheels (129 MB) and CMake first
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake
@@ -140,10 +145,16 @@ $(WARP_STAMP): pyproject.toml | $(STAMP)
 	$(UV) pip install --quiet --python $(WARP_VENV)/bin/python --editable '.[warp]' pytest pytest-timeout
 	touch $(WARP_STAMP)
 
+$(TILELANG_STAMP): pyproject.toml | $(STAMP)
+	$(PYTHON) -m venv $(TILELANG_VENV)
+	$(TILELANG_VENV)/bin/python -m pip install --quiet torch==2.13.0 setuptools
+	$(UV) pip install --quiet --python $(TILELANG_VENV)/bin/python --editable '.[tilelang]' pytest pytest-timeout
+	touch $(TILELANG_STAMP)
+
 $(FRAMEWORKS_STAMP): pyproject.toml | $(STAMP)
 	$(PYTHON) -m venv --without-pip $(FRAMEWORKS_VENV)
 	$(UV) pip install --quiet --python $(FRAMEWORKS_VENV)/bin/python --editable '.[$(FRAMEWORKS)]' pytest pytest-timeout
 	touch $(FRAMEWORKS_STAMP)
 
 clean:  ## remove everything that make wrote
-	rm -rf $(VENV) $(TRITON_VENV) $(TORCH_VENV) $(NUMBA_VENV) $(CUTE_VENV) $(WARP_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(TRITON_VENV) $(TORCH_VENV) $(NUMBA_VENV) $(CUTE_VENV) $(WARP_VENV) $(TILELANG_VENV) $(FRAMEWORKS_VENV) .editors editors/vscode/node_modules editors/vscode/dist build dist site .mypy_cache .ruff_cache .pytest_cache

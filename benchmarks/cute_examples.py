@@ -9,17 +9,12 @@ FFI (``apache-tvm-ffi``). Each example compares its results itself. With names o
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import subprocess
-import sys
-import tempfile
-import time
-from collections import Counter
 from pathlib import Path
 
+from benchmarks.language_examples import Example, run_examples
+
 _ROOT = "examples/python/CuTeDSL"
-_SECONDS = 540
 
 _KERNELS = """
 ampere/kernel/elementwise/elementwise_add.py --M 96 --N 200
@@ -68,46 +63,12 @@ def main() -> None:
     parser.add_argument("cutlass", type=Path)
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    chosen = [one for one in examples() if not options.names or Path(one[0]).stem in options.names]
-    right = 0
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.json")
-        for file, arguments in chosen:
-            report.unlink(missing_ok=True)
-            source = (options.cutlass / _ROOT / file).resolve()
-            command = [
-                sys.executable,
-                "-m",
-                "gpuemu_lsp.cli.gpuemu",
-                "run",
-                "--format",
-                "json",
-                "--output",
-                str(report),
-            ]
-            started = time.monotonic()
-            done = subprocess.run(
-                [*command, "--timeout", str(_SECONDS), str(source), "--", *arguments],
-                cwd=source.parent,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            seconds = time.monotonic() - started
-            if not report.exists():
-                print(f"{file:70} not run: {done.stderr.strip()[-200:]}", flush=True)
-                continue
-            run = json.loads(report.read_text())
-            found = Counter(finding["rule"] for finding in run["findings"] if finding["severity"] == "error")
-            good = run["exit_status"] == 0 and not found and 0 < run["launches"] == run["checked"]
-            right += good
-            said = ", ".join(f"{count} {rule}" for rule, count in found.items()) or ("right" if good else "not right")
-            print(
-                f"{file:70} {run['checked']:4} of {run['launches']:4} launches, exit {run['exit_status']}, "
-                f"{seconds:4.0f} s: {said}{'; ' + run['problem'] if run['problem'] else ''}",
-                flush=True,
-            )
-    print(f"{right} of {len(chosen)} right and without a finding")
+    root = options.cutlass / _ROOT
+    run_examples(
+        Example(file, (root / file).resolve().parent, (root / file).resolve(), arguments)
+        for file, arguments in examples()
+        if not options.names or Path(file).stem in options.names
+    )
 
 
 if __name__ == "__main__":

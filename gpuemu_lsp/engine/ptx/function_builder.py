@@ -123,7 +123,8 @@ class FunctionBuilder:
         name = match["opcode"]
         parts = self._opcodes.get(name)
         if parts is None:
-            opcode, *modifiers = name.split(".")
+            # White space between them comes from hand-written inline assembly.
+            opcode, *modifiers = "".join(name.split()).split(".")
             parts = self._opcodes[name] = (opcode, tuple(modifiers))
         predicate = match["guard"]
         guard = None

@@ -14,7 +14,7 @@ STATEMENT = re.compile(
     r"""\s*(?:
       (?P<instruction>
         (?:@\s*(?P<negated>!?)\s*(?P<guard>[%\w$]+)\s+)?
-        (?P<opcode>[a-z]\w*(?:\.\w+(?:::\w+)*)*) (?!\s*:) (?![\w.$]) (?P<operands>[^;"]*) ;)
+        (?P<opcode>[a-z]\w*(?:\s*\.\w+(?:::\w+)*)*) (?!\s*:) (?![\w.$]) (?P<operands>[^;"]*) ;)
     | (?P<loc>\.loc\b[^\n;]*;?)
     | (?P<label>[A-Za-z_$%][\w$]*)\s*:(?!:)
     | (?P<open>\{)

@@ -19,6 +19,7 @@ reads a source, and never ends a process that it did not start.
 - :mod:`.stream_order`: which work has ended before other work begins
 - :mod:`.call_sites`: lines of the program, from return addresses
 - :mod:`.inline_sources`: lines of Python whose strings are sources
+- :mod:`.marked_sources`: lines of Python that a written source names
 - :mod:`.protocol`: the messages, declared once for both sides
 - :mod:`.shim`: our library in C++
 - :mod:`.python_boot`: what is done when a program in Python imports a package that launches kernels
@@ -27,6 +28,7 @@ reads a source, and never ends a process that it did not start.
 - :mod:`.triton_launches`: Triton's launches on that device
 - :mod:`.cute_launches`: launches of CuTe DSL
 - :mod:`.warp_launches`: launches of Warp
+- :mod:`.tilelang_launches`: launches of TileLang
 - :mod:`.toolchain`: nvcc's commands, and the library's compilation
 - :mod:`.processes`: child processes that never outlive this one, and why a run is stopped
 """

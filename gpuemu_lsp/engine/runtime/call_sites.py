@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.runtime.inline_sources import inline_origin
+from gpuemu_lsp.engine.runtime.marked_sources import marked_origin
 from gpuemu_lsp.engine.runtime.protocol.records import CallStack, calls_of
 from gpuemu_lsp.engine.runtime.shim import LIBRARY
 
@@ -25,6 +26,7 @@ VENDOR = (
     "/nvidia_cutlass_dsl/",
     "/hip_include/hip/",
     "-packages/warp/",
+    "-packages/tilelang/",
 )
 """Parts of the paths of sources that are not the program's: headers of CUDA, Thrust, CUB and PyTorch, those of ours for
 HIP, Triton, CuTe DSL, and Warp."""
@@ -78,7 +80,8 @@ def call_site(stack: CallStack, kernel: str | None = None) -> CallSite | None:
 
 def source_place(path: str, line: int, caller: CallSite | None) -> tuple[str, int]:
     """Return the file and line that the user has written for a line of a source that ``caller`` has called."""
-    return (caller is not None and inline_origin(path, line, caller.path)) or (path, line)
+    inline = inline_origin(path, line, caller.path) if caller is not None else None
+    return inline or marked_origin(path, line) or (path, line)
 
 
 def _called(site: CallSite, python: CallSite) -> CallSite:

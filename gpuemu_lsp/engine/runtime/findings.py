@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header, source_place
 from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
 from gpuemu_lsp.engine.runtime.launches.requests import BuiltRequest
+from gpuemu_lsp.engine.runtime.marked_sources import marked_origin
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, PendingAccess
 from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE, DeviceMemory
@@ -121,7 +122,7 @@ class RunFindings:
         return accessed.kind is not MemoryKind.HEAP and not elsewhere
 
     def _at(self, launch: ProgramLaunch) -> Placement:
-        return lambda location: (self._location(location, launch), ())
+        return lambda location: self._places(location, launch)
 
     def stopped(self, launch: ProgramLaunch, reason: StopReason | None) -> None:
         """Add that a launch was stopped, at its time limit without a ``reason``, and where is not known."""
@@ -186,17 +187,21 @@ class RunFindings:
             return "in no allocation"
         return "in the host's memory, which the device cannot access"
 
-    def _location(self, location: Location | None, launch: ProgramLaunch) -> Place:
-        """Return the innermost line that is not in one of CUDA's headers."""
+    def _places(self, location: Location | None, launch: ProgramLaunch) -> tuple[Place, tuple[Related, ...]]:
+        """Return the innermost line that is not in one of CUDA's headers, with its line in code that was written."""
         files = launch.kernel.module.files
         at = location
         while at is not None and is_vendor_header(files.get(at.file, "")) and at.inlined_at is not None:
             at = at.inlined_at
         if at is None or at.file not in files:
-            return self.place(launch.site)
+            return self.place(launch.site), ()
         column = max(at.column - 1, 0)
+        own = Place(files[at.file], Range(Position(at.line - 1, column), Position(at.line, 0)))
+        origin = marked_origin(files[at.file], at.line)
+        if origin is not None:
+            return self.place(CallSite(*origin)), (Related(own, "in the code that was written for it"),)
         path, line = source_place(files[at.file], at.line, launch.site.caller if launch.site is not None else None)
-        return Place(path, Range(Position(line - 1, column), Position(line, 0)))
+        return Place(path, Range(Position(line - 1, column), Position(line, 0))), ()
 
     def _add(self, finding: Finding) -> None:
         if self.paused:

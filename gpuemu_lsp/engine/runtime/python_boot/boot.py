@@ -75,6 +75,20 @@ def _use_warp(context: ModuleType) -> None:
     on_device.install(context)
 
 
+def _compile_tilelang(nvcc: ModuleType) -> None:
+    from gpuemu_lsp.engine.runtime.python_process.runtime_library import ignore_lines
+    from gpuemu_lsp.engine.runtime.tilelang_launches import on_device
+
+    ignore_lines(Path(nvcc.__file__ or "").parents[1])
+    on_device.compile_to_ptx(nvcc)
+
+
+def _mark_tilelang(codegen: ModuleType) -> None:
+    from gpuemu_lsp.engine.runtime.tilelang_launches import on_device
+
+    on_device.mark_lines(codegen)
+
+
 _BEFORE: dict[str, Callable[[Sequence[str] | None], None]] = {
     # The library's constructors have to run before PyTorch asks whether there is a device.
     "torch": _load_torch_device,
@@ -90,6 +104,8 @@ _AFTER: dict[str, Callable[[ModuleType], None]] = {
     "cutlass.base_dsl.compiler": _compile_cute,
     "cutlass.base_dsl.dsl": _name_cute,
     "warp._src.context": _use_warp,
+    "tilelang.contrib.nvcc": _compile_tilelang,
+    "tilelang.cuda.codegen": _mark_tilelang,
 }
 """What is done with a module when it has been executed."""
 

@@ -2,7 +2,11 @@
 
 from typing import Final
 
-from gpuemu_lsp.engine.runtime import cute_launches, warp_launches
+from gpuemu_lsp.engine.runtime import cute_launches, tilelang_launches, warp_launches
 from gpuemu_lsp.engine.runtime.python_process.language import LaunchingLanguage
 
-LANGUAGES: Final[tuple[LaunchingLanguage, ...]] = (cute_launches.LANGUAGE, warp_launches.LANGUAGE)
+LANGUAGES: Final[tuple[LaunchingLanguage, ...]] = (
+    cute_launches.LANGUAGE,
+    warp_launches.LANGUAGE,
+    tilelang_launches.LANGUAGE,
+)

@@ -40,7 +40,11 @@ class LaunchingSyntax:
         return re.compile(rf"@\s*(?:\w+\s*\.\s*)*{self.decorator}\b(?!\s*\.)")
 
 
-LAUNCHING: Final = (LaunchingSyntax("cute", "cutlass", "kernel"), LaunchingSyntax("warp", "warp", "kernel"))
+LAUNCHING: Final = (
+    LaunchingSyntax("cute", "cutlass", "kernel"),
+    LaunchingSyntax("warp", "warp", "kernel"),
+    LaunchingSyntax("tilelang", "tilelang", "prim_func"),
+)
 """The languages, by the name that each has in gpuemu.toml."""
 
 
