@@ -2,7 +2,7 @@
 
     python -m benchmarks.tilelang_examples TILELANG [--arch SM] [NAME ...]
 
-``TILELANG`` is a checkout of TileLang. The environment needs the extra ``tilelang``. Each example compares its results
+``TILELANG`` is a checkout of TileLang. The environment needs the extra ``tilelang``, ``einops`` and ``triton``. Each example compares its results
 itself. With names only those are run.
 """
 

@@ -5,6 +5,7 @@ launches it by functions of the driver, which it looks for by name. What is repl
 place of machine code. Where a line of the written code is from is a comment on that line.
 
 - :mod:`.on_device`: what is replaced in TileLang when the program imports it
+- :mod:`.statement_marks`: marks in a module before it is written
 - :mod:`.written_code`: the code that TileLang writes, with the lines of Python, and its PTX
 """
 
