@@ -14,7 +14,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import gpuemu.triton
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 M, N, K = 96, 80, 128
 BM, BN, BK = 64, 64, 32
 
