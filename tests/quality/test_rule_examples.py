@@ -73,6 +73,11 @@ PRODUCT = Setup(
 SETUPS = {
     "sync/async-order": PRODUCT,
     "sync/proxy-fence": replace(PRODUCT, tables=PRODUCT.tables + "[validation]\nstrict_fences = true\n"),
+    "memory/tensor-memory": Setup(
+        '[kernels.dims]\nn = { min = 1, max = 1000 }\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
+        '[kernels.launch]\ngrid = "ceil_div(n, 32)"\nblock = 32\n',
+        arch="sm_100a",
+    ),
     "sync/register-pool": Setup(
         '[kernels.dims]\nn = 2048\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
         "[kernels.launch]\ngrid = 8\nblock = 384\n",

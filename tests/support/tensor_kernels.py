@@ -303,9 +303,14 @@ def kernel(product: Product, **changed: str) -> tuple[str, Tile, Tile]:
     return text, a, b
 
 
-def multiply(product: Product, changed: dict[str, str] | None = None, **more: Any) -> tuple[Outcome, np.ndarray]:
+def multiply(
+    product: Product, changed: dict[str, str] | None = None, replaced: tuple[tuple[str, str], ...] = (), **more: Any
+) -> tuple[Outcome, np.ndarray]:
     """Run the kernel; return the outcome and the registers of its threads, of shape (128, registers)."""
     text, a, b = kernel(product, **(changed or {}))
+    for before, after in replaced:
+        assert before in text, before
+        text = text.replace(before, after)
     columns = product.columns * product.rows // 128 if product.ws else product.columns
     result = np.zeros((128, columns // (1 if product.load == "32x32b" else 2)), np.uint32)
     outcome = launch(text, 1, 128, a.image, b.image, out(result), **more)

@@ -1,6 +1,6 @@
-"""The same kernels for sm_80, sm_90 and sm_120: equal on integers, near their fp64 reference otherwise, no findings.
+"""The same kernels for four architectures: equal on integers, near their fp64 reference otherwise, no findings.
 
-Triton multiplies with `mma.sync` on sm_80 and sm_120 and with `wgmma` on sm_90, and loads through descriptors by pointers
+Triton multiplies with `mma.sync` on sm_80 and sm_120, with `wgmma` on sm_90 and with `tcgen05` on sm_100, and loads through descriptors by pointers
 on sm_80 and by the tensor memory accelerator on the others: each architecture is the others' reference.
 """
 

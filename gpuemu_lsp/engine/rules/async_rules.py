@@ -69,6 +69,18 @@ __global__ void scale(CUtensorMap* map, float* x) {{
 }}
 """
 
+_TENSOR = """\
+__global__ void scale(const float* x, float* y, int n) {
+    __shared__ unsigned slot;
+    unsigned at = __cvta_generic_to_shared(&slot);
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" :: "r"(at) : "memory");
+    int i = blockIdx.x * 32 + threadIdx.x;
+    if (i < n) y[i] = x[i];
+    __syncwarp();
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" :: "r"(slot) : "memory");
+}
+"""
+
 _MAP_FENCE = """\
         asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
         asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
@@ -111,7 +123,9 @@ SYNC_RULES = (
         "A product of a warp group or a bulk copy is used before it is complete: accumulators before "
         "`wgmma.wait_group`, registers that were written without a `wgmma.fence` before the product, a tile that is "
         "overwritten while a product or a bulk store still reads it, whatever barrier is in between, or while a "
-        "`cp.async` of the same thread still writes it. A wait by one warp counts for its warp group.",
+        "`cp.async` of the same thread still writes it. A wait by one warp counts for its warp group. In tensor "
+        "memory: cells are accessed before a thread has waited for an `mbarrier` that a `tcgen05.commit` behind the "
+        "product arrives at, or before `tcgen05.wait` of the warp that loads or stores them.",
         Example(bad=_without("wait_group"), good=_PRODUCT),
     ),
     Rule(
@@ -184,6 +198,16 @@ MEMORY_RULES = (
         "differs, the elements along k of A and of B are not the same, or the descriptor differs between the warps of "
         "the group. All addresses may be inside of the tile: only the product is wrong.",
         Example(bad=_COPY.format("SWIZZLE_128B", "SWIZZLE_64B"), good=_COPY.format("SWIZZLE_128B", "SWIZZLE_128B")),
+    ),
+    Rule(
+        "memory/tensor-memory",
+        Severity.ERROR,
+        "misuse of tensor memory",
+        "A block exits without `tcgen05.dealloc` of what it has allocated in tensor memory, allocates a number of "
+        "columns that is not a power of 2 from 32 to 512, allocates after `tcgen05.relinquish_alloc_permit`, or frees "
+        "what is not an allocation; or a warp loads or stores lanes of another: warp i of a block may access the 32 "
+        "lanes from 32 (i % 4) on (PTX ISA, 9.7.16.7 and 9.7.16.8.1).",
+        Example(bad=_without("dealloc", _TENSOR), good=_TENSOR),
     ),
     Rule(
         "memory/box-outside",

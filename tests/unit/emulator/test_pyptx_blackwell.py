@@ -15,12 +15,44 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 LIMITS = {"max_seconds": 300.0, "translate_seconds": 300.0}
 
 
-def test_product():
-    m, n, k = 128, 256, 64
-    kernel = traced("blackwell.gemm_highperf_blackwell", "build_gemm", m, n, k)
+def _product(name, m, n, k, module="gemm_highperf_blackwell"):
+    """Multiply small integers; return the outcome and whether the result is that of NumPy, bit for bit."""
+    kernel = traced(f"blackwell.{module}", name, m, n, k)
     random = np.random.default_rng(1)
     a, b = (random.integers(-4, 5, shape).astype(BF16) for shape in ((m, k), (n, k)))
     outcome = run(kernel, {"A": a, "B_T": b, "D": np.zeros((m, n), np.float32)}, ("D",), **LIMITS)
-    assert outcome.status == "completed" and not outcome.events, outcome.events
     found = outcome.buffers["D"].view(np.float32).reshape(m, n)
-    assert np.array_equal(found, a.astype(np.float64) @ b.astype(np.float64).T)
+    return outcome, np.array_equal(found, a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+def test_products_of_one_block():
+    for name in ("build_gemm", "_build_gemm_persistent_overlap_experimental"):
+        outcome, right = _product(name, 128, 256, 128)
+        assert outcome.status == "completed" and not outcome.events and right, outcome.events
+
+
+def test_a_product_of_two_blocks_frees_what_other_warps_still_load():
+    # Warp 0 frees the tensor memory without a barrier behind the loads of the others.
+    outcome, right = _product("build_gemm_2sm", 256, 256, 64)
+    assert outcome.status == "completed" and right
+    assert {event.rule for event in outcome.events} == {"memory/use-after-free"}, outcome.events
+
+
+def test_a_tile_is_overwritten_while_a_product_reads_it():
+    # From the fifth step on, tiles are used again: the producer waits for a plain arrival behind the product's issue,
+    # not for a commit.
+    outcome, right = _product("build_gemm", 128, 256, 320)
+    assert right and {event.rule for event in outcome.events} == {"sync/async-order"}
+    assert "this copy overwrites operand A, which `tcgen05` may still read" in outcome.events[0].message
+
+
+def test_a_persistent_product_whose_other_warps_have_no_lanes():
+    # Its blocks have eight warps, and the epilogue is that of all of them.
+    outcome, _ = _product("build_gemm_persistent", 128, 256, 64)
+    assert "memory/out-of-bounds" in {event.rule for event in outcome.events}
+
+
+def test_a_wait_for_the_wrong_phase():
+    # It initialises its barrier again for each step of k, and waits for a phase that is over at once.
+    outcome, right = _product("build_gemm_no_tma_debug", 128, 256, 64, "gemm_experimental_blackwell")
+    assert right and {event.rule for event in outcome.events} == {"sync/async-order", "sync/mbarrier"}

@@ -83,6 +83,7 @@ class AsyncProxy:
     def _check_overwritten(self, block: int, window: int) -> None:
         self._copies.check_sources(block, window)
         self._groups.check_overwritten(block, window)
+        self._tensor.check_overwritten(block, window)
 
     def _fence(self, caller: EventCaller) -> None:
         """Follow a fence between the proxies."""
@@ -128,6 +129,8 @@ class AsyncProxy:
         for resident in self._shared.prepared.residents:
             self._exited(resident)
         self.copies.report_to(report)
+        if report.status == "completed":
+            self._tensor.report_kept()
         for incident in (*self._shared.incidents, *self._shared.unfenced_reads(), *self._registers.faults()):
             report.add(incident)
         report.explained |= self._shared.explained

@@ -113,6 +113,13 @@ class CopyChecks:
         return epoch
 
     def _check_overwritten(self, block: BlockTraffic, issuer: CopyIssuer, chunks: Indices) -> None:
+        for read in block.reads:
+            if not read.done and np.isin(chunks, read.numbers).any():
+                text = f"this copy overwrites {read.name}, which `tcgen05` may still read: nothing has waited for "
+                self._shared.add(
+                    issuer, ORDER, f"{text}an mbarrier that a `tcgen05.commit` behind it arrives at", read.site
+                )
+                return
         warp = issuer.thread // WARP_SIZE
         mine = self._shared.block(issuer.home)
         for number, group in block.groups.items():

@@ -44,6 +44,22 @@ class PendingStore:
 
 
 @dataclass(slots=True)
+class OperandRead:
+    """What an operation on tensor memory reads in shared memory; ``done`` says that something has waited for it.
+
+    ``numbers`` are those of its chunks, of the shape (chunks,). ``fenced`` says whether no store to them was without a
+    fence when it was issued: one after that shows in the shadow.
+    """
+
+    site: int
+    thread: int
+    name: str
+    numbers: Indices
+    fenced: bool
+    done: bool = False
+
+
+@dataclass(slots=True)
 class BlockTraffic:
     """The state of one block; ``fenced`` has the shape (chunks of shared memory,)."""
 
@@ -55,6 +71,8 @@ class BlockTraffic:
     barriers: dict[int, BarrierObject] = field(default_factory=dict)
     stores: list[PendingStore] = field(default_factory=list)
     commits: dict[int, int] = field(default_factory=dict)
+    reads: list[OperandRead] = field(default_factory=list)
+    """Reads by operations on tensor memory, in the order of their issue."""
     known: dict[tuple[int, GroupName], tuple[int, int]] = field(default_factory=dict)
     """By warp and warp group: products issued and completed at the arrival that the warp last waited for."""
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import OperandRead
 from gpuemu_lsp.engine.emulator.matrix.tensor_memory import COLUMNS, LANES, TensorOperation
 
 STRIPE: Final = 16
@@ -18,10 +19,9 @@ STRIPE: Final = 16
 class TensorAccess:
     """An operation that writes or reads cells: its instruction, thread and block, and how far it has come.
 
-    ``group`` is the number of blocks that take part.
-
-    ``barrier`` is the address of the ``mbarrier`` object of the first commit behind it, None before that. ``done`` says
-    that a thread has waited for it.
+    ``group`` is the number of blocks that take part. ``barrier`` is the address of the ``mbarrier`` object of the first
+    commit behind it, None before that. ``done`` says that a thread has waited for it. ``reads`` are what it reads in
+    shared memory.
     """
 
     operation: TensorOperation
@@ -31,6 +31,13 @@ class TensorAccess:
     group: int = 1
     barrier: int | None = None
     done: bool = False
+    reads: list[OperandRead] = field(default_factory=list)
+
+    def complete(self) -> None:
+        """Note that something has waited for the operation."""
+        self.done = True
+        for read in self.reads:
+            read.done = True
 
 
 class CellRange(NamedTuple):

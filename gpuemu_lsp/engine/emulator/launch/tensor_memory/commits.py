@@ -68,4 +68,4 @@ class Commits:
             arrived(commit)
             word[0] = after_arrival(int(word[0]))
             for access in commit.accesses:
-                access.done = True
+                access.complete()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.async_order.barrier_checks import BarrierChecks
 from gpuemu_lsp.engine.emulator.launch.async_order.traffic import MISUSE, EventCaller, SharedTraffic
+from gpuemu_lsp.engine.emulator.launch.state import Incident
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.calls import TensorCall
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import CellRange, TensorAccess, TensorCells
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.commits import BarrierName, Commit, Commits
@@ -23,6 +25,8 @@ from gpuemu_lsp.engine.emulator.matrix.tensor_memory import (
     tensor_form,
     tensor_operands,
 )
+
+TENSOR: Final = "memory/tensor-memory"
 
 _SMALLEST = 32
 """Columns of the smallest allocation."""
@@ -87,11 +91,11 @@ class TensorCores:
         result[0] = 0
         if not _SMALLEST <= columns <= COLUMNS or columns & columns - 1:
             text = f"{columns} columns of tensor memory are not a power of 2 from {_SMALLEST} to {COLUMNS}"
-            self._shared.add(caller, "memory/out-of-bounds", text)
+            self._shared.add(caller, TENSOR, text)
             return
         if memory.relinquished is not None and self._checked:
             text = "this allocates tensor memory after `tcgen05.relinquish_alloc_permit`"
-            self._shared.add(caller, "memory/out-of-bounds", text, memory.relinquished)
+            self._shared.add(caller, TENSOR, text, memory.relinquished)
         start = memory.allocate(columns, caller.site, caller.warp, call.form.group)
         if start is None:
             text = f"{columns} columns of tensor memory are not free: it would wait until they are, which cannot be run"
@@ -108,7 +112,7 @@ class TensorCores:
             text = f"this frees {columns} columns of tensor memory from column {column} on, not those of an allocation"
             if freed >= 0:
                 text = f"this frees column {column} of tensor memory, which has been freed{self._shared.line(freed)}"
-            rule = "memory/use-after-free" if freed >= 0 else "memory/out-of-bounds"
+            rule = "memory/use-after-free" if freed >= 0 else TENSOR
             self._shared.add(caller, rule, text, freed if freed >= 0 else None)
             return
         if self._checked:
@@ -156,7 +160,7 @@ class TensorCores:
         if not first <= lane or lane + cells.lanes > first + WARP_SIZE:
             text = f"warp {caller.warp} accesses lanes {lane} to {lane + cells.lanes - 1} of tensor memory, and may "
             text += f"access lanes {first} to {first + WARP_SIZE - 1} only"
-            self._shared.add(caller, "memory/out-of-bounds", text)
+            self._shared.add(caller, TENSOR, text)
         return memory, cells, address, TensorAccess(form.operation, caller.site, caller.thread(), caller.block)
 
     def _wait(self, call: TensorCall) -> None:
@@ -193,6 +197,19 @@ class TensorCores:
             self._shared.add(caller, "memory/out-of-bounds", text)
         return [(target.block, target.window + offset_of(address)) for target in targets]
 
+    def check_overwritten(self, block: int, window: int) -> None:
+        """Report operations in flight whose operands threads have written; ``window`` is the block's memory."""
+        self._products.check_overwritten(block, window)
+
+    def report_kept(self) -> None:
+        """Report what blocks have allocated and not freed."""
+        for block, memory in self._blocks.items():
+            for allocation in memory.allocations.values():
+                text = f"{allocation.columns} columns of tensor memory are allocated and not freed: a later block that "
+                text += "needs them waits forever (`tcgen05.dealloc` is missing)"
+                thread = allocation.warp * WARP_SIZE
+                self._shared.incidents.append(Incident(TENSOR, text, allocation.site, thread, block))
+
     def deliver(self, caller: EventCaller, *, by_parity: bool) -> None:
         """Let commits arrive before tests of ``mbarrier`` objects, whose operands are in scratch space."""
         tests = dict.fromkeys(zip(caller.values(0), caller.values(1), strict=True))
@@ -201,6 +218,8 @@ class TensorCores:
             self._commits.deliver((caller.block, address), operand, arrived, by_parity=by_parity)
 
     def _arrived(self, caller: EventCaller, address: int, commit: Commit) -> None:
+        if self._checked and commit.block == caller.block:
+            self.check_overwritten(caller.block, caller.window)
         if commit.order is not None:
             self._shared.races.release(address, caller.block, commit.order)
         if self._checked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.launch.async_order.operand_checks import OperandChecks
 from gpuemu_lsp.engine.emulator.launch.async_order.operands import (
     CHUNK,
@@ -15,8 +16,18 @@ from gpuemu_lsp.engine.emulator.launch.async_order.operands import (
     operand_chunks,
     row_chunks,
 )
-from gpuemu_lsp.engine.emulator.launch.async_order.traffic import EventCaller, SharedTraffic
-from gpuemu_lsp.engine.emulator.launch.tensor_memory.numbers import Values, element_bits, element_values
+from gpuemu_lsp.engine.emulator.launch.async_order.products import ProductSteps, element_steps, step_fault
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import (
+    LAYOUT,
+    ORDER,
+    EventCaller,
+    OperandRead,
+    SharedTraffic,
+)
+from gpuemu_lsp.engine.emulator.launch.state import Incident
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import TensorAccess
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.descriptors import ProductShape
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.numbers import Values, element_bits, element_values, padded
 from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
 
 _PIECE = np.complex128
@@ -33,7 +44,15 @@ class SharedOperands:
         self._shared, self._checks, self._checked = shared, OperandChecks(shared), checked
 
     def values(
-        self, caller: EventCaller, name: str, bits: int, rows: int, format_: str, *, mn_major: bool
+        self,
+        caller: EventCaller,
+        access: TensorAccess,
+        name: str,
+        bits: int,
+        rows: int,
+        format_: str,
+        *,
+        mn_major: bool,
     ) -> Values | None:
         """Return the values of an operand with shape (rows, k); None if it cannot be read, which is reported."""
         descriptor = self._decoded(caller, name, bits)
@@ -41,7 +60,7 @@ class SharedOperands:
             return None
         width = element_bits(format_)
         chunks = operand_chunks(descriptor, rows, width, mn_major)
-        if not self._readable(caller, f"operand {name}", chunks, descriptor.swizzle):
+        if not self._readable(caller, access, f"operand {name}", chunks, descriptor.swizzle):
             return None
         pieces = self._pieces(caller, chunks)
         if chunks.along_k:
@@ -49,13 +68,15 @@ class SharedOperands:
         # By k and then by rows.
         return element_values(pieces.reshape(-1, rows * width // 8), format_).T
 
-    def rows(self, caller: EventCaller, bits: int, rows: int, width: int) -> npt.NDArray[np.uint8] | None:
+    def rows(
+        self, caller: EventCaller, access: TensorAccess, bits: int, rows: int, width: int
+    ) -> npt.NDArray[np.uint8] | None:
         """Return the bytes of the rows of a copy, with shape (rows, width); None if they cannot be read."""
         descriptor = self._decoded(caller, "the source", bits)
         if descriptor is None:
             return None
         chunks = row_chunks(descriptor, rows, width)
-        if not self._readable(caller, "the source", chunks, descriptor.swizzle):
+        if not self._readable(caller, access, "the source", chunks, descriptor.swizzle):
             return None
         return self._pieces(caller, chunks).reshape(rows, width)
 
@@ -66,7 +87,9 @@ class SharedOperands:
             self._shared.add(caller, UNSUPPORTED, text)
         return descriptor
 
-    def _readable(self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int) -> bool:
+    def _readable(
+        self, caller: EventCaller, access: TensorAccess, name: str, chunks: OperandChunks, swizzle: int
+    ) -> bool:
         """Return whether chunks are in shared memory; what is wrong with them is reported."""
         reach = operand_bytes(chunks)
         if reach.low < 0 or reach.high >= self._size:
@@ -74,8 +97,51 @@ class SharedOperands:
             self._shared.add(caller, "memory/out-of-bounds", f"{text}{self._shared.size}")
             return False
         if self._checked:
-            self._checks.check(caller, name, chunks, swizzle, self._shared.block(caller.block))
+            block = self._shared.block(caller.block)
+            _, stored = self._checks.check(caller, name, chunks, swizzle, block)
+            read = OperandRead(caller.site, caller.thread(), name, reach.numbers, not stored)
+            access.reads.append(read)
+            block.reads = [*(earlier for earlier in block.reads if not earlier.done), read]
         return True
+
+    def steps(
+        self, caller: EventCaller, bits: tuple[int, int], shape: ProductShape, before: ProductSteps | None
+    ) -> ProductSteps | None:
+        """Report descriptors that do not step along k together; return the elements of both operands.
+
+        ``before`` are those of the product before this one. The result is None where they cannot be compared.
+        """
+        descriptors = [decoded_tensor(one) for one in bits]
+        widths = {element_bits(format_) for format_ in shape.formats}
+        if None in descriptors or len(widths) > 1 or any(map(padded, shape.formats)):
+            return None
+        tiles, size = self._shared.block(caller.block).tiles, widths.pop()
+        chunks = (
+            operand_chunks(one, count, size, mn_major)
+            for one, count, mn_major in zip(descriptors, (shape.rows, shape.columns), shape.mn_major, strict=True)
+            if one is not None
+        )
+        a, b = (element_steps(one, tiles) for one in chunks)
+        fault = step_fault((a, b), before)
+        if fault is not None:
+            self._shared.add(caller, LAYOUT, fault[0], fault[1].site)
+        return a, b
+
+    def check_overwritten(self, block: int, window: int) -> None:
+        """Report operations in flight whose operands threads have written since; ``window`` is the block's memory."""
+        traffic = self._shared.block(block)
+        if not traffic.reads or not self._shared.has_stores(window):
+            return
+        for read in traffic.reads:
+            places = (read.numbers[:, None] * CHUNK + np.arange(CHUNK)).reshape(-1)
+            if read.done or not read.fenced or not self._shared.bits(window, places, Shadow.WRITTEN):
+                continue
+            read.fenced = False
+            text = f"threads write to {read.name} while this operation may still read it: nothing has waited for an "
+            text += "mbarrier that a `tcgen05.commit` behind it arrives at"
+            other = self._shared.writer(window, places)
+            incident = Incident(ORDER, text, read.site, read.thread, block, other, unless_racing=True)
+            self._shared.incidents.append(incident)
 
     @property
     def _size(self) -> int:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpuemu_lsp.engine.emulator.launch.async_order.products import ProductSteps
 from gpuemu_lsp.engine.emulator.launch.async_order.traffic import EventCaller, SharedTraffic
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.calls import TensorCall
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import CellRange, TensorAccess, TensorCells
@@ -58,6 +59,8 @@ class TensorProducts:
     ) -> None:
         self._shared, self._commits, self._checks, self._members = shared, commits, checks, members
         self._operands, self._checked = SharedOperands(shared, checked=checked), checked
+        self._steps: dict[tuple[int, int], ProductSteps | None] = {}
+        self.check_overwritten = self._operands.check_overwritten
 
     # ---- products ----------------------------------------------------------------------------------------------------
 
@@ -80,7 +83,11 @@ class TensorProducts:
         for member in members:
             self._record(member, [part.cells for part in parts], access, accumulates=accumulates)
         self._commits.issue(access)
-        right = self._right(call, shape, members)
+        right = self._right(call, shape, members, access)
+        if self._checked and form.group == 1 and not form.in_tensor_memory:
+            thread = call.caller.block, call.caller.thread()
+            descriptors = call.value(1), call.value(2)
+            self._steps[thread] = self._operands.steps(call.caller, descriptors, shape, self._steps.get(thread))
         for member in members:
             self._multiply_block(call, shape, member, parts, right, access, accumulates=accumulates)
 
@@ -104,11 +111,14 @@ class TensorProducts:
                 self._checks.write(member.caller, member.memory, cells, access, "this product writes to")
             member.memory.writers[cells.stripes] = number
 
-    def _right(self, call: TensorCall, shape: ProductShape, members: list[Member]) -> Values | None:
+    def _right(
+        self, call: TensorCall, shape: ProductShape, members: list[Member], access: TensorAccess
+    ) -> Values | None:
         """Return B with its scale factors, of the shape (columns, k): each block of a pair has half of the columns."""
         halves = [
             self._operands.values(
                 member.caller,
+                access,
                 "B",
                 call.value(2),
                 shape.columns // len(members),
@@ -132,7 +142,7 @@ class TensorProducts:
         accumulates: bool,
     ) -> None:
         rows = shape.rows // call.form.group
-        left = None if call.form.in_tensor_memory else self._left(call, shape, member, rows)
+        left = None if call.form.in_tensor_memory else self._left(call, shape, member, rows, access)
         scales = self._scales(call, shape, member, rows, access) if call.form.scales else None
         sign = -1.0 if shape.negated[0] != shape.negated[1] else 1.0
         for part in parts:
@@ -146,9 +156,11 @@ class TensorProducts:
                     a, b = a * scales[0][part.rows], b * scales[1][part.columns]
                 self._add(call, shape, member.memory.cells, part, a @ b.T, accumulates=accumulates)
 
-    def _left(self, call: TensorCall, shape: ProductShape, member: Member, rows: int) -> Values | None:
+    def _left(
+        self, call: TensorCall, shape: ProductShape, member: Member, rows: int, access: TensorAccess
+    ) -> Values | None:
         return self._operands.values(
-            member.caller, "A", call.value(1), rows, shape.formats[0], mn_major=shape.mn_major[0]
+            member.caller, access, "A", call.value(1), rows, shape.formats[0], mn_major=shape.mn_major[0]
         )
 
     def _left_of_part(
@@ -221,7 +233,7 @@ class TensorProducts:
             if self._checked:
                 self._checks.write(member.caller, member.memory, cells, access, "this copies to")
             member.memory.writers[cells.stripes] = member.memory.note(access)
-            source = self._operands.rows(member.caller, call.value(1), rows, width // 8)
+            source = self._operands.rows(member.caller, access, call.value(1), rows, width // 8)
             if source is None:
                 continue
             words = source.view(np.uint32)
