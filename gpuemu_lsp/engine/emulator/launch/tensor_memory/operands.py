@@ -111,21 +111,19 @@ class SharedOperands:
 
         ``before`` are those of the product before this one. The result is None where they cannot be compared.
         """
-        descriptors = [decoded_tensor(one) for one in bits]
+        a, b = (decoded_tensor(descriptor) for descriptor in bits)
         widths = {element_bits(format_) for format_ in shape.formats}
-        if None in descriptors or len(widths) > 1 or any(map(padded, shape.formats)):
+        if a is None or b is None or len(widths) > 1 or any(map(padded, shape.formats)):
             return None
-        tiles, size = self._shared.block(caller.block).tiles, widths.pop()
-        chunks = (
-            operand_chunks(one, count, size, mn_major)
-            for one, count, mn_major in zip(descriptors, (shape.rows, shape.columns), shape.mn_major, strict=True)
-            if one is not None
+        tiles, width = self._shared.block(caller.block).tiles, widths.pop()
+        steps = (
+            element_steps(operand_chunks(a, shape.rows, width, shape.mn_major[0]), tiles),
+            element_steps(operand_chunks(b, shape.columns, width, shape.mn_major[1]), tiles),
         )
-        a, b = (element_steps(one, tiles) for one in chunks)
-        fault = step_fault((a, b), before)
+        fault = step_fault(steps, before)
         if fault is not None:
             self._shared.add(caller, LAYOUT, fault[0], fault[1].site)
-        return a, b
+        return steps
 
     def check_overwritten(self, block: int, window: int) -> None:
         """Report operations in flight whose operands threads have written since; ``window`` is the block's memory."""
