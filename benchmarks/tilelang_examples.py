@@ -2,8 +2,8 @@
 
     python -m benchmarks.tilelang_examples TILELANG [--arch SM] [NAME ...]
 
-``TILELANG`` is a checkout of TileLang. The environment needs the extra ``tilelang``, ``einops`` and ``triton``. Each example compares its results
-itself. With names only those are run.
+``TILELANG`` is a checkout of TileLang. The environment needs the extra ``tilelang``, ``einops`` and ``triton``. Each
+example compares its results itself. With names only those are run.
 """
 
 from __future__ import annotations
