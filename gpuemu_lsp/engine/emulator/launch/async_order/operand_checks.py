@@ -28,9 +28,18 @@ class OperandChecks:
         self._shared = shared
 
     def check(
-        self, caller: EventCaller, name: str, chunks: OperandChunks, swizzle: int, block: BlockTraffic
+        self,
+        caller: EventCaller,
+        name: str,
+        chunks: OperandChunks,
+        swizzle: int,
+        block: BlockTraffic,
+        used: int = CHUNK,
     ) -> tuple[bool, bool]:
-        """Check an operand of a product; return whether what it reads is there, and whether stores lack a fence."""
+        """Check an operand of a product; return whether what it reads is there, and whether stores lack a fence.
+
+        ``used`` are the bytes of each chunk that hold elements: the rest is padding.
+        """
         reach = operand_bytes(chunks)
         if reach.low < 0 or reach.high >= self._shared.size:
             # The loads of its elements report this.
@@ -40,6 +49,7 @@ class OperandChecks:
         whole = self._shared.arena.shadow(caller.window, self._shared.size // CHUNK * CHUNK)
         # What copies have brought needs no closer look: most operands.
         if (whole.view(np.uint64).reshape(-1, 2)[numbers] != _BROUGHT).any():
+            places = places.reshape(-1, CHUNK)[:, :used].reshape(-1)
             shadow = whole[places]
             flying, written = shadow & Shadow.IN_FLIGHT != 0, shadow & Shadow.WRITTEN != 0
             stored = bool(written.any())
@@ -59,7 +69,7 @@ class OperandChecks:
                 return True, stored
             if stored:
                 self._shared.check_fenced(caller, places, f"{name} has")
-                numbers = numbers[~written.reshape(-1, CHUNK).any(axis=1)]
+                numbers = numbers[~written.reshape(-1, used).any(axis=1)]
         for tile in shared.of(numbers):
             if tile.tensor is not None and tile.tensor.swizzle != swizzle:
                 text = (

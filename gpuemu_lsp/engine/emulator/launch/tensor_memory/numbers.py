@@ -50,6 +50,11 @@ def padded(format_: str) -> bool:
     return format_ in ("e2m3", "e3m2", "e2m1")
 
 
+def used_bytes(format_: str) -> int:
+    """Return the bytes of 16 in shared memory that hold elements."""
+    return 2 * _BITS[format_] if padded(format_) else 16
+
+
 @cache
 def _table(format_: str) -> npt.NDArray[np.float64]:
     """Return the value of each code of a narrow format: of the shape (256,)."""
@@ -75,7 +80,7 @@ def element_values(pieces: Pieces, format_: str) -> Values:
         return narrow_values(_split(pieces, 4), format_)
     if padded(format_):
         bits = _BITS[format_]
-        used = pieces.reshape(len(pieces), -1, 16)[:, :, : 2 * bits]
+        used = pieces.reshape(len(pieces), -1, 16)[:, :, : used_bytes(format_)]
         return narrow_values(_split(used, bits).reshape(len(pieces), -1), format_)
     return narrow_values(pieces, format_)
 

@@ -27,7 +27,13 @@ from gpuemu_lsp.engine.emulator.launch.async_order.traffic import (
 from gpuemu_lsp.engine.emulator.launch.state import Incident
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import TensorAccess
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.descriptors import ProductShape
-from gpuemu_lsp.engine.emulator.launch.tensor_memory.numbers import Values, element_bits, element_values, padded
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.numbers import (
+    Values,
+    element_bits,
+    element_values,
+    padded,
+    used_bytes,
+)
 from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
 
 _PIECE = np.complex128
@@ -60,7 +66,8 @@ class SharedOperands:
             return None
         width = element_bits(format_)
         chunks = operand_chunks(descriptor, rows, width, mn_major)
-        if not self._readable(caller, access, f"operand {name}", chunks, descriptor.swizzle):
+        used = used_bytes(format_)
+        if not self._readable(caller, access, f"operand {name}", chunks, descriptor.swizzle, used):
             return None
         pieces = self._pieces(caller, chunks)
         if chunks.along_k:
@@ -88,7 +95,13 @@ class SharedOperands:
         return descriptor
 
     def _readable(
-        self, caller: EventCaller, access: TensorAccess, name: str, chunks: OperandChunks, swizzle: int
+        self,
+        caller: EventCaller,
+        access: TensorAccess,
+        name: str,
+        chunks: OperandChunks,
+        swizzle: int,
+        used: int = CHUNK,
     ) -> bool:
         """Return whether chunks are in shared memory; what is wrong with them is reported."""
         reach = operand_bytes(chunks)
@@ -98,7 +111,7 @@ class SharedOperands:
             return False
         if self._checked:
             block = self._shared.block(caller.block)
-            _, stored = self._checks.check(caller, name, chunks, swizzle, block)
+            _, stored = self._checks.check(caller, name, chunks, swizzle, block, used)
             read = OperandRead(caller.site, caller.thread(), name, reach.numbers, not stored)
             access.reads.append(read)
             block.reads = [*(earlier for earlier in block.reads if not earlier.done), read]
