@@ -1,4 +1,4 @@
-"""Products with scale factors for sm_100 (`tl.dot_scaled`), equal to fp64 on values whose sums are exact."""
+"""Tensor memory of sm_100: products with scale factors (`tl.dot_scaled`), and copies and loads in Gluon."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as ttgl
+from triton.experimental.gluon.language.nvidia import blackwell
 
 import gpuemu.triton
 
@@ -53,3 +56,41 @@ def test_scaled_products(a, b, vector):
         scaled[(1,)](left, scales[0], right, scales[1], c, M, N, K, vector, a, b, *packed)
     assert session.findings == ()
     assert torch.equal(c.double(), (exact_left * factors[0]) @ (exact_right * factors[1]).T)
+
+
+@gluon.jit
+def copied(x, y, ROWS: ttgl.constexpr, COLUMNS: ttgl.constexpr, SHAPE: ttgl.constexpr, WAIT: ttgl.constexpr):
+    layout: ttgl.constexpr = ttgl.BlockedLayout([1, 4], [32, 1], [4, 1], [1, 0])
+    rows = ttgl.arange(0, ROWS, ttgl.SliceLayout(1, layout))
+    columns = ttgl.arange(0, COLUMNS, ttgl.SliceLayout(0, layout))
+    swizzled: ttgl.constexpr = ttgl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=32, rank=2)
+    tile = ttgl.allocate_shared_memory(ttgl.float32, [ROWS, COLUMNS], swizzled)
+    tile.store(ttgl.load(x + rows[:, None] * COLUMNS + columns[None, :]))
+    blackwell.fence_async_shared()
+    memory = blackwell.allocate_tensor_memory(
+        ttgl.float32, [ROWS, COLUMNS], blackwell.TensorMemoryLayout([ROWS, COLUMNS], col_stride=1)
+    )
+    done = blackwell.mbarrier.allocate_mbarrier()
+    blackwell.mbarrier.init(done, count=1)
+    blackwell.tcgen05_copy(tile, memory)
+    blackwell.tcgen05_commit(done)
+    if WAIT:
+        blackwell.mbarrier.wait(done, 0)
+    value = memory.load(memory.get_reg_layout(instr_variant=SHAPE))
+    if not WAIT:
+        blackwell.mbarrier.wait(done, 0)
+    blackwell.mbarrier.invalidate(done)
+    ttgl.store(y + rows[:, None] * COLUMNS + columns[None, :], ttgl.convert_layout(value, layout))
+
+
+@pytest.mark.parametrize(
+    ("shape", "wait"),
+    [("32x32b", True), ("16x64b", True), ("16x128b", True), ("16x256b", True), ("32x32b", False)],
+)
+def test_copies_and_loads(shape, wait):
+    x = torch.randn((128, 64))
+    y = torch.full_like(x, float("nan"))
+    with gpuemu.triton.emulated(on_finding="collect", arch="sm_100") as session:
+        copied[(1,)](x, y, 128, 64, shape, wait, num_warps=4)
+    assert torch.equal(x, y)
+    assert [finding.rule for finding in session.findings] == ([] if wait else ["sync/async-order"])
