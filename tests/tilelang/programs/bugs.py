@@ -140,7 +140,7 @@ def product(waits):
                     with T.ws(0):
                         if waits:
                             T.mbarrier_wait_parity(bars[k % 2], (k // 2) % 2)
-                        T.gemm(A_s[k % 2, :, :], B_s[k % 2, :, :], C_l)
+                        T.gemm(A_s[k % 2, :, :], B_s[k % 2, :, :], C_l)  # expect: memory/uninitialized-read
                         T.mbarrier_arrive(bars[k % 2 + 2])
                 with T.ws(0):
                     T.copy(C_l, C[by * block, bx * block])

@@ -89,6 +89,12 @@ def _mark_tilelang(codegen: ModuleType) -> None:
     on_device.mark_lines(codegen)
 
 
+def _note_tilelang(builder: ModuleType) -> None:
+    from gpuemu_lsp.engine.runtime.tilelang_launches import on_device
+
+    on_device.note_statements(builder)
+
+
 _BEFORE: dict[str, Callable[[Sequence[str] | None], None]] = {
     # The library's constructors have to run before PyTorch asks whether there is a device.
     "torch": _load_torch_device,
@@ -106,6 +112,7 @@ _AFTER: dict[str, Callable[[ModuleType], None]] = {
     "warp._src.context": _use_warp,
     "tilelang.contrib.nvcc": _compile_tilelang,
     "tilelang.cuda.codegen": _mark_tilelang,
+    "tilelang.language.eager.builder": _note_tilelang,
 }
 """What is done with a module when it has been executed."""
 

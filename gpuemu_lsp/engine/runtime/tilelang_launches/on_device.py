@@ -28,6 +28,23 @@ def compile_to_ptx(nvcc: Any) -> None:
     nvcc.compile_cuda = compiled
 
 
+def note_statements(builder: Any) -> None:
+    """Let ``tilelang.language.eager.builder`` tell the statements of each function that a program has written."""
+    get = getattr(builder.Builder, "get", None)
+    if get is None:
+        return
+
+    @wraps(get)
+    def noted(owner: Any) -> Any:
+        from gpuemu_lsp.engine.runtime.tilelang_launches import statement_marks
+
+        function = get(owner)
+        statement_marks.note_statements(function)
+        return function
+
+    builder.Builder.get = noted
+
+
 def mark_lines(codegen: Any) -> None:
     """Let ``tilelang.cuda.codegen`` tell which line of Python a line of the code is from."""
     build, write = codegen.build_cuda, codegen.build_cuda_without_compile
