@@ -76,8 +76,8 @@ def histogram_without_atomic(n, bins):
     @T.prim_func
     def main(A: T.Tensor((n,), "int32"), C: T.Tensor((bins,), "int32")):
         with T.Kernel(T.ceildiv(n, 128), threads=128) as bx:
-            for i in T.Parallel(128):
-                C[A[bx * 128 + i]] = C[A[bx * 128 + i]] + 1  # expect: memory/global-race
+            for i in T.Parallel(128):  # expect: memory/global-race
+                C[A[bx * 128 + i]] = C[A[bx * 128 + i]] + 1
 
     return main
 
@@ -137,10 +137,10 @@ def product(waits):
                             barrier=bars[k % 2],
                         )
                         T.mbarrier_arrive(bars[k % 2])
-                    with T.ws(0):
+                    with T.ws(0):  # expect: memory/uninitialized-read
                         if waits:
                             T.mbarrier_wait_parity(bars[k % 2], (k // 2) % 2)
-                        T.gemm(A_s[k % 2, :, :], B_s[k % 2, :, :], C_l)  # expect: memory/uninitialized-read
+                        T.gemm(A_s[k % 2, :, :], B_s[k % 2, :, :], C_l)
                         T.mbarrier_arrive(bars[k % 2 + 2])
                 with T.ws(0):
                     T.copy(C_l, C[by * block, bx * block])
