@@ -58,7 +58,7 @@ class _Marks:
         self._files = files
         self._start = _line(get_prim_func_span(function))
         self._statements = _written.get(self._start, []) if self._start is not None else []
-        self._known: Names = frozenset().union(*(names for _, names in self._statements))
+        self._buffers: Names = frozenset().union(*(names for _, names in self._statements))
 
     def function(self) -> Any:
         body = self._marked(self._function.body)
@@ -100,7 +100,7 @@ class _Marks:
 
     def _by_names(self, statement: Any) -> Line | None:
         """Return the line of the only statement of the program with all buffers of a part of the module."""
-        names = _names(statement) & self._known
+        names = _names(statement) & self._buffers
         lines = {line for line, written in self._statements if names <= written} if names else set()
         return lines.pop() if len(lines) == 1 else None
 
@@ -132,14 +132,14 @@ def _has_lines(statement: Any) -> bool:
 
 
 def _leaves(statement: Any) -> Iterator[Any]:
-    found: list[Any] = []
+    leaves: list[Any] = []
 
     def visit(node: Any) -> None:
         if type(node).__name__ in _LEAVES:
-            found.append(node)
+            leaves.append(node)
 
     tvm.tirx.stmt_functor.post_order_visit(statement, visit)
-    yield from found
+    yield from leaves
 
 
 def _names(statement: Any) -> Names:
