@@ -54,6 +54,9 @@ BARRIERS_PER_CALL: Final = 1 << 13
 _MAX_SHARED: Final = 227 * 1024
 """Bytes of shared memory per block, on sm_90 and later (CUDA programming guide, technical specifications)."""
 
+_SHARED_ALIGNMENT: Final = 1024
+"""Alignment of the generic address of a block's shared memory: programs compute swizzles of 1,024 bytes from it."""
+
 _GRID_WORKSPACE_BYTES: Final = 64
 """Cooperative groups' workspace of a grid: its size and the state of its barrier."""
 
@@ -325,7 +328,8 @@ def _shared_windows(prepared: PreparedLaunch) -> list[Region]:
     """Allocate shared memory: of all blocks of a cluster together, so that one range contains it."""
     arena, size = prepared.arena, prepared.shared_shadow.bytes.size
     windows = [
-        arena.allocate("shared memory", "shared", size, guard=2 * REDZONE) for _ in range(prepared.cluster_blocks)
+        arena.allocate("shared memory", "shared", size, guard=2 * REDZONE, alignment=_SHARED_ALIGNMENT)
+        for _ in range(prepared.cluster_blocks)
     ]
     extent = windows[-1].address + windows[-1].size - windows[0].address
     prepared.launch.set(LaunchRecord.CLUSTER_SHARED_SIZE, extent)
