@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpuemu_lsp.engine.cause import Cause
+from gpuemu_lsp.engine.emulator.abi.access_flags import Window
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
 from gpuemu_lsp.engine.emulator.abi.structs import MAX_CLUSTER_BLOCKS
@@ -17,6 +18,7 @@ from gpuemu_lsp.engine.emulator.analysis.block_claims import NO_CLAIMS, BlockCla
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.launch.arena import Arena, ArenaFullError, shared_arena
+from gpuemu_lsp.engine.emulator.launch.arguments import windows_of_buffers
 from gpuemu_lsp.engine.emulator.launch.async_proxy import AsyncOperations
 from gpuemu_lsp.engine.emulator.launch.attendant import AssumptionError
 from gpuemu_lsp.engine.emulator.launch.barriers import BarrierAssumptionError
@@ -179,7 +181,10 @@ def _run_once(
 ) -> Outcome:
     """Run a launch from its beginning; ``milliseconds`` have been spent on translation before."""
     noting = Instrumentation.RECORDING if recorder is not None else None
-    claims = _claims(kernel, request) if threads > 1 and recorder is None and arena.lasting is None else None
+    claims: BlockClaims | None = None
+    windows: tuple[tuple[str, Window], ...] = ()
+    if threads > 1 and recorder is None and arena.lasting is None:
+        claims, windows = _claims(kernel, request)
     versions = LaunchVersions(kernel, request, limit, noting, claims or NO_CLAIMS)
     if versions.specialised is None:
         versions.scalar_pc()
@@ -187,7 +192,7 @@ def _run_once(
     versions.compile_seconds = 0.0
     translated = time.perf_counter()
     runtime = DeviceRuntime(arena, request.max_printed)
-    prepared = prepare(request, kernel, arena, runtime.address, versions.may_start_again)
+    prepared = prepare(request, kernel, arena, runtime.address, versions.may_start_again, windows)
     runtime.heap = prepared.heap
     textures = TextureFaults(prepared)
     runtime.textures = textures.execute
@@ -237,12 +242,18 @@ def _run_once(
     )
 
 
-def _claims(kernel: CompiledKernel, request: Request) -> BlockClaims | None:
-    """Return what blocks of a launch claim that are executed side by side; None if all are executed in order."""
+def _claims(kernel: CompiledKernel, request: Request) -> tuple[BlockClaims | None, tuple[tuple[str, Window], ...]]:
+    """Return what blocks of a launch claim that are executed side by side, and the memory that they may write.
+
+    None if all are executed in order.
+    """
     several = math.prod(request.grid) > 1 and cluster_dims(kernel.program.required_cluster) == (1, 1, 1)
-    if not several or request.cluster is not None or request.counting or request.descending or request.watch:
-        return None
-    return kernel.block_claims(aliased=may_alias(request))
+    if several and request.cluster is None and not (request.counting or request.descending or request.watch):
+        claims = kernel.block_claims(aliased=may_alias(request))
+        windows = windows_of_buffers(request, kernel, claims) if claims is not None else None
+        if windows is not None:
+            return claims, windows
+    return None, ()
 
 
 def _outcome(

@@ -5,6 +5,7 @@ Bits from :data:`RACE_SHIFT` on are the :class:`RaceFlag` bits, 0 for an access 
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final
 
 STORE_FLAG: Final = 1
@@ -16,9 +17,23 @@ EXITED_FLAG: Final = 4
 AHEAD_FLAG: Final = 8
 """In an event record: the memory is that of a block of the cluster that has exited, or has not started."""
 SPACE_SHIFT: Final = 4
+WINDOW_SHIFT: Final = 6
 RACE_SHIFT: Final = 8
 SPACES: Final = {"generic": 0, "global": 0, "const": 0, "param": 0, "shared": 1, "local": 2}
 """Bounds of an address: those of the arena, of the block's shared memory, of the thread's local memory."""
+
+
+class Window(IntEnum):
+    """Global memory that an access may touch: all of it, or in code that claims memory a part of it.
+
+    The parts are those of buffers that nothing writes, of those that are claimed, and of those that are updated by
+    atomic operations of which no order shows.
+    """
+
+    ARENA = 0
+    UNCLAIMED = 1
+    CLAIMED = 2
+    COMMUTING = 3
 
 
 class RaceFlag:

@@ -202,6 +202,7 @@ class LaunchRecord(Struct, align=64):
     CLAIM_OWNER = i32()  # number of the host thread that executes with this record, unique across launches
     CLAIM_FIRST = i32()  # lowest such number of the launch
     CLAIM_WHOLE = i64()  # the word of a line that this host thread has claimed as a whole
+    CLAIM_WINDOWS = i64(count=6)  # start and size of the memory of each access_flags.Window but the first
     CLAIM_CONFLICT = i32()  # 1 if this host thread has accessed a cell of another one
     RECORDING = address()  # the RecordingRecord; accessed by recording versions only
 

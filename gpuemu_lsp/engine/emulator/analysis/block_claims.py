@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpuemu_lsp.engine.emulator.abi.access_flags import Window
+from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, origins, roots
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import by_memory, needs_vector_clocks
 from gpuemu_lsp.engine.emulator.ir.accesses import MemoryAccess, memory_accesses
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type, memory_space, type_bytes
@@ -22,12 +24,22 @@ class BlockClaims:
     """Accesses to memory that a launch writes.
 
     ``sites`` claim what they access. ``commuting`` are atomic operations of which no order shows: they make no claim.
-    A cell of memory that one block may have for itself has ``1 << cell_shift`` bytes.
+    A cell of memory that one block may have for itself has ``1 << cell_shift`` bytes. ``parameters`` say for the
+    pointers to these which memory it is; none do if all accesses may be to the same.
     """
 
     sites: frozenset[int] = frozenset()
     commuting: frozenset[int] = frozenset()
     cell_shift: int = 2
+    parameters: tuple[tuple[str, Window], ...] = ()
+
+    def window(self, site: int) -> Window:
+        """Return the memory that an access may touch; what it finds elsewhere would depend on the order of blocks."""
+        if site in self.sites:
+            return Window.CLAIMED if self.parameters else Window.ARENA
+        if site in self.commuting:
+            return Window.COMMUTING
+        return Window.UNCLAIMED if self.parameters else Window.ARENA
 
 
 NO_CLAIMS: Final = BlockClaims()
@@ -54,19 +66,38 @@ def find_block_claims(program: Program, *, aliased: bool) -> BlockClaims | None:
     if not all(_may_be_unordered(one) for block in program.blocks for one in block.code):
         return None
     used = _used_registers(program)
-    claimed, commuting = set[MemoryAccess](), set[int]()
+    claimed, commuting = set[MemoryAccess](), set[MemoryAccess]()
     for group in by_memory(list(memory_accesses(program)), program, aliased=aliased):
-        if not any(access.is_write for access in group):
-            continue
-        if _commute(group, used):
-            commuting |= {access.site for access in group}
-        else:
-            claimed |= set(group)
+        if any(access.is_write for access in group):
+            (commuting if _commute(group, used) else claimed).update(group)
+    commuting -= claimed
     if any(access.is_copy_source for access in claimed):
         return None
-    sites = frozenset(access.site for access in claimed)
+    parameters = () if aliased else _parameters(program, claimed, commuting)
+    if parameters is None:
+        return None
     smallest = min((type_bytes(access_type(access.instruction)) for access in claimed), default=4)
-    return BlockClaims(sites, frozenset(commuting) - sites, {1: 0, 2: 1}.get(smallest, 2))
+    return BlockClaims(
+        frozenset(access.site for access in claimed),
+        frozenset(access.site for access in commuting),
+        {1: 0, 2: 1}.get(smallest, 2),
+        parameters,
+    )
+
+
+def _parameters(
+    program: Program, claimed: Iterable[MemoryAccess], commuting: Iterable[MemoryAccess]
+) -> tuple[tuple[str, Window], ...] | None:
+    """Return the parameters that point to memory of each kind; None if something else does."""
+    pointers = {f"{name}+0": name for name in program.params}
+    windows: dict[str, Window] = {}
+    known_roots = origins(program)
+    for accesses, window in ((commuting, Window.COMMUTING), (claimed, Window.CLAIMED)):
+        for access in accesses:
+            for root in roots(access.address, known_roots) or {UNKNOWN}:
+                if root not in pointers or windows.setdefault(pointers[root], window) is not window:
+                    return None
+    return tuple(sorted(windows.items()))
 
 
 def _may_be_unordered(instruction: Instruction) -> bool:

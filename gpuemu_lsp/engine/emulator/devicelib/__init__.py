@@ -2,8 +2,8 @@
 
 :mod:`.library` builds and links it. :mod:`.checked_access` and :mod:`.row_access` check and perform accesses that
 generated code does not handle inline, :mod:`.async_copy` and :mod:`.mbarrier` implement objects with state,
-:mod:`.block_scheduler` executes warps, :mod:`.block_claims` keeps apart what host threads access,
-:mod:`.shadow_bytes` loops over the shadow of an access, :mod:`.textures`, :mod:`.surfaces` and
+:mod:`.block_scheduler` executes warps, :mod:`.block_claims` and :mod:`.claim_windows` keep apart what host threads
+access, :mod:`.shadow_bytes` loops over the shadow of an access, :mod:`.textures`, :mod:`.surfaces` and
 :mod:`.texture_records` read and address texels. :mod:`.race_batch` to :mod:`.race_order` are the
 race detector, which this page describes: :mod:`.race_epochs` compares epochs, :mod:`.race_conflicts` says what else
 orders two accesses, :mod:`.race_order` keeps orders per lane and asks Python for clocks.

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.emulator.abi.access_flags import (
     SPACE_SHIFT,
     SPACES,
     STORE_FLAG,
+    WINDOW_SHIFT,
 )
 from gpuemu_lsp.engine.emulator.abi.field_access import (
     element_offset,
@@ -28,7 +29,8 @@ from gpuemu_lsp.engine.emulator.abi.field_access import (
 from gpuemu_lsp.engine.emulator.abi.memory import Shadow
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, EventKind
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, BlockRecord, EventRecord, LaunchRecord, Warp
-from gpuemu_lsp.engine.emulator.devicelib.row_access import PLAIN_RACE_FLAGS
+from gpuemu_lsp.engine.emulator.devicelib.claim_windows import global_window
+from gpuemu_lsp.engine.emulator.devicelib.row_access import MEMORY_BITS, PLAIN_RACE_FLAGS
 from gpuemu_lsp.engine.emulator.devicelib.shadow_bytes import mark_written, shadow_bits
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import (
     I1,
@@ -124,19 +126,20 @@ def add_check_access(module: ir.Module, event: Value) -> Value:
     shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
     local = b.icmp_unsigned("==", space, i32(SPACES["local"]))
     frame = load_field(b, launch, LaunchRecord.LOCAL_FRAME)
+    start, extent_of_window = global_window(b, launch, b.lshr(flags, i32(WINDOW_SHIFT)))
     low = b.select(
         shared,
         load_field(b, load_pointer(b, ctx, Warp.BLOCK), BlockRecord.SHARED),
         b.select(
             local,
             b.add(load_field(b, ctx, Warp.LOCAL), b.mul(b.zext(lane, I64), frame)),
-            load_field(b, launch, LaunchRecord.ARENA),
+            start,
         ),
     )
     extent = b.select(
         shared,
         load_field(b, launch, LaunchRecord.SHARED_SIZE),
-        b.select(local, frame, load_field(b, launch, LaunchRecord.ARENA_SIZE)),
+        b.select(local, frame, extent_of_window),
     )
     offset = b.sub(address, low)
     # Two unsigned comparisons: an address below the window gives a huge offset, which could wrap in the sum.
@@ -195,8 +198,8 @@ def add_access(module: ir.Module, check: Value, race: Value, whole_warp: Value, 
     single = b.and_(b.icmp_unsigned("==", count, i32(1)), b.icmp_unsigned("!=", space, i32(SPACES["local"])))
     # The whole warp at once only where no lane can order another one, and where the lanes share one window.
     with b.if_then(b.and_(plain, single)):
-        shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
-        with b.if_then(b.call(whole_warp, [ctx, site, mask, size, shared, races])):
+        memory = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(MEMORY_BITS))
+        with b.if_then(b.call(whole_warp, [ctx, site, mask, size, memory, races])):
             b.ret_void()
     with for_lanes(b, mask) as lane:
         lane64 = b.zext(lane, I64)

@@ -12,10 +12,11 @@ from typing import Final
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, RaceFlag
+from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, WINDOW_SHIFT, RaceFlag
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_lanes, load_pointer
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET, STORE_MASK, STORED, Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, ReadableBuffer, Warp
+from gpuemu_lsp.engine.emulator.devicelib.claim_windows import global_window
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID, Value, i32, i64
@@ -23,19 +24,22 @@ from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I32, I64, POINTER, VOID
 PLAIN_RACE_FLAGS: Final = RaceFlag.WATCHED | RaceFlag.STORE
 """Race flags of accesses that a whole warp may make at once; all others order threads, lane by lane."""
 
+MEMORY_BITS: Final = (1 << RACE_SHIFT - SPACE_SHIFT) - 1
+"""Access flags from ``SPACE_SHIFT`` on that say which memory it is."""
+
 _ADDRESSES: Final = ir.VectorType(I64, WARP_SIZE)
 _MASK: Final = ir.VectorType(I1, WARP_SIZE)
 
 
 def add_warp_access(module: ir.Module, race: tuple[Value, Value], *, is_store: bool) -> Value:
-    """Add ``load_warp`` or ``store_warp``: ``(ctx, site, mask, size, shared, races) -> i1``.
+    """Add ``load_warp`` or ``store_warp``: ``(ctx, site, mask, size, memory, races) -> i1``.
 
     Accesses one element of ``size`` bytes per lane, addresses and values in the context's scratch space, if no check
-    fails; else accesses nothing and returns 0. ``races`` are the race flags of a plain access, or 0; ``race`` are the
-    race detector's functions for rows and for scattered lanes.
+    fails; else accesses nothing and returns 0. ``memory`` are the access flags from ``SPACE_SHIFT`` on. ``races`` are
+    the race flags of a plain access, or 0; ``race`` are the race detector's functions for rows and for scattered lanes.
     """
     name = "store_warp" if is_store else "load_warp"
-    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32, I1, I32])
+    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32, I32, I32])
     _for_each_size(b, function, lambda access: access.emit(race), is_store=is_store)
     return function
 
@@ -58,7 +62,8 @@ def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: b
     space = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3))
     shared = b.icmp_unsigned("==", space, i32(SPACES["shared"]))
     plain = b.icmp_unsigned("==", b.and_(races, i32(~PLAIN_RACE_FLAGS)), i32(0))
-    arguments = [ctx, site, mask, size, shared, races, b.add(base, offset), buffer]
+    memory = b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(MEMORY_BITS))
+    arguments = [ctx, site, mask, size, memory, races, b.add(base, offset), buffer]
     with b.if_then(plain), b.if_then(b.call(in_row, arguments)):
         b.ret_void()
     # Refused: repeat lane by lane, which finds the lane at fault and reports it.
@@ -70,13 +75,13 @@ def add_row_access(module: ir.Module, access: Value, race: Value, *, is_store: b
 
 
 def _add_row(module: ir.Module, race: Value, *, is_store: bool) -> Value:
-    """Add ``load_in_row`` or ``store_in_row``: ``(ctx, site, mask, size, shared, races, start, buffer) -> i1``.
+    """Add ``load_in_row`` or ``store_in_row``: ``(ctx, site, mask, size, memory, races, start, buffer) -> i1``.
 
     As ``load_warp`` for a row: lane 0 is at ``start``, an offset into the window for shared memory. ``buffer`` is
     the number of the parameter that a load's address comes from, negative for none.
     """
     name = "store_in_row" if is_store else "load_in_row"
-    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32, I1, I32, I64, I32])
+    function, b = t.new_function(module, name, I1, [POINTER, I32, I32, I32, I32, I32, I64, I32])
     start, buffer = function.args[6:]
     _for_each_size(b, function, lambda access: access.emit_row(start, buffer, race), is_store=is_store)
     return function
@@ -102,7 +107,8 @@ class _WarpAccess:
         self, b: ir.IRBuilder, arguments: tuple[Value, ...], size: int, refused: ir.Block, *, is_store: bool
     ) -> None:
         self.b, self.size, self.refused, self.is_store = b, size, refused, is_store
-        self.ctx, self.site, self.mask, _, self.shared, self.races = arguments
+        self.ctx, self.site, self.mask, _, self.memory, self.races = arguments
+        self.shared = b.icmp_unsigned("==", b.and_(self.memory, i32(3)), i32(SPACES["shared"]))
         self.element = ir.IntType(8 * size)
         self.vector = ir.VectorType(self.element, WARP_SIZE)
         self.active = b.bitcast(self.mask, _MASK)
@@ -214,10 +220,9 @@ class _WarpAccess:
         b = self.b
         launch, block = load_pointer(b, self.ctx, Warp.LAUNCH), load_pointer(b, self.ctx, Warp.BLOCK)
         # Local memory never comes here: its windows differ from lane to lane.
-        low = b.select(self.shared, load_field(b, block, BlockRecord.SHARED), load_field(b, launch, LaunchRecord.ARENA))
-        return low, b.select(
-            self.shared, load_field(b, launch, LaunchRecord.SHARED_SIZE), load_field(b, launch, LaunchRecord.ARENA_SIZE)
-        )
+        start, size = global_window(b, launch, b.lshr(self.memory, i32(WINDOW_SHIFT - SPACE_SHIFT)))
+        low = b.select(self.shared, load_field(b, block, BlockRecord.SHARED), start)
+        return low, b.select(self.shared, load_field(b, launch, LaunchRecord.SHARED_SIZE), size)
 
     def _require_allowed(self, shadow: Value) -> None:
         b = self.b

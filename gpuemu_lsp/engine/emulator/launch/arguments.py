@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import groupby
+
 import numpy as np
 
-from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES, Shadow
+from gpuemu_lsp.engine.emulator.abi.access_flags import Window
+from gpuemu_lsp.engine.emulator.abi.memory import MAX_ACCESS_BYTES, REDZONE, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import Record
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, ReadableBuffer
+from gpuemu_lsp.engine.emulator.analysis.block_claims import BlockClaims
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
 from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import CompiledKernel
@@ -20,39 +25,18 @@ _NO_BUFFER = 1 << 62
 """Address of the empty entry in the table of readable buffers, which no access is near."""
 
 
-def place_buffers(request: Request, arena: Arena, variables: dict[str, Region]) -> dict[str, Region]:
+def place_buffers(
+    request: Request, kernel: CompiledKernel, arena: Arena, variables: dict[str, Region]
+) -> dict[str, Region]:
     """Allocate and fill the buffers; return the region of each, shared by those that alias.
 
-    ``variables`` has the regions of module variables, whose buffers have been filled.
+    ``variables`` has the regions of module variables, whose buffers have been filled. Buffers that the kernel writes
+    come last: code that claims memory tells the two kinds by their addresses, and finds the layout of all other code.
     """
     regions: dict[str, Region] = {}
-    for argument in request.buffers:
-        if argument.variable in variables:
-            regions[argument.name] = variables[argument.variable]
-            continue
-        if argument.alias_of is not None and argument.alias_of in regions:
-            regions[argument.name] = regions[argument.alias_of]
-            continue
-        size = int(argument.data.size)
-        if argument.resident:
-            assert argument.host_address is not None
-            regions[argument.name] = Region(argument.name, "buffer", argument.host_address, size, argument.element_size)
-            continue
-        guard = max(request.guard_bytes, min(size, _MAX_GUARD))
-        region = arena.allocate(
-            argument.name, "buffer", size, guard=guard, offset=argument.offset, element=argument.element_size
-        )
-        if argument.freed:
-            regions[argument.name] = region
-            continue
-        known = argument.initialized or not request.checks.uninitialized
-        # A store that misses its buffer by far must not change what an object describes.
-        arena.fill(region, argument.data, initialised=known, read_only=is_texture(argument))
-        if not known and argument.initialized_bytes is not None:
-            arena.shadow(region.address, size)[argument.initialized_bytes] |= Shadow.INITIALISED
-        if argument.padding is not None:
-            arena.shadow(region.address, size)[argument.padding] |= Shadow.READ_ONLY
-        regions[argument.name] = region
+    written = _written_buffers(request, kernel)
+    for argument in sorted(request.buffers, key=lambda buffer: buffer.name in written):
+        _place_buffer(request, arena, argument, variables, regions)
     for argument in request.buffers:
         for offset, target in argument.pointers:
             # The bytes of the record are an offset to the buffer.
@@ -60,6 +44,80 @@ def place_buffers(request: Request, arena: Arena, variables: dict[str, Region]) 
             address = int(place.view(np.uint64)[0]) + regions[target.name].address + target.pointer_offset
             place[:] = np.frombuffer(address.to_bytes(8, "little"), dtype=np.uint8)
     return regions
+
+
+def _place_buffer(
+    request: Request, arena: Arena, argument: Buffer, variables: dict[str, Region], regions: dict[str, Region]
+) -> None:
+    """Add the region of a buffer, which is allocated and filled unless it is there already."""
+    if argument.variable in variables:
+        regions[argument.name] = variables[argument.variable]
+        return
+    if argument.alias_of is not None and argument.alias_of in regions:
+        regions[argument.name] = regions[argument.alias_of]
+        return
+    size = int(argument.data.size)
+    if argument.resident:
+        assert argument.host_address is not None
+        regions[argument.name] = Region(argument.name, "buffer", argument.host_address, size, argument.element_size)
+        return
+    guard = max(request.guard_bytes, min(size, _MAX_GUARD))
+    region = arena.allocate(
+        argument.name, "buffer", size, guard=guard, offset=argument.offset, element=argument.element_size
+    )
+    if argument.freed:
+        regions[argument.name] = region
+        return
+    known = argument.initialized or not request.checks.uninitialized
+    # A store that misses its buffer by far must not change what an object describes.
+    arena.fill(region, argument.data, initialised=known, read_only=is_texture(argument))
+    if not known and argument.initialized_bytes is not None:
+        arena.shadow(region.address, size)[argument.initialized_bytes] |= Shadow.INITIALISED
+    if argument.padding is not None:
+        arena.shadow(region.address, size)[argument.padding] |= Shadow.READ_ONLY
+    regions[argument.name] = region
+
+
+def _written_buffers(request: Request, kernel: CompiledKernel) -> frozenset[str]:
+    """Return the names of the buffers that the kernel writes; none if it may write any."""
+    if kernel.stores.elsewhere:
+        return frozenset()
+    return frozenset(
+        argument.name for index, argument in enumerate(request.arguments) if (index, 0) in kernel.stores.pointers
+    )
+
+
+def windows_of_buffers(
+    request: Request, kernel: CompiledKernel, claims: BlockClaims
+) -> tuple[tuple[str, Window], ...] | None:
+    """Return the buffers of each kind that code which claims memory writes, in order; None if the kinds alternate."""
+    of_parameters = dict(claims.parameters)
+    windows = tuple(
+        (argument.name, of_parameters[parameter])
+        for parameter, argument in zip(kernel.program.params, request.arguments, strict=False)
+        if parameter in of_parameters
+    )
+    kinds = [window for window, _ in groupby(window for _, window in windows)]
+    return windows if len(kinds) == len(set(kinds)) else None
+
+
+def store_windows(
+    arena: Arena, launch: Record, buffers: Mapping[str, Region], windows: tuple[tuple[str, Window], ...]
+) -> None:
+    """Store which memory accesses of each kind may touch, once the buffers are placed."""
+    regions: dict[Window, list[Region]] = {}
+    for name, window in windows:
+        regions.setdefault(window, []).append(buffers[name])
+    first = min((one.address for group in regions.values() for one in group), default=arena.address + arena.size)
+    # Guard zones are unaddressable: half of one keeps what lies near the edge of a window inside it.
+    edge = REDZONE // 2
+    bounds = {Window.UNCLAIMED: (arena.address, first - edge)}
+    for window, group in regions.items():
+        bounds[window] = (group[0].address - edge, group[-1].address + group[-1].size + edge)
+    for window, (low, high) in bounds.items():
+        field = LaunchRecord.CLAIM_WINDOWS.element(2 * window - 2)
+        launch.set(field, low)
+        launch.set(field.element(1), high - low)
 
 
 def place_parameters(request: Request, kernel: CompiledKernel, arena: Arena, buffers: dict[str, Region]) -> Region:

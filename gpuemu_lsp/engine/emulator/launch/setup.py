@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from gpuemu_lsp.engine.emulator.abi.access_flags import Window
 from gpuemu_lsp.engine.emulator.abi.memory import REDZONE, UNMAPPED, Shadow
 from gpuemu_lsp.engine.emulator.abi.records import FieldGroup, Record
 from gpuemu_lsp.engine.emulator.abi.states import EVENT_KINDS, Status
@@ -29,6 +30,7 @@ from gpuemu_lsp.engine.emulator.launch.arguments import (
     place_parameters,
     place_variables,
     readable_buffers,
+    store_windows,
 )
 from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 from gpuemu_lsp.engine.emulator.launch.device_runtime import HEAP_BYTES, Heap
@@ -109,11 +111,17 @@ _PREPARED = FieldGroup(
 
 
 def prepare(
-    request: Request, kernel: CompiledKernel, arena: Arena, callback: int, may_start_again: Callable[[], bool]
+    request: Request,
+    kernel: CompiledKernel,
+    arena: Arena,
+    callback: int,
+    may_start_again: Callable[[], bool],
+    windows: tuple[tuple[str, Window], ...] = (),
 ) -> PreparedLaunch:
     """Lay out a launch in the arena, which is reset; ``callback`` is the device runtime's address.
 
-    ``may_start_again`` says whether the launch may have to begin once more, with memory as it was.
+    ``may_start_again`` says whether the launch may have to begin once more, with memory as it was; ``windows`` are
+    those of buffers that code which claims memory writes.
 
     Raises
     ------
@@ -129,7 +137,8 @@ def prepare(
     symbols = arena.record("symbols", max(8 * len(kernel.symbol_indices), 8))
     launch = arena.record("launch", LaunchRecord.SIZE)
     variables = place_variables(request, kernel, arena, symbols, launch)
-    buffers = place_buffers(request, arena, variables)
+    buffers = place_buffers(request, kernel, arena, variables)
+    store_windows(arena, launch, buffers, windows)
     translate_to_arena(request, arena, buffers)
     params = place_parameters(request, kernel, arena, buffers)
     readable = readable_buffers(request, arena, buffers)

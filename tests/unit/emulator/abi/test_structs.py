@@ -69,7 +69,7 @@ def test_sizes() -> None:
     assert {struct.__name__: struct.SIZE for struct in _STRUCTS} == {
         "Warp": 7616,
         "BlockRecord": 384,
-        "LaunchRecord": 2944,
+        "LaunchRecord": 3008,
         "CopyEntry": 960,
         "CopyQueue": 128 + 64 * 960,
         "EventRecord": 64,

@@ -122,7 +122,16 @@ def window_bounds(e: Emitter, space: str) -> tuple[Value, Value]:
     """Return the lowest host address and the size in bytes of the memory that an access may touch."""
     if space == "shared":
         return shared_window(e), e.launch(LaunchRecord.SHARED_SIZE)
+    window = e.unit.claims.window(e.site)
+    if window:
+        start = LaunchRecord.CLAIM_WINDOWS.element(2 * window - 2)
+        return e.launch(start), e.launch(start.element(1))
     return e.launch(LaunchRecord.ARENA), e.launch(LaunchRecord.ARENA_SIZE)
+
+
+def window_name(e: Emitter, space: str) -> str:
+    """Return a name of the memory of :func:`window_bounds`."""
+    return space if space == "shared" else e.unit.claims.window(e.site).name
 
 
 # ---- host addresses --------------------------------------------------------------------------------------------------
@@ -170,7 +179,8 @@ def shadowed_address(e: Emitter, access: LoadStore, part: int) -> tuple[Value, i
     name = base.name if isinstance(base, Register) else ""
     if name not in e.unit.program.registers:
         return make(), rest
-    return e.derived(name, (part if access.shape.per_part else 0, origin, space, access.total), make), rest
+    key = (part if access.shape.per_part else 0, origin, window_name(e, space), access.total)
+    return e.derived(name, key, make), rest
 
 
 def _near_window(e: Emitter, offset: Value, space: str, size: int) -> Value:
@@ -179,7 +189,7 @@ def _near_window(e: Emitter, offset: Value, space: str, size: int) -> Value:
     bits = size.bit_length() - 1
     window_size = window_bounds(e, space)[1]
     limit = e.hoisted(
-        f"limit/{space}/{bits}",
+        f"limit/{window_name(e, space)}/{bits}",
         lambda pre: pre.lshr(pre.add(window_size, i64(2 * MAX_DISPLACEMENT)), i64(bits)),
     )
     near = b.add(offset, i64(MAX_DISPLACEMENT))

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
     lies_in_buffer,
     readable_buffer,
     window_bounds,
+    window_name,
 )
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.llvm import gathers
@@ -64,10 +65,11 @@ class GatherScatter(AccessForm):
 
         # The constant offset is part of the hoisted vector: loads at many offsets share the address vector.
         plain = address_vector(e, Address(access.address.base, 0), part)
-        near = b.add(plain, e.hoisted(f"origin/{space}/{shift}", origin))
-        self.base = e.hoisted(f"base/{space}", lambda pre: pre.sub(window_bounds(e, space)[0], i64(MAX_DISPLACEMENT)))
+        window = window_name(e, space)
+        near = b.add(plain, e.hoisted(f"origin/{window}/{shift}", origin))
+        self.base = e.hoisted(f"base/{window}", lambda pre: pre.sub(window_bounds(e, space)[0], i64(MAX_DISPLACEMENT)))
         rotated = t.unary_intrinsic(b, "fshr", near, near, t.splat(b, i64(bits), e.lanes)) if bits else near
-        return b.icmp_unsigned("<", rotated, e.hoisted(f"limits/{space}/{bits}", limit)), near
+        return b.icmp_unsigned("<", rotated, e.hoisted(f"limits/{window}/{bits}", limit)), near
 
     def _local(self, part: int) -> tuple[Value, Value]:
         """Return whether lanes are in their frame and aligned, and offsets from the frame of lane 0."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG, WINDOW_SHIFT
 from gpuemu_lsp.engine.emulator.abi.field_access import store_lanes
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import (
@@ -159,8 +159,13 @@ def _loaded_value(e: Emitter, access: LoadStore, index: int, part: int) -> Value
 
 def _flags(e: Emitter, access: LoadStore) -> int:
     """Return the :mod:`~gpuemu_lsp.engine.emulator.abi.access_flags` of an access."""
-    flags = SPACES[access.space] << SPACE_SHIFT | (STORE_FLAG if access.store else 0)
+    flags = SPACES[access.space] << SPACE_SHIFT | (STORE_FLAG if access.store else 0) | window_flag(e, access.space)
     return flags | race_flags(e, access.instruction) << RACE_SHIFT
+
+
+def window_flag(e: Emitter, space: str) -> int:
+    """Return the access flags of the global memory that the current access may touch."""
+    return 0 if space in ("shared", "local") else e.unit.claims.window(e.site) << WINDOW_SHIFT
 
 
 def _spare_bits(e: Emitter, access: LoadStore) -> int:

@@ -10,6 +10,7 @@ from gpuemu_lsp.engine.emulator.abi.structs import Warp
 from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
+from gpuemu_lsp.engine.emulator.codegen.core.library_access import window_flag
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import copy_race_flags
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -87,7 +88,7 @@ def _begin(e: Emitter, instruction: Instruction) -> None:
     # Both accesses may race on their own, the write at the time of the wait.
     source_races, target_races = copy_race_flags(e)
     flags = [
-        i32(SPACES["global"] << SPACE_SHIFT | source_races << RACE_SHIFT),
+        i32(SPACES["global"] << SPACE_SHIFT | window_flag(e, "global") | source_races << RACE_SHIFT),
         i32(shared | target_races << RACE_SHIFT),
     ]
     arguments = [e.context, i32(e.site), e.active_mask(), i32(size.bits), *flags]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator import ops
-from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG
+from gpuemu_lsp.engine.emulator.abi.access_flags import RACE_SHIFT, SPACE_SHIFT, SPACES, STORE_FLAG, WINDOW_SHIFT
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_lanes
 from gpuemu_lsp.engine.emulator.abi.memory import READABLE, SHADOW_OFFSET, STORE_MASK, STORED, Shadow
 from gpuemu_lsp.engine.emulator.abi.structs import REGISTER_BYTES, BlockRecord, LaunchRecord, Warp
@@ -17,7 +17,9 @@ from gpuemu_lsp.engine.emulator.codegen.core.addresses import host_vector
 from gpuemu_lsp.engine.emulator.codegen.core.claims import claim_lanes
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
 from gpuemu_lsp.engine.emulator.codegen.core.instrumentation import trace_access
+from gpuemu_lsp.engine.emulator.codegen.core.library_access import window_flag
 from gpuemu_lsp.engine.emulator.codegen.core.race_calls import emit_fence, race_flags
+from gpuemu_lsp.engine.emulator.devicelib.claim_windows import global_window
 from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 from gpuemu_lsp.engine.emulator.devicelib.shadow_bytes import mark_written
 from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
@@ -71,7 +73,7 @@ def emit_atomic(e: Emitter, instruction: Instruction) -> None:
     # A releasing operation orders like a fence followed by a relaxed one (section 8.8).
     if {"release", "acq_rel"} & set(instruction.modifiers):
         emit_fence(e, block_scope=has_block_scope(instruction))
-    flags = SPACES[space] << SPACE_SHIFT | race_flags(e, instruction) << RACE_SHIFT
+    flags = SPACES[space] << SPACE_SHIFT | window_flag(e, space) | race_flags(e, instruction) << RACE_SHIFT
     b.call(function, [e.context, i32(e.site), e.active_mask(), i32(flags)])
     # A red has no target, and no old values are loaded.
     name = target.name if isinstance(target, Register) else "_"
@@ -194,10 +196,9 @@ def _window(b: ir.IRBuilder, context: Value, flags: Value, size: int) -> tuple[V
     """Return the lowest address of an operation's window, and the number of addresses from there on it may have."""
     shared = b.icmp_unsigned("==", b.and_(b.lshr(flags, i32(SPACE_SHIFT)), i32(3)), i32(SPACES["shared"]))
     launch, block = load_pointer(b, context, Warp.LAUNCH), load_pointer(b, context, Warp.BLOCK)
-    low = b.select(shared, load_field(b, block, BlockRecord.SHARED), load_field(b, launch, LaunchRecord.ARENA))
-    extent = b.select(
-        shared, load_field(b, launch, LaunchRecord.SHARED_SIZE), load_field(b, launch, LaunchRecord.ARENA_SIZE)
-    )
+    start, size_of_window = global_window(b, launch, b.lshr(flags, i32(WINDOW_SHIFT)))
+    low = b.select(shared, load_field(b, block, BlockRecord.SHARED), start)
+    extent = b.select(shared, load_field(b, launch, LaunchRecord.SHARED_SIZE), size_of_window)
     # A window is never smaller than an operand: both sizes are multiples of 16 bytes.
     return low, b.sub(extent, i64(size - 1))
 

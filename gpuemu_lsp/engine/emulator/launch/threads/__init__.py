@@ -14,6 +14,12 @@ Claims are made by code that is compiled for it. Accesses to buffers that no ins
 (``analysis/block_claims.py``, by provenance) make none, and these are most. Atomic operations that commute (integers,
 one operation, the result unused) and that alone access a buffer make none either: they are atomic on the host too.
 
+Provenance says from which pointer an address derives, not where it leads. Buffers that a kernel writes are therefore
+placed behind those that it only reads, in every launch, and in this code an access may touch the memory of its kind
+alone (:class:`~gpuemu_lsp.engine.emulator.abi.access_flags.Window`): what is only read, what commuting operations
+update, or what is claimed. A pointer that has left its buffer finds there what it finds in order, as the layout is the
+same; elsewhere the access is out of bounds, and the launch is dropped.
+
 A launch begins in order, by one host thread, until it is known that more of them pay. Blocks are in order from the
 beginning where the order may show in other ways: calls of the device runtime, clocks, fences and other orders between
 threads that vector clocks follow, textures, bulk copies, clusters, values that nothing has written.
