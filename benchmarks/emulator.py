@@ -1,12 +1,13 @@
 """Speed of the emulator compared with native C, PoCL and numba's simulator: same kernels, one core each, one run.
 
-    python -m benchmarks.emulator [--json] [--repeat N] [--only NAME ...] [--without-peers]
+    python -m benchmarks.emulator [--json] [--repeat N] [--only NAME ...] [--without-peers] [--threads N]
 
 Times are those of the kernel alone, with data in place, after one warm-up run (for the emulator,
 ``Outcome.launch_ms``). ``translate_ms`` is from PTX to the end of a first launch with empty caches; PoCL's counterpart
 is from source to the end of its first launch. ``memory_ms`` is with the checkers of bounds and initialisation,
-``race_ms`` also with those of races and barriers. All results are compared with NumPy's. The columns of a peer that is
-not installed are null.
+``race_ms`` also with those of races and barriers. With ``--threads N`` the emulator also executes blocks on N threads,
+on as many cores, and has to have the same bits (``threads_memory_ms``, ...). All results are compared with NumPy's. The
+columns of a peer that is not installed are null.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ TARGETS = {
     "native / memory": (1.5, "native_ms", "memory_ms"),
     "native / races": (0.3, "native_ms", "race_ms"),
     "PoCL's first launch / ours": (20.0, "pocl_translate_ms", "translate_ms"),
+    "one thread / N, unchecked": (1.8, "unchecked_ms", "threads_unchecked_ms"),
+    "one thread / N, memory": (1.75, "memory_ms", "threads_memory_ms"),
+    "one thread / N, races": (1.6, "race_ms", "threads_race_ms"),
 }
 
 
@@ -85,8 +89,8 @@ def run(emulator: Emulator, one: Request, case: BenchmarkCase) -> Outcome:
     return outcome
 
 
-def ours(case: BenchmarkCase, ptx: str, repeat: int) -> dict[str, float]:
-    """Measure the emulator on one case."""
+def ours(case: BenchmarkCase, ptx: str, repeat: int, threads: int = 1) -> dict[str, float]:
+    """Measure the emulator on one case, and on several threads if there are more than one."""
     row: dict[str, float] = {}
     text, firsts = only(ptx, case.name), []
     for _ in range(3):
@@ -100,11 +104,24 @@ def ours(case: BenchmarkCase, ptx: str, repeat: int) -> dict[str, float]:
     emulator = Emulator(optimised=True)  # steady state: the optimised tier
     for name, checks in MODES.items():
         warm = request(case, text, checks)
-        row[name] = statistics.median([run(emulator, warm, case).launch_ms for _ in range(repeat + 1)][1:])
+        launches = [run(emulator, warm, case) for _ in range(repeat + 1)]
+        row[name] = statistics.median([one.launch_ms for one in launches[1:]])
+        if threads > 1:
+            threaded = Emulator(optimised=True, threads=threads)
+            several = [run(threaded, warm, case) for _ in range(repeat + 1)]
+            row[f"threads_{name}"] = statistics.median([one.launch_ms for one in several[1:]])
+            assert all(same(one, launches[0]) for one in several), f"{case.name} depends on the number of threads"
     return row
 
 
-def measure(repeat: int, names: list[str], *, peers: bool) -> dict[str, Any]:
+def same(one: Outcome, other: Outcome) -> bool:
+    """Return whether two launches have had the same results, bit for bit."""
+    return one.steps == other.steps and all(
+        np.array_equal(one.buffers[name], other.buffers[name]) for name in one.buffers
+    )
+
+
+def measure(repeat: int, names: list[str], *, peers: bool, threads: int = 1) -> dict[str, Any]:
     """Measure all cases; columns of a missing peer are null, and ``notes`` has the reason."""
     ptx, notes, rows = compile_ptx(), {}, []
     chosen = [case for case in cases() if not names or case.name in names]
@@ -119,7 +136,7 @@ def measure(repeat: int, names: list[str], *, peers: bool) -> dict[str, Any]:
         row: dict[str, Any] = {"name": case.name, "native_ms": None, "pocl_ms": None, "pocl_translate_ms": None}
         if library is not None:
             row["native_ms"] = statistics.median(native.measure(library, case, repeat))
-        row |= ours(case, ptx, repeat)
+        row |= ours(case, ptx, repeat, threads)
         if pocl is not None:
             times, first = pocl.measure(case, repeat)
             row["pocl_ms"], row["pocl_translate_ms"] = statistics.median(times), first
@@ -151,7 +168,7 @@ def geometric_means(rows: list[dict[str, Any]]) -> dict[str, float | None]:
     """Return, for each target, the geometric mean of the ratios of a peer's time to ours; None without that peer."""
     result: dict[str, float | None] = {}
     for label, (_, theirs, mine) in TARGETS.items():
-        ratios = [row[theirs] / row[mine] for row in rows if row[theirs] and row[mine]]
+        ratios = [row[theirs] / row[mine] for row in rows if row.get(theirs) and row.get(mine)]
         result[label] = math.exp(statistics.fmean(map(math.log, ratios))) if ratios else None
     return result
 
@@ -159,10 +176,11 @@ def geometric_means(rows: list[dict[str, Any]]) -> dict[str, float | None]:
 def table(result: dict[str, Any], say: Callable[[str], None]) -> None:
     """Print the result as a table."""
     columns = ["native_ms", "pocl_ms", *MODES, "translate_ms", "pocl_translate_ms", "simulator_ms"]
-    say(f"{'kernel':<16}" + "".join(f"{name.removesuffix('_ms'):>15}" for name in columns))
+    columns += [f"threads_{name}" for name in MODES if any(f"threads_{name}" in row for row in result["kernels"])]
+    say(f"{'kernel':<16}" + "".join(f"{name.removesuffix('_ms'):>18}" for name in columns))
     for row in result["kernels"]:
         cells = [row.get(name) for name in columns]
-        say(f"{row['name']:<16}" + "".join(f"{'-' if c is None else f'{c:.2f}':>15}" for c in cells))
+        say(f"{row['name']:<16}" + "".join(f"{'-' if c is None else f'{c:.2f}':>18}" for c in cells))
     for label, value in result["geometric_means"].items():
         say(f"{label:<28}" + ("not measured" if value is None else f"{value:.2f}") + f"   target {TARGETS[label][0]:g}")
     for peer, why in result["notes"].items():
@@ -170,18 +188,19 @@ def table(result: dict[str, Any], say: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    """Run the benchmark on one core, and print the result."""
+    """Run the benchmark on one core, or on as many as there are threads, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--without-peers", action="store_true")
+    parser.add_argument("--threads", type=int, default=1, metavar="N")
     options = parser.parse_args()
     unknown = set(options.only) - {case.name for case in cases()}
     if unknown:
         parser.error(f"no such kernel: {', '.join(sorted(unknown))}")
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    result = measure(options.repeat, options.only, peers=not options.without_peers)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-options.threads :])
+    result = measure(options.repeat, options.only, peers=not options.without_peers, threads=options.threads)
     if options.json:
         json.dump(result, sys.stdout, indent=2)
         print()

@@ -203,11 +203,13 @@ def _run_once(
     clocks = attach_race_detector(prepared, candidates)
     proxy = AsyncOperations(prepared, clocks)
     runtime.bulk = proxy.execute
-    team = BlockTeam(prepared, versions, claims, candidates, stop, threads) if claims is not None else None
-    scheduler = Scheduler(prepared, clocks, versions, stop, team)
-    runtime.on_interrupt, runtime.is_over = scheduler.stop, scheduler.is_over
+    team: BlockTeam | None = None
     ready = time.perf_counter()
     try:
+        if claims is not None:
+            team = BlockTeam(prepared, versions, claims, candidates, stop, threads)
+        scheduler = Scheduler(prepared, clocks, versions, stop, team)
+        runtime.on_interrupt, runtime.is_over = scheduler.stop, scheduler.is_over
         with stop.listening(scheduler.hurry):
             report = scheduler.run()
         if runtime.interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,8 @@ from support.emulator_launch import Checks, artifact, compile_ptx
 
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.emulator.launch import scheduler
+from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
+from gpuemu_lsp.engine.emulator.launch.threads.claim_table import ClaimTable
 from gpuemu_lsp.engine.emulator.launch.threads.team import BlockTeam
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request, Scalar
 
@@ -193,3 +196,26 @@ def test_a_pointer_that_leaves_its_buffer_for_another_one_finds_what_it_finds_on
         assert differences(expected, emulator.run(request)) == []
         assert teams.pop() and differences(expected, emulator.run(request)) == [] and not teams, "in order from now on"
         teams.clear()
+
+
+def test_a_launch_is_executed_in_order_where_the_system_refuses_memory_for_claims(
+    monkeypatch: pytest.MonkeyPatch, teams: list[tuple[int, int]]
+) -> None:
+    def refuse(*_: Any) -> int:
+        raise OSError(12, "Cannot allocate memory")
+
+    request = KERNELS["elements"].request(Checks())
+    expected = Emulator().run(request)
+    monkeypatch.setattr(ClaimTable, "begin", refuse)
+    assert differences(expected, Emulator(threads=2).run(request)) == [] and not teams
+
+
+def test_a_launch_ends_when_it_is_asked_to_stop() -> None:
+    endless = Kernel("while (y[blockIdx.x] == 5) { }", "volatile int* y", (64,), more={"max_seconds": 1000.0})
+    request = replace(endless.request(MEMORY), max_steps=1 << 40)
+    data = np.full(64, 5, np.int32).view(np.uint8)
+    request = replace(request, arguments=(replace(request.arguments[0], data=data),))
+    stop = StopRequest()
+    threading.Timer(0.5, stop.make, [StopReason("was stopped", "the run was stopped")]).start()
+    outcome = Emulator(threads=2, stop=stop).run(request)
+    assert outcome.status == "hung" and [event.rule for event in outcome.events] == ["sync/hang"]

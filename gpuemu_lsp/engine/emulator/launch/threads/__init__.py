@@ -29,7 +29,8 @@ What is reported
 
 Nothing is merged. A launch that has anything to report (a fault, a race, a trap, a barrier that cannot open, a limit of
 steps) is dropped as well, and repeated in order: the repetition decides what is reported, in which order and how often.
-A kernel of which one launch was dropped is executed in order from then on, so that it costs one launch at most.
+A kernel of which one launch was dropped is executed in order from then on, so that it costs one launch at most. Only
+the time limit and requests to stop end a launch at once; where it was then depends on time in any case.
 
 Race detection
 ==============

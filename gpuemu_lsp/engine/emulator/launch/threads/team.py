@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
 from threading import Lock
@@ -37,7 +39,7 @@ class BlockTeam:
 
     Raises
     ------
-    OSError
+    OutOfOrderError
         If the system refuses memory for the claims.
     """
 
@@ -52,7 +54,8 @@ class BlockTeam:
     ) -> None:
         self._prepared, self._versions, self._stop = prepared, versions, stop
         self._candidates, self._threads = candidates, min(threads, prepared.blocks)
-        self._first = claim_table().begin(prepared.launch, prepared.arena, claims.cell_shift)
+        with _enough_memory():
+            self._first = claim_table().begin(prepared.launch, prepared.arena, claims.cell_shift)
         self._members: list[BlockThread] = []
         self._pauses: SimpleQueue[tuple[int, BlockProgress]] = SimpleQueue()
         self._lock = Lock()
@@ -69,7 +72,8 @@ class BlockTeam:
             If it must be started again with other code.
         """
         if not self._members:
-            self._begin()
+            with _enough_memory():
+                self._begin()
         self._next, self._end = first, end
         for member in self._members:
             member.attendant.use_best_code()
@@ -176,6 +180,15 @@ class BlockTeam:
             first = self._next
             self._next += max(1, left // (_SHARES * self._threads))
             return first, self._next
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    """Let a launch run in order if there is no memory for several threads."""
+    try:
+        yield
+    except (OSError, MemoryError) as error:
+        raise OutOfOrderError from error
 
 
 @cache
