@@ -7,6 +7,8 @@ by guard zones, and the range check of generated code keeps all addresses inside
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -25,6 +27,10 @@ from gpuemu_lsp.engine.emulator.launch.device_memory.region import Region
 
 _MARGIN = 1 << 16
 """Bytes at both ends of the mapping that are never allocated."""
+
+
+_APART_BYTES = 128 << 20
+"""Distance of memory that is allocated apart: what a launch has not written before may show in undefined values."""
 
 
 class ArenaFullError(MemoryError):
@@ -61,7 +67,7 @@ class Arena:
             raise ArenaFullError(f"{size} MiB of address space, which the system refuses ({reason})") from error
         self._data, self._shadow = bytes_at(start, self.capacity), bytes_at(start + SHADOW_OFFSET, self.capacity)
         self.address = start + _MARGIN
-        self._used = self._first
+        self._used = self._apart = self._first
         self._end = self.capacity - 2 * _MARGIN
         self.regions: list[Region] = []
         self._records: dict[str, Record] = {}
@@ -81,7 +87,7 @@ class Arena:
         # Guard zones stay unaddressable, and they are up to twice as large as the regions.
         for region in self.regions:
             self.shadow(region.address, region.size)[:] = 0
-        self._used = self._first
+        self._used = self._apart = self._first
         self.regions.clear()
         if self.lasting is not None:
             self.lasting.begin()
@@ -127,6 +133,15 @@ class Arena:
         region = Region(region_name, kind, start, size, element)
         self.regions.append(region)
         return region
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Allocate behind what launches on one thread use, so that what they find in memory does not change."""
+        used, self._used = self._used, max(self._used, self._apart, self._first + _APART_BYTES)
+        try:
+            yield
+        finally:
+            self._apart, self._used = self._used, used
 
     def data(self, address: int, size: int) -> Bytes:
         """Return a view of ``size`` bytes at an address."""

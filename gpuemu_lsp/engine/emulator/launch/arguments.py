@@ -31,11 +31,11 @@ def place_buffers(
     """Allocate and fill the buffers; return the region of each, shared by those that alias.
 
     ``variables`` has the regions of module variables, whose buffers have been filled. Buffers that the kernel writes
-    come last: code that claims memory tells the two kinds by their addresses, and finds the layout of all other code.
+    come last: code that claims memory distinguishes them by their addresses, and finds the layout of all other code.
     """
     regions: dict[str, Region] = {}
     written = _written_buffers(request, kernel)
-    for argument in sorted(request.buffers, key=lambda buffer: buffer.name in written):
+    for argument in sorted(request.buffers, key=lambda buffer: (buffer.alias_of or buffer.name) in written):
         _place_buffer(request, arena, argument, variables, regions)
     for argument in request.buffers:
         for offset, target in argument.pointers:
@@ -79,11 +79,13 @@ def _place_buffer(
 
 
 def _written_buffers(request: Request, kernel: CompiledKernel) -> frozenset[str]:
-    """Return the names of the buffers that the kernel writes; none if it may write any."""
+    """Return the buffers that the kernel writes, by the first of those that alias; none if it may write any."""
     if kernel.stores.elsewhere:
         return frozenset()
     return frozenset(
-        argument.name for index, argument in enumerate(request.arguments) if (index, 0) in kernel.stores.pointers
+        argument.alias_of or argument.name
+        for index, argument in enumerate(request.arguments)
+        if isinstance(argument, Buffer) and (index, 0) in kernel.stores.pointers
     )
 
 

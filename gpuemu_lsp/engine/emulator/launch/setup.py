@@ -293,7 +293,8 @@ def copy_for_thread(prepared: PreparedLaunch, index: int) -> PreparedLaunch:
         free_windows=[],
         on_growth=lambda: None,
     )
-    copy.residents.append(_resident(copy, suffix))
+    with arena.apart():
+        copy.residents.append(_resident(copy, suffix))
     for field, value in (
         (LaunchRecord.ARENA_SIZE, prepared.launch.get(LaunchRecord.ARENA_SIZE)),
         (LaunchRecord.EVENTS, copy.events.address),
@@ -306,6 +307,8 @@ def copy_for_thread(prepared: PreparedLaunch, index: int) -> PreparedLaunch:
         (LaunchRecord.STEPS, 0),
         (LaunchRecord.RACE_HIGHEST_EPOCH, 0),
         (LaunchRecord.IN_BLOCK, 0),
+        (LaunchRecord.BLOCK_END, 0),
+        (LaunchRecord.RACE_PLANES, 0),
     ):
         launch.set(field, value)
     copy.focus(copy.residents[0])

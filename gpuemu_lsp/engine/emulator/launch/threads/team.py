@@ -105,6 +105,7 @@ class BlockTeam:
             for _ in range(busy):
                 self._pauses.get()
         self._add_counts()
+        self._keep_last_block()
         return stopped
 
     def _resume(self, number: int, member: BlockThread) -> None:
@@ -143,6 +144,18 @@ class BlockTeam:
             prepared.divergence_counts.table32(blocks)[:] += other.divergence_counts.table32(blocks)
             other.divergence_counts.table32(blocks)[:] = 0
 
+    def _keep_last_block(self) -> None:
+        """Leave in shared and local memory what the last block has left there, as in order.
+
+        A later launch may find it in lanes that load next to a buffer; a kernel with undefined values may use these.
+        """
+        arena, first = self._prepared.arena, self._prepared.residents[0]
+        for member in self._members:
+            if member.prepared.launch.get(LaunchRecord.BLOCK_END) == self._prepared.blocks:
+                last = member.prepared.residents[0]
+                for region, other in ((first.shared, last.shared), (first.local, last.local)):
+                    arena.data(region.address, region.size)[:] = arena.data(other.address, other.size)
+
     def close(self) -> None:
         """Keep what the next launch needs to know."""
         if self._candidates.sites:
@@ -167,7 +180,8 @@ class BlockTeam:
             if candidates.sites:
                 planes = _planes()[index]
                 planes.begin(copy.launch, candidates.cell_shift, prepared.launch.get(LaunchRecord.RACE_PRIVATE_START))
-                planes.install(copy.launch, prepared.arena, candidates.cell_shift)
+                with prepared.arena.apart():
+                    planes.install(copy.launch, prepared.arena, candidates.cell_shift)
             report, clocks = LaunchReport(), VectorClocks(copy, candidates)
             attendant = BlockAttendant(copy, clocks, self._versions, self._stop, report)
             self._members.append(BlockThread(copy, attendant, report, self._next_blocks))
