@@ -17,6 +17,11 @@ def marked_origin(path: str, line: int) -> tuple[str, int] | None:
     return None if mark is None else (mark["path"], int(mark["line"]))
 
 
+def is_marked(path: str) -> bool:
+    """Return whether lines of a source say which lines of Python they are from."""
+    return path.endswith(".cu") and bool(_rows(path))
+
+
 @lru_cache(maxsize=64)
 def _rows(path: str) -> tuple[str, ...]:
     text = readable_text(path) or ""

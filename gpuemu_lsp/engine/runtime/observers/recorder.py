@@ -28,6 +28,7 @@ from gpuemu_lsp.engine.recordings.writer import RecordingWriter
 from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header, source_place
 from gpuemu_lsp.engine.runtime.launches.kernels import LoadedKernel, ProgramLaunch
+from gpuemu_lsp.engine.runtime.marked_sources import is_marked
 from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation
 from gpuemu_lsp.engine.runtime.memory.device_memory import DeviceMemory
 from gpuemu_lsp.engine.runtime.observers.launch import LaunchObserver, LaunchResult, ObservedLaunch
@@ -292,7 +293,9 @@ def _source(kernel: LoadedKernel, site: CallSite | None) -> str | None:
         path = files.get(at.file)
         if path is not None and not is_vendor_header(path):
             written, _ = source_place(path, at.line, site.caller if site is not None else None)
-            return str(Path(written).resolve())
+            # The line of a parameter is from none of Python.
+            if written != path or not is_marked(path):
+                return str(Path(written).resolve())
     return None
 
 
