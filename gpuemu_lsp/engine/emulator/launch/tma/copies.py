@@ -169,6 +169,12 @@ class BulkCopies:
         self, which: int, values: list[int], shared: int, barrier: int, issuer: CopyIssuer
     ) -> list[tuple[CopyIssuer, CopyIssuer]]:
         """Return the blocks that a load writes to, each with that of its ``mbarrier``; missing ones are reported."""
+        if which & PAIR and not barrier >> OFFSET_BITS and self._rank(issuer.home) % 2:
+            # On a GPU the address of a variable has the rank of its block, which programs clear to name the first block
+            # of the pair. Here it has none, so that the own object and the other's have one address.
+            text = "the mbarrier of a copy by the second block of a pair is named without `mapa`, which cannot be run"
+            self._add(issuer, UNSUPPORTED, text)
+            return []
         if which & MULTICAST:
             targets, missing = multicast_targets(self._prepared, issuer, values[4] >> 32 & 0xFFFF)
             if missing:
@@ -187,14 +193,17 @@ class BulkCopies:
             return []
         return [(target, arrival)]
 
+    def _rank(self, block: int) -> int:
+        """Return the rank of a block in its cluster."""
+        return next((rank for rank, one in enumerate(self._prepared.residents) if one.number == block), 0)
+
     def _arrival(self, which: int, target: CopyIssuer, barrier: int) -> CopyIssuer:
         """Return the block whose ``mbarrier`` a multicast copy to a block arrives at."""
         field = barrier >> OFFSET_BITS
         if not which & PAIR or not field:
             return target
         # In each pair the object of the block whose rank is as even or odd as that of the address.
-        ranks = {one.number: rank for rank, one in enumerate(self._prepared.residents)}
-        rank = ranks[target.block] & ~1 | (field - 1) & 1
+        rank = self._rank(target.block) & ~1 | (field - 1) & 1
         return target_of(self._prepared, target, rank + 1 << OFFSET_BITS) or target
 
     def _decoded(
