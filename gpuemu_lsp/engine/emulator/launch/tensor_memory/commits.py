@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.devicelib.mbarrier import after_arrival, is_over
+from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.emulator.launch.arena import Arena
 from gpuemu_lsp.engine.emulator.launch.async_order.traffic import EventCaller
+from gpuemu_lsp.engine.emulator.launch.setup import SPIN_QUANTUM
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import TensorAccess
 from gpuemu_lsp.engine.emulator.launch.tma.races import Order
 
 BarrierName: TypeAlias = tuple[int, int]
 """An ``mbarrier`` object: the number of its block, and its address."""
+Tester: TypeAlias = tuple[int, int]
+"""A warp that tests an object: the numbers of its block, and of the warp in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Commits:
         self._arena = arena
         self._open: dict[tuple[int, int], list[TensorAccess]] = {}
         self._pending: dict[BarrierName, list[Commit]] = {}
+        self._tests: dict[BarrierName, int] = {}
 
     def issue(self, access: TensorAccess) -> None:
         """Note an operation that the next commit of its thread follows."""
@@ -53,17 +58,23 @@ class Commits:
             self._pending.setdefault(barrier, []).append(commit)
 
     def deliver(
-        self, barrier: BarrierName, operand: int, arrived: Callable[[Commit], None], *, by_parity: bool
+        self, barrier: BarrierName, tester: Tester, operand: int, arrived: Callable[[Commit], None], *, by_parity: bool
     ) -> None:
-        """Let commits arrive at an object before a test of it, until the tested phase is over.
+        """Let commits arrive at an object before a test of it by a warp, until the tested phase is over.
 
-        ``arrived`` is called before each.
+        ``arrived`` is called before each. On a GPU the operations take so long that every warp which waits sees the end
+        of each phase. A warp that tests what it has committed itself therefore waits until others had their turn:
+        otherwise it would be two phases ahead before they test the first, which then seems not to be over.
         """
         waiting = self._pending.get(barrier)
         while waiting:
             word = self._arena.data(barrier[1], 8).view("u8")
             if is_over(int(word[0]), operand, by_parity=by_parity):
                 return
+            self._tests[barrier] = self._tests.get(barrier, 0) + 1
+            if self._tests[barrier] <= SPIN_QUANTUM and tester == (waiting[0].block, waiting[0].thread // WARP_SIZE):
+                return
+            self._tests.pop(barrier)
             commit = waiting.pop(0)
             arrived(commit)
             word[0] = after_arrival(int(word[0]))

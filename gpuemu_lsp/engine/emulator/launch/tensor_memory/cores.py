@@ -215,7 +215,8 @@ class TensorCores:
         tests = dict.fromkeys(zip(caller.values(0), caller.values(1), strict=True))
         for address, operand in tests:
             arrived = partial(self._arrived, caller, address)
-            self._commits.deliver((caller.block, address), operand, arrived, by_parity=by_parity)
+            tester = caller.block, caller.warp
+            self._commits.deliver((caller.block, address), tester, operand, arrived, by_parity=by_parity)
 
     def _arrived(self, caller: EventCaller, address: int, commit: Commit) -> None:
         if self._checked and commit.block == caller.block:
