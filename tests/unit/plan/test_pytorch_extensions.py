@@ -212,6 +212,32 @@ torch::Tensor scale(torch::Tensor x, torch::Tensor weight) {
 }
 """
 
+MAXIMA = """
+#include <torch/extension.h>
+__global__ void maxima(const float* scores, const float* scale, float* best, int* where, int boxes, int classes) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= boxes) return;
+  const float* row = scores + ((size_t)blockIdx.y * boxes + i) * classes;
+  size_t out = (size_t)blockIdx.y * boxes + i;
+  float top = row[0];
+  int at = 0;
+  for (int c = 1; c < classes; ++c)
+    if (row[c] > top) { top = row[c]; at = c; }
+  best[out] = top * scale[blockIdx.y];
+  where[out] = at;
+}
+std::vector<torch::Tensor> best_class(torch::Tensor scores, torch::Tensor scale) {
+  TORCH_CHECK(scores.size(0) == scale.size(0));
+  int batch = scores.size(0), boxes = scores.size(1), classes = scores.size(2);
+  auto best = torch::empty({batch, boxes}, scores.options());
+  auto where = torch::empty({batch, boxes}, scores.options().dtype(torch::kInt));
+  maxima<<<dim3((boxes + 63) / 64, batch), 64>>>(
+      scores.data_ptr<float>(), scale.data_ptr<float>(), best.data_ptr<float>(), where.data_ptr<int>(), boxes, classes);
+  return {best, where};
+}
+"""
+"""The number of dimensions of both inputs is not checked."""
+
 
 def findings(tmp_path: Path, text: str) -> list[Finding]:
     """Return what is reported about accesses and values, of a kernel that runs."""
@@ -230,7 +256,7 @@ def findings(tmp_path: Path, text: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    "text", [NORM, SCAN, SELECTED, GROUPS, SEGMENTS, LARGEST, LENGTHS, CONVOLUTION, PACKED, SCALED]
+    "text", [NORM, SCAN, SELECTED, GROUPS, SEGMENTS, LARGEST, LENGTHS, CONVOLUTION, PACKED, SCALED, MAXIMA]
 )
 def test_correct_kernels_are_silent(tmp_path: Path, text: str) -> None:
     """Sizes that the host's checks exclude are not claimed anything about."""
@@ -249,6 +275,8 @@ def test_correct_kernels_are_silent(tmp_path: Path, text: str) -> None:
         (CONVOLUTION, "before >= 0 ? in[before] : 0.f", "in[before]", "memory/out-of-bounds"),
         # The length of `weight` is not shown; the race follows from the number of columns alone.
         (SCALED, "= sum;\n  __syncthreads();\n", "= sum;\n", "memory/shared-race"),
+        # Further dimensions of `scores` do not change which elements of the outputs the threads write.
+        (MAXIMA, "best[out] = top", "best[i] = top", "memory/global-race"),
         (LARGEST, "y[blockIdx.x * k + j]", "y[blockIdx.x * k + j + 1]", "memory/out-of-bounds"),
     ],
 )  # fmt: skip

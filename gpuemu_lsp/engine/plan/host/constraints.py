@@ -85,6 +85,10 @@ class LaunchSizes:
         )
         return (self._product(tensor, len(own)), True) if own and checked else (None, True)
 
+    def reads_sizes(self, tensor: str) -> bool:
+        """Return whether the program reads the first sizes of a tensor: its length is a multiple of their product."""
+        return bool(self._axes(tensor))
+
     def _axes(self, tensor: str) -> list[int]:
         """Return the axes of a tensor whose sizes the program reads, if they are the first ones."""
         pattern = re.compile(rf"{re.escape(tensor)}_size_(\d+)")

@@ -196,7 +196,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         },
         buffers=dict(building.buffers(args, {params[position].name for position in one.launch.parts})),
         values=building.values,
-        relations=assumed("the program does not show how large its buffers are") if building.open else READ,
+        relations=assumed("the program does not show how large its buffers are") if building.relates else READ,
         contents=assumed(""),
         path=Path(
             conditions=tuple(_conditions(building)),

@@ -31,6 +31,9 @@ class Building:
     ranks: dict[str, Expression] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     open: bool = False
+    """The lengths of some buffers are not known."""
+    relates: bool = False
+    """Such a length may relate sizes; one that further dimensions of a tensor multiply does not."""
 
     def buffers(self, args: Iterable[PlanArg], parts: Container[str]) -> Iterator[tuple[str, BufferFact]]:
         """Yield the facts about buffers; of ``parts`` the launch writes some elements only."""

@@ -39,6 +39,7 @@ def tensor(
         elements = None  # Those of a tensor passed as `void*` may have any size.
     if memory is None or elements is None or allocation is None or not isinstance(value, Pointer):
         building.open = True
+        building.relates |= not building.constraints.reads_sizes(building.found.run.tensors.get(allocation or 0, ""))
         if known.dtype in DISCRETE:
             bounds = _assumed(building, name, known, opaque)
         yield TensorArg(name, name, "in" if const else "inout", known.dtype, (), bounds, lanes=known.lanes)
