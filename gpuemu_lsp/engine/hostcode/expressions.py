@@ -54,7 +54,7 @@ from gpuemu_lsp.engine.hostcode.values import (
 )
 from gpuemu_lsp.engine.hostcode.walk import written
 from gpuemu_lsp.engine.symbolic.conditions import Condition
-from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, divide, number
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, divide, multiply, number
 
 _LIMITS = {
     "INT_MAX": (1 << 31) - 1, "RAND_MAX": (1 << 31) - 1, "UINT_MAX": (1 << 32) - 1, "warpSize": 32,
@@ -282,6 +282,7 @@ def _subscript(run: Execution, node: ir.Subscript) -> Value:
     if isinstance(place, Lvalue):
         return run.get(place)
     if isinstance(place, Pointer) and place.allocation is not None:
+        _note_loaded(run, node, place, index)
         return _loaded(run, place, place.allocation)
     return element(base, index) if place is None else Unknown()
 
@@ -292,6 +293,16 @@ def _of_key(run: Execution, base: Value, key: str) -> Value:
     if not isinstance(base, RecordValue):
         return Unknown()
     return base.fields.get(key) or (run.passed(key) if base.type == LAUNCH_ARGUMENTS else Unknown())
+
+
+def _note_loaded(run: Execution, node: ir.Subscript, place: Pointer, index: Value) -> None:
+    """Note how much of an array a loop reads; an element with a number of its own says nothing of the others."""
+    if isinstance(index, Size):
+        return
+    counts = isinstance(index, Ranged) and isinstance(node.index, ir.NameUse) and isinstance(node.base, ir.NameUse)
+    element = number(place.element or 1)
+    end = multiply(index.high, element) if counts and isinstance(index, Ranged) and place.element is not None else None
+    run.reached.loaded.setdefault(place.allocation or 0, set()).add(end)
 
 
 def _loaded(run: Execution, place: Pointer, allocation: int) -> Value:

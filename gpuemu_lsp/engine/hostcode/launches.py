@@ -9,9 +9,8 @@ from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
 from gpuemu_lsp.engine.hostcode.functions import bind_parameter
 from gpuemu_lsp.engine.hostcode.interpreter import execute
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
-from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, HostRun, LimitError
+from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, HostCopy, HostRun, LimitError
 from gpuemu_lsp.engine.hostcode.values import Tensor
-from gpuemu_lsp.engine.symbolic.size import Size
 
 _MAX_ROOTS = 12
 _MAX_TOPS = 8
@@ -42,14 +41,14 @@ def interpret(program: HostProgram, root: HostFunction, assumptions: HostAssumpt
     return run.reached
 
 
-def _returned(run: Execution) -> Iterator[tuple[int, Size | None, int]]:
+def _returned(run: Execution) -> Iterator[HostCopy]:
     """Yield the tensor that a function returns: its caller reads all of it.
 
     Of several tensors one may say which elements of the others have values, as the count of a compaction does.
     """
     for value in run.results:
         if isinstance(value, Tensor) and not run.memory(value.allocation).shared:
-            yield value.allocation, run.memory(value.allocation).extent, len(run.reached.launches)
+            yield HostCopy(value.allocation, run.memory(value.allocation).extent, len(run.reached.launches))
 
 
 def _is_called(program: HostProgram, root: HostFunction) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuemu_lsp.engine.hostcode.interpreter import Handler
-from gpuemu_lsp.engine.hostcode.state import Execution
+from gpuemu_lsp.engine.hostcode.state import Execution, HostCopy
 from gpuemu_lsp.engine.hostcode.types import is_integer_type, size_of, type_of, typed
 from gpuemu_lsp.engine.hostcode.values import (
     Allocation,
@@ -74,7 +74,8 @@ def _memcpy(run: Execution, values: list[Value], template: tuple[str, ...], name
         inner = run.get(source)
         source = inner if isinstance(inner, Pointer) else source
     if isinstance(source, Pointer) and source.allocation is not None:
-        run.reached.reads.append((source.allocation, count, len(run.reached.launches)))
+        array = target.allocation if isinstance(target, Pointer) and target.offset == ZERO else None
+        run.reached.reads.append(HostCopy(source.allocation, count, len(run.reached.launches), array))
     if isinstance(target, Pointer) and target.allocation is not None:
         known = run.memory(target.allocation)
         whole = known.size is None or count is None or add(known.size, target.offset, -1) == count
@@ -120,7 +121,7 @@ def _memcpy_2d(run: Execution, values: list[Value], template: tuple[str, ...], n
     if len(values) >= 3:
         source = values[2]
         if isinstance(source, Pointer) and source.allocation is not None:
-            run.reached.reads.append((source.allocation, None, len(run.reached.launches)))
+            run.reached.reads.append(HostCopy(source.allocation, None, len(run.reached.launches)))
         run.set_contents(values[0], Contents("any", *_bounds(run.contents(source))))
     return ZERO
 

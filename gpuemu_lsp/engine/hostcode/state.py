@@ -89,14 +89,26 @@ class HostSymbol:
     values: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class HostCopy:
+    """A copy of ``size`` bytes of an allocation, after some launches; ``target`` is the allocation of the host."""
+
+    source: int
+    size: Size | None
+    launches: int
+    target: int | None = None
+
+
 @dataclass(slots=True)
 class HostRun:
     """What one interpretation reaches: launches, symbols, and copies to the host or to a caller."""
 
     launches: list[HostLaunch] = field(default_factory=list)
     symbols: dict[str, HostSymbol] = field(default_factory=dict)
-    reads: list[tuple[int, Size | None, int]] = field(default_factory=list)
-    """Copies to the host: the allocation, the bytes, and the number of launches before."""
+    reads: list[HostCopy] = field(default_factory=list)
+    """Copies to the host, or to a caller."""
+    loaded: dict[int, set[Size | None]] = field(default_factory=dict)
+    """By array of the host, the bytes from its begin that each loop over it reads; None where that is not known."""
     numels: dict[str, str] = field(default_factory=dict)
     """Tensors by the symbol of their number of elements."""
     tensors: dict[int, str] = field(default_factory=dict)

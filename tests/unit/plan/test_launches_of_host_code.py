@@ -145,6 +145,76 @@ int main() {{
 
 
 @pytest.mark.parametrize(
+    ("read", "judged"),
+    [
+        ("for (int i = 0; i < blocks; i++) sum += out[i];", False),
+        ("for (int i = 0; i < n; i++) sum += out[i];", True),
+        ("for (int i = 0; i < blocks; i++) sum += out[i]; for (int i = 0; i < n; i++) sum -= out[i];", True),
+        ("for (int i = 0; i < blocks; i++) sum += out[i]; write(out, n);", True),
+        ("for (int i = 0; i < rows; i++) for (int j = 0; j < 64; j++) sum += out[i * 64 + j];", True),
+        ('printf("%d", out[0]);', True),
+    ],
+)
+def test_an_output_is_judged_as_far_as_the_host_reads_its_copy(
+    bare: Callable[[str], PlanResult], read: str, judged: bool
+) -> None:
+    """A copy may be of more than one result for each block, where the host adds these only."""
+    plan = only(
+        bare(f"""
+__global__ void total(const int* x, int* y, int n) {{ }}
+int main(int argc, char** argv) {{
+  int n = atoi(argv[1]), rows = n / 64, blocks = (n + 255) / 256, sum = 0;
+  int *x, *y, *in = new int[n], *out = new int[n];
+  cudaMalloc(&x, n * sizeof(int));
+  cudaMalloc(&y, n * sizeof(int));
+  cudaMemcpy(x, in, n * sizeof(int), cudaMemcpyHostToDevice);
+  total<<<blocks, 256>>>(x, y, n);
+  cudaMemcpy(out, y, n * sizeof(int), cudaMemcpyDeviceToHost);
+  {read}
+}}
+""")
+    )
+    assert tensors(plan)["y"].direction == "out"
+    assert (not unused(plan)) is judged
+
+
+def test_a_constant_of_the_file_is_smaller_though_a_parameter_of_the_kernel_has_its_name(
+    bare: Callable[[str], PlanResult],
+) -> None:
+    plan = only(
+        bare("""
+const int len = 32 * 1024 * 1024;
+__global__ void twice(int* x, int len) { }
+int main() {
+  int* x;
+  cudaMalloc(&x, len * sizeof(int));
+  cudaMemset(x, 0, len * sizeof(int));
+  twice<<<(len + 255) / 256, 256>>>(x, len);
+}
+""")
+    )
+    assert [str(axis) for axis in plan.grid] == ["ceil_div(len, 256)"]
+    assert str(tensors(plan)["x"].shape[0]) == "len"
+
+
+def test_of_two_constants_of_one_value_that_of_the_grid_is_smaller(bare: Callable[[str], PlanResult]) -> None:
+    plan = only(
+        bare("""
+#define NUM_THREADS 1000
+#define NUM_BLOCKS 1000
+__global__ void count(int* x) { }
+int main() {
+  int* x;
+  cudaMalloc(&x, sizeof(int));
+  cudaMemset(x, 0, sizeof(int));
+  count<<<NUM_BLOCKS, NUM_THREADS>>>(x);
+}
+""")
+    )
+    assert ([str(axis) for axis in plan.grid], [str(axis) for axis in plan.block]) == (["NUM_BLOCKS"], ["1000"])
+
+
+@pytest.mark.parametrize(
     "launched",
     [
         "cudaLaunchConfig_t config = {0}; config.gridDim = dim3((n + 255) / 256); config.blockDim = 256;"

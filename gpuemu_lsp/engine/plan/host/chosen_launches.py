@@ -12,14 +12,14 @@ from gpuemu_lsp.engine.hostcode.cpp.translation_units import calling_units, read
 from gpuemu_lsp.engine.hostcode.launches import interpret, launching_functions, roots, selectors
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram, link
 from gpuemu_lsp.engine.hostcode.python.declarations import program_of as python_program
-from gpuemu_lsp.engine.hostcode.state import HostRun, HostSymbol
+from gpuemu_lsp.engine.hostcode.state import HostCopy, HostRun, HostSymbol
 from gpuemu_lsp.engine.hostcode.values import Allocation, HostLaunch, Pointer, RecordValue, Unknown, Value
 from gpuemu_lsp.engine.source import DeviceViews, device_views
 from gpuemu_lsp.engine.source.headers.includes import include_closure, load
 from gpuemu_lsp.engine.source.headers.nearby_sources import launched_names, named_strings, sources_near
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
-from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, SourceText, decode, words_of
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD, decode
 from gpuemu_lsp.engine.symbolic.size import Size, number, substitute, symbol, symbols
 
 _MAX_THREADS = 1 << 16
@@ -50,8 +50,7 @@ class _HostReading:
     def __init__(self, program: HostProgram, views: DeviceViews) -> None:
         self.program = program
         self._paths = frozenset(file.path for file in views.files)
-        words = (words_of(SourceText(text).code) for text in (views.view, *views.headers.values()))
-        self._device = views.macros.expand(frozenset[str]().union(*words))
+        self._names = views.names
         self._runs: dict[tuple[object, ...], HostRun] = {}
         self._found: dict[tuple[str, HostAssumptions], tuple[ReadHostLaunch, ...]] = {}
 
@@ -107,17 +106,20 @@ class _HostReading:
     ) -> tuple[HostRun, list[HostLaunch]] | None:
         """Return the launches with large constants as symbols; None if they determine blocks or instances."""
         excluded: frozenset[str] = frozenset()
+        last: frozenset[str] = frozenset()
         for _ in range(_ATTEMPTS):
-            run = self._run(root, frozenset({level}) | excluded, assumed)
-            mine = self._of(run, kernel)
-            fixed = _fixed(mine, run)
-            if not fixed:
-                return run, mine
-            excluded |= fixed
+            # Constants of one value share the symbol of the first: alone, one that has it now may be the only one.
+            for kept in dict.fromkeys((last, excluded)):
+                run = self._run(root, frozenset({level}) | kept, assumed)
+                mine = self._of(run, kernel)
+                last = _fixed(mine, run)
+                excluded |= last
+                if not last:
+                    return run, mine
         return None
 
     def _run(self, root: HostFunction, scalable: frozenset[str], assumed: HostAssumptions) -> HostRun:
-        assumptions = replace(assumed, scalable=scalable, device=self._device)
+        assumptions = replace(assumed, scalable=scalable, device=self._names)
         key = root, scalable, assumed
         if key not in self._runs:
             self._runs[key] = interpret(self.program, root, assumptions)
@@ -234,13 +236,21 @@ def is_copied_back(found: ReadHostLaunch, allocation: int, memory: Allocation, k
     launch = found.launch
     if allocation in found.run.written:
         return False
-    for source, count, after in found.run.reads:
-        if source != allocation or after <= launch.number or count is None or count != memory.extent:
+    for read in found.run.reads:
+        if read.source != allocation or read.launches <= launch.number or not _reads_all(found.run, read, memory):
             continue
-        between = found.run.launches[launch.number + 1 : after]
+        between = found.run.launches[launch.number + 1 : read.launches]
         if not any(_may_write(other, allocation, kernels) for other in between):
             return True
     return False
+
+
+def _reads_all(run: HostRun, read: HostCopy, memory: Allocation) -> bool:
+    """Return whether a copy is of all bytes, and the host's loops over its target do not all end before the last."""
+    if read.size is None or read.size != memory.extent:
+        return False
+    ends = run.loaded.get(read.target or 0, set()) if read.target not in run.written else set()
+    return not ends or None in ends or read.size in ends
 
 
 def _may_write(launch: HostLaunch, allocation: int, kernels: Sequence[KernelDecl]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuemu_lsp.engine.source.device_view.directives import DirectiveSelection, select_directives
+from gpuemu_lsp.engine.source.device_view.file_scope import file_scope_names
 from gpuemu_lsp.engine.source.device_view.reachability import ReachableCode, reachable_code
 from gpuemu_lsp.engine.source.headers import known_headers
 from gpuemu_lsp.engine.source.headers.includes import closure, includes, resolve_line
@@ -28,13 +29,14 @@ class DeviceViews:
     """Device views of a file and its user headers.
 
     ``files`` are the parsed file and then its headers. ``view`` is the view of the file, ``headers`` has those of the
-    headers by absolute path.
+    headers by absolute path. ``names`` are those of file scope that device code may use.
     """
 
     files: tuple[ParsedSource, ...]
     macros: MacroTable
     view: str
     headers: Mapping[str, str]
+    names: frozenset[str]
 
 
 def device_views(
@@ -90,7 +92,8 @@ def _device_views(
     selections = {file.path: select_directives(file, reachable.words, macros, include_dirs) for file in files}
     replacements = _replacements(reachable, selections)
     views = {file.path: _view(file, reachable, selections[file.path].shown, replacements[file.path]) for file in files}
-    return DeviceViews(tuple(files), macros, views.pop(path), views)
+    names = file_scope_names(files, reachable, macros)
+    return DeviceViews(tuple(files), macros, views.pop(path), views, names)
 
 
 def _replacements(reachable: ReachableCode, selections: Mapping[str, DirectiveSelection]) -> dict[str, dict[int, str]]:
