@@ -14,11 +14,12 @@ def clean_at(clean: Sequence[Sizes], assumed: Sequence[Sizes]) -> str:
     Parameters
     ----------
     clean, assumed
-        The sizes of cases without findings, and of those with findings that rest on assumed sizes.
+        The sizes of cases without findings, and of those with findings that rest on assumed sizes. Instances of a
+        template may have sizes of their own.
     """
     if not clean or not assumed:
         return ""
-    for name in clean[0]:
+    for name in (name for name in clean[0] if all(name in sizes for sizes in (*clean, *assumed))):
         divisor = math.gcd(*(sizes[name] for sizes in clean))
         if divisor > 1 and all(sizes[name] % divisor for sizes in assumed):
             return f"{name} a multiple of {divisor}"

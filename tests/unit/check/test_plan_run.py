@@ -193,3 +193,8 @@ def test_progress_counts_cases_that_are_clean_but_for_assumed_sizes():
 )
 def test_what_clean_sizes_have_in_common(clean, assumed, words):
     assert clean_at(clean, assumed) == words
+
+
+def test_sizes_of_one_instance_of_a_template_are_not_those_of_all_clean_cases():
+    assert clean_at([{"n": 64, "half": 32}, {"n": 128}], [{"n": 65}]) == "n a multiple of 64"
+    assert clean_at([{"half": 32}, {"n": 128}], [{"n": 65}]) == ""
