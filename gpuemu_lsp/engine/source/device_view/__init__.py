@@ -22,7 +22,8 @@ file calls it:
 3. ``#if`` branches that NVRTC certainly skips are excluded (:mod:`preprocessor.conditions`). Otherwise a helper for
    another platform would make device code out of host code, and the reverse.
 4. Each file is split into items, and each item is classified (:mod:`syntax.items`, :mod:`syntax.declarations`).
-5. Reachable items are marked (:mod:`reachability`), the others are blanked.
+5. Reachable items are marked (:mod:`reachability`), the others are blanked. :mod:`file_scope` has the names of file
+   scope that the former use.
 6. Directives are selected (:mod:`directives`). Conditionals and definitions always stay, also within a blanked item:
    an ``#if`` may begin in one item and end in another. Includes stay if they name a user header, or a device header
    of CUDA that reachable code needs.
