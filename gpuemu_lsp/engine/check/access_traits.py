@@ -9,7 +9,6 @@ from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event
 from gpuemu_lsp.engine.fuzz.model import Case
 from gpuemu_lsp.engine.plan.model import TensorArg
 
-_ADDRESS_RULES = frozenset({"memory/out-of-bounds", "memory/misaligned"})
 _FAR = 1 << 24
 """Bytes from an array at which an access is not one of its."""
 _COLLECTIVE = ("wmma", "ldmatrix", "stmatrix")
@@ -19,9 +18,10 @@ _VECTOR = re.compile(r"\.v[248]\b")
 
 def needs_multiples(event: Event, arg: TensorArg) -> bool:
     """Return whether an access is right for sizes that the width of the access divides."""
-    if event.instruction.startswith(_COLLECTIVE):
-        return event.rule in _ADDRESS_RULES or event.rule.endswith("-race")
-    return event.rule == "memory/misaligned" or (event.rule in _ADDRESS_RULES and _is_vector(event, arg))
+    if event.rule == "memory/misaligned":
+        return True
+    reaches_others = event.rule == "memory/out-of-bounds" or event.rule.endswith("-race")
+    return reaches_others and (event.instruction.startswith(_COLLECTIVE) or _is_vector(event, arg))
 
 
 def is_far_from_arrays(event: Event | None) -> bool:

@@ -197,6 +197,24 @@ int main() {
     assert str(tensors(plan)["x"].shape[0]) == "len"
 
 
+def test_shared_memory_that_depends_on_a_type_is_enough_for_both(bare: Callable[[str], PlanResult]) -> None:
+    plan = only(
+        bare("""
+#include <torch/extension.h>
+__global__ void sums(const float* x, float* y, int n) { }
+torch::Tensor sum(torch::Tensor x) {
+  int n = x.numel(), threads = 512, bytes = 0;
+  if (x.scalar_type() == torch::kDouble) bytes = 2 * threads * sizeof(double);
+  else bytes = 2 * threads * sizeof(float);
+  auto y = torch::empty({n}, x.options());
+  sums<<<(n + 511) / 512, threads, bytes>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+  return y;
+}
+""")
+    )
+    assert next(dim.choices for dim in plan.dims if dim.name in str(plan.shared)) == (8192,)
+
+
 def test_of_two_constants_of_one_value_that_of_the_grid_is_smaller(bare: Callable[[str], PlanResult]) -> None:
     plan = only(
         bare("""

@@ -138,7 +138,23 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("text", [INSTANCES, OPAQUE_ELEMENTS, STATIC_LOCAL, NEIGHBOURS, SYMBOLS])
+# The callers' sizes are multiples of four: other rows overlap.
+VECTOR_ROWS = """
+__global__ void gate(float* out, const float* coef, int hidden) {
+  float4* row = reinterpret_cast<float4*>(out + blockIdx.x * hidden);
+  for (int i = threadIdx.x * 4; i < hidden; i += blockDim.x * 4) {
+    float4 v = row[i / 4];
+    v.x *= coef[0]; v.y *= coef[0]; v.z *= coef[0]; v.w *= coef[0];
+    row[i / 4] = v;
+  }
+}
+void launch_gate(float* out, const float* coef, int rows, int hidden, cudaStream_t stream) {
+  gate<<<rows, 128, 0, stream>>>(out, coef, hidden);
+}
+"""
+
+
+@pytest.mark.parametrize("text", [INSTANCES, OPAQUE_ELEMENTS, STATIC_LOCAL, NEIGHBOURS, SYMBOLS, VECTOR_ROWS])
 def test_a_correct_program_has_no_error(tmp_path: Path, text: str) -> None:
     source = tmp_path / "program.cu"
     source.write_text(text)

@@ -151,13 +151,22 @@ class LaunchSizes:
         return self._smaller[name]
 
     def _scaled_constants(self) -> dict[str, frozenset[int]]:
-        """Return smaller sizes for the constants: the smallest are in the same order as those of the program."""
-        known = self._found.run.symbols
+        """Return smaller sizes for the constants: the smallest are in the same order as those of the program.
+
+        The kernel is written for the program's own blocks and shared memory. Of two amounts, which mostly are for two
+        types, the larger one suits both.
+        """
+        known, launch = self._found.run.symbols, self._found.launch
+        extents = [extent for extent in (*launch.block, launch.shared) if extent is not None]
+        kept = frozenset[str]().union(*map(symbols, extents))
         constants = [one for one in known.values() if one.origin == "constant"]
         constants.sort(key=lambda one: (max(one.values), one.name))
         found: dict[str, frozenset[int]] = {}
         floor = 1
         for one in constants:
+            if one.name in kept:
+                found[one.name] = frozenset({max(one.values)}) if one.name in self._found.run.sides else one.values
+                continue
             found[one.name] = frozenset(self._scaled(one.name, one.values, max(floor, self._least(one.name))))
             if one.name in self._named and found[one.name]:
                 floor = max(floor, min(found[one.name]))
