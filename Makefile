@@ -62,7 +62,7 @@ test-warp: $(WARP_STAMP)  ## tests that need Warp, in an environment of their ow
 	GPUEMU_REQUIRE_WARP=1 $(WARP_VENV)/bin/pytest -c tests/warp_lang/pytest.ini tests/warp_lang
 
 test-tilelang: $(TILELANG_STAMP)  ## tests that need TileLang (1.3 GB), in an environment of their own; not in CI
-	GPUEMU_REQUIRE_TILELANG=1 $(TILELANG_VENV)/bin/pytest -c tests/tilelang/pytest.ini tests/tilelang
+	GPUEMU_REQUIRE_TILELANG=1 $(TILELANG_VENV)/bin/pytest -c tests/tile_lang/pytest.ini tests/tile_lang
 
 test-programs: $(STAMP)  ## whole programs under gpuemu run; installs nvcc's wheels (129 MB) and CMake first
 	$(UV) pip install --quiet --python $(BIN)/python --editable '.[dev,run]' cmake

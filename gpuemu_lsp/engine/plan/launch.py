@@ -194,16 +194,7 @@ def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunc
         assumed_block=assumed is not None,
         fixed_block=assumed is not None and not _may_use_block_size(context),
         host_sizes=tuple(map(DimSpec, host_sizes)),
-        constants={} if any(map(symbols, launch.grid)) else dict(_constants(launch, roles)),  # type: ignore[arg-type]
     )
-
-
-def _constants(launch: HostLaunch, roles: ArgumentRoles) -> Iterator[tuple[str, int]]:
-    """Yield the sizes of the kernel for which a launch passes constants."""
-    for value, arg in zip(launch.arguments, roles.args, strict=True):
-        size, given = _size(arg), value.constant if isinstance(value, Size) else None
-        if size is not None and size.name is not None and given is not None:
-            yield size.name, given
 
 
 def _named_axis(extent: Size | None, axis: str, sizes: Container[str]) -> Size | None:

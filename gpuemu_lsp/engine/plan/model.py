@@ -226,5 +226,3 @@ class ResolvedLaunch:
     fixed_block: bool = False
     host_sizes: tuple[DimSpec, ...] = ()
     """Sizes that only the launch has: ``rows`` blocks for a kernel without a parameter for the number of rows."""
-    constants: Mapping[str, int] = field(default_factory=dict)
-    """Sizes for which the program passes constants with a constant grid, which may be for these values only."""

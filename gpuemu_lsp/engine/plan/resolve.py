@@ -177,11 +177,7 @@ def _facts_of_signature(plan: Plan, launch: ResolvedLaunch, launched: Plan | Non
     return Facts(
         PlanOrigin.SIGNATURE,
         sizes={
-            dim.name: SizeFact(
-                Source.ASSUMED if dim.name in unknown else Source.FITTED,
-                frozenset({launch.constants[dim.name]} if dim.name in launch.constants else ()),
-                every=dim.name not in launch.constants,
-            )
+            dim.name: SizeFact(Source.ASSUMED if dim.name in unknown else Source.FITTED, every=True)
             for dim in plan.dims
         },
         buffers={

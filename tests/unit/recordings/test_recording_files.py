@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.nvcc import required_nvcc
 from support.recordings import MadeLaunch, record
 
 from gpuemu_lsp.cli.commands.run import run
@@ -128,6 +129,7 @@ def test_a_member_that_is_too_large_is_not_read(written: Path) -> None:
 
 
 def test_a_run_without_a_launch_leaves_an_earlier_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    required_nvcc()
     path = tmp_path / "x.gpurec"
     path.write_bytes(b"earlier")
     run(["true"], RunLimits(60), "text", None, record=str(path))
