@@ -97,6 +97,8 @@ export class Workbench {
   /**
    * Type into the quick input that keys open, and accept the row of a label if one is given.
    * Once more if it closes before that, as it does when the extension host restarts or a dialog takes the focus.
+   * Each attempt opens it again: while it is open, Go to File searches the list of files that it read at first, in
+   * which a new file may be missing.
    */
   async quickInput(keys, text, label) {
     const input = this.page.locator(".quick-input-widget input");
@@ -107,7 +109,12 @@ export class Workbench {
       }
       await input.fill(text, { timeout: ATTEMPT });
       if (label) {
-        await row.waitFor({ timeout: ATTEMPT });
+        try {
+          await row.waitFor({ timeout: ATTEMPT });
+        } catch (error) {
+          await this.page.keyboard.press("Escape");
+          throw error;
+        }
       }
       await this.page.waitForTimeout(300); // the list is filtered once more after it shows
       return input.isVisible();
