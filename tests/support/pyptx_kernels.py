@@ -38,9 +38,9 @@ class TracedKernel:
 
 @cache
 def traced(module: str, name: str, *arguments: int, keywords: tuple[tuple[str, int], ...] = ()) -> TracedKernel:
-    """Trace a kernel; ``arguments`` are those of the function ``name`` that builds it, if there are any."""
+    """Trace a kernel: ``name`` is the kernel, or a function that builds it; with positional and keyword arguments."""
     script = Path(__file__).with_name("pyptx_trace.py")
-    request = json.dumps([module, name, list(arguments), dict(keywords), bool(arguments)])
+    request = json.dumps([module, name, list(arguments), dict(keywords)])
     done = subprocess.run([sys.executable, str(script), request], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

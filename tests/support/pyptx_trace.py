@@ -17,13 +17,13 @@ def described(tile) -> dict:
     return {"layout": tile.layout.name, "box": box, "rank": tile.tma_rank, "padding": tile.tma_padding}
 
 
-def main(module: str, name: str, arguments: list[int], keywords: dict[str, int], built: bool) -> None:
-    """Trace ``name`` of an example module: a function that builds the kernel, or the kernel itself."""
+def main(module: str, name: str, arguments: list[int], keywords: dict[str, int]) -> None:
+    """Trace ``name`` of an example module: a function that builds the kernel, or the kernel itself, with arguments."""
     for absent in ("jax", "jax.numpy", "torch"):
         sys.modules[absent] = MagicMock()
     found = getattr(importlib.import_module(f"pyptx.examples.{module}"), name)
-    kernel = found(*arguments) if built else found
-    ptx = kernel.ptx(**keywords)
+    kernel, sizes = (found, keywords) if hasattr(found, "ptx") else (found(*arguments, **keywords), {})
+    ptx = kernel.ptx(**sizes)
     (maps,) = kernel._tma_names_by_module_id.values()
     parameters = kernel._positional_names
     json.dump(
