@@ -124,8 +124,8 @@ SYNC_RULES = (
         "`wgmma.wait_group`, registers that were written without a `wgmma.fence` before the product, a tile that is "
         "overwritten while a product or a bulk store still reads it, whatever barrier is in between, or while a "
         "`cp.async` of the same thread still writes it. A wait by one warp counts for its warp group. In tensor "
-        "memory: cells are accessed before a thread has waited for an `mbarrier` that a `tcgen05.commit` behind the "
-        "product arrives at, or before `tcgen05.wait` of the warp that loads or stores them.",
+        "memory: cells are accessed by a thread that comes after no wait for an `mbarrier` that a `tcgen05.commit` "
+        "behind the product arrives at, or after no `tcgen05.wait` of the warp that loads or stores them.",
         Example(bad=_without("wait_group"), good=_PRODUCT),
     ),
     Rule(

@@ -278,6 +278,21 @@ class VectorClocks:
             known = self._orders[caller.thread] = key, self._published(caller, now, {})
         return known[1]
 
+    def knows(self, context: int, number: int, epoch: int) -> bool:
+        """Return whether a warp has acquired what a thread did in an epoch: it, its block, or any of its lanes.
+
+        ``context`` is the address of the warp's context. Barriers of the thread's block count only where something that
+        has acquired it came to them: for threads that are not of the program.
+        """
+        caller = _Caller(ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value, 0, context)
+        clocks = self._blocks.get(caller.block)
+        if clocks is None:
+            return False
+        clocks.spread(caller.block_barrier)
+        together = clocks.of_warps.get(caller.thread >> 5, (0, {}))
+        acquired = (clocks.all, together[1], *(clock for _, _, clock in clocks.of_warp(caller.thread)))
+        return any(epoch < clock.get(number, 0) for clock in acquired)
+
     def set_order(self, number: int, epoch: int, clock: Clock) -> None:
         """Let a clock be all that a thread has acquired, for one that is not a thread of the program."""
         self._blocks[number >> 10].acquire(number, epoch, clock)

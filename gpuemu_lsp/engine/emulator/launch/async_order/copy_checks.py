@@ -113,12 +113,12 @@ class CopyChecks:
         return epoch
 
     def _check_overwritten(self, block: BlockTraffic, issuer: CopyIssuer, chunks: Indices) -> None:
-        for read in block.reads:
-            if not read.done and np.isin(chunks, read.numbers).any():
-                text = f"this copy overwrites {read.name}, which `tcgen05` may still read: nothing has waited for "
-                self._shared.add(
-                    issuer, ORDER, f"{text}an mbarrier that a `tcgen05.commit` behind it arrives at", read.site
-                )
+        context = issuer.order.context if issuer.order is not None else None
+        for read in block.reads.values():
+            if np.isin(chunks, read.numbers).any() and not self._shared.waited_for(read.work, context):
+                text = f"this copy overwrites {read.name}, which `tcgen05` may still read: "
+                text += self._shared.missing_wait(read.work)
+                self._shared.add(issuer, ORDER, text, read.work.site)
                 return
         warp = issuer.thread // WARP_SIZE
         mine = self._shared.block(issuer.home)

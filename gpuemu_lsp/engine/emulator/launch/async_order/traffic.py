@@ -44,19 +44,35 @@ class PendingStore:
 
 
 @dataclass(slots=True)
+class TensorWork:
+    """An operation on tensor memory, which is complete some time after its issue: its instruction, thread and block.
+
+    ``party`` is the thread of the race detector that stands for it, ``epoch`` that of its issue. ``barrier`` is the
+    address of the ``mbarrier`` object of the first commit behind it, None before that. ``done`` says that a thread has
+    waited for it: others come after it if their clocks say so.
+    """
+
+    site: int
+    thread: int
+    block: int
+    party: int
+    epoch: int
+    barrier: int | None = None
+    done: bool = False
+
+
+@dataclass(slots=True)
 class OperandRead:
-    """What an operation on tensor memory reads in shared memory; ``done`` says that something has waited for it.
+    """What an operation on tensor memory reads in shared memory.
 
     ``numbers`` are those of its chunks, of the shape (chunks,). ``fenced`` says whether no store to them was without a
     fence when it was issued: one after that shows in the shadow.
     """
 
-    site: int
-    thread: int
+    work: TensorWork
     name: str
     numbers: Indices
     fenced: bool
-    done: bool = False
 
 
 @dataclass(slots=True)
@@ -71,8 +87,8 @@ class BlockTraffic:
     barriers: dict[int, BarrierObject] = field(default_factory=dict)
     stores: list[PendingStore] = field(default_factory=list)
     commits: dict[int, int] = field(default_factory=dict)
-    reads: list[OperandRead] = field(default_factory=list)
-    """Reads by operations on tensor memory, in the order of their issue."""
+    reads: dict[tuple[int, bytes], OperandRead] = field(default_factory=dict)
+    """The last reads by operations on tensor memory, by party and chunks."""
     known: dict[tuple[int, GroupName], tuple[int, int]] = field(default_factory=dict)
     """By warp and warp group: products issued and completed at the arrival that the warp last waited for."""
 
@@ -132,6 +148,23 @@ class SharedTraffic:
     def add(self, caller: EventCaller | CopyIssuer, rule: str, message: str, other: int | None = None) -> None:
         """Add an incident at an instruction, with the site of a second one."""
         self.incidents.append(_incident(caller, rule, message, other))
+
+    def waited_for(self, work: TensorWork, context: int | None) -> bool:
+        """Return whether a warp comes after the end of an operation on tensor memory.
+
+        It does if it has waited for it, or has synchronised with one that had. ``context`` is that of the warp. Where
+        races are not looked for, it is enough that something has waited.
+        """
+        if context is None or not work.done or not self.races.active:
+            return work.done
+        return self.races.knows(context, work.party, work.epoch)
+
+    def missing_wait(self, work: TensorWork) -> str:
+        """Return what a warp lacks that does not come after the end of a product or a copy."""
+        if work.barrier is None:
+            return "no `tcgen05.commit` follows it"
+        start = "nothing orders this behind a wait" if work.done else "nothing has waited"
+        return f"{start} for the mbarrier at {self.barrier_place(work.barrier)} that its commit arrives at"
 
     def owner(self, address: int, caller: EventCaller) -> int:
         """Return the number of the block whose shared memory has an address, in doubt that of the caller."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.emulator.launch.async_order.traffic import OperandRead
+from gpuemu_lsp.engine.emulator.launch.async_order.traffic import TensorWork
 from gpuemu_lsp.engine.emulator.matrix.tensor_memory import COLUMNS, LANES, TensorOperation
 
 STRIPE: Final = 16
@@ -16,28 +16,11 @@ STRIPE: Final = 16
 
 
 @dataclass(slots=True)
-class TensorAccess:
-    """An operation that writes or reads cells: its instruction, thread and block, and how far it has come.
+class TensorAccess(TensorWork):
+    """An operation that writes or reads cells; ``group`` is the number of blocks that take part."""
 
-    ``group`` is the number of blocks that take part. ``barrier`` is the address of the ``mbarrier`` object of the first
-    commit behind it, None before that. ``done`` says that a thread has waited for it. ``reads`` are what it reads in
-    shared memory.
-    """
-
-    operation: TensorOperation
-    site: int
-    thread: int
-    block: int
+    operation: TensorOperation = TensorOperation.MULTIPLY
     group: int = 1
-    barrier: int | None = None
-    done: bool = False
-    reads: list[OperandRead] = field(default_factory=list)
-
-    def complete(self) -> None:
-        """Note that something has waited for the operation."""
-        self.done = True
-        for read in self.reads:
-            read.done = True
 
 
 class CellRange(NamedTuple):
@@ -128,11 +111,10 @@ class TensorCells:
         self.readers[cells.stripes] = self.note(access)
 
     def of(self, numbers: npt.NDArray[np.int32]) -> list[TensorAccess]:
-        """Return the accesses with some numbers that nothing has waited for, each once; -1 is none.
+        """Return the accesses with some numbers, each once; -1 is none.
 
         ``numbers`` has the shape (stripes, columns).
         """
         first = int(numbers.flat[0])
         distinct = [first] if (numbers == first).all() else np.unique(numbers).tolist()
-        accesses = (self.accesses[number] for number in distinct if number >= 0)
-        return [access for access in accesses if not access.done]
+        return [self.accesses[number] for number in distinct if number >= 0]

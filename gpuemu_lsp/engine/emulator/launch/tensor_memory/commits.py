@@ -79,4 +79,4 @@ class Commits:
             arrived(commit)
             word[0] = after_arrival(int(word[0]))
             for access in commit.accesses:
-                access.complete()
+                access.done = True

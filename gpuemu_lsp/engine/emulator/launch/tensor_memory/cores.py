@@ -17,6 +17,7 @@ from gpuemu_lsp.engine.emulator.launch.tensor_memory.fragments import FragmentCe
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.order import CellChecks
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.products import Member, TensorProducts
 from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncKind
 from gpuemu_lsp.engine.emulator.launch.tma.targets import CopyIssuer, multicast_targets, offset_of, target_of
 from gpuemu_lsp.engine.emulator.matrix.tensor_memory import (
     COLUMNS,
@@ -38,6 +39,8 @@ class TensorCores:
     def __init__(self, shared: SharedTraffic, barriers: BarrierChecks, *, checked: bool) -> None:
         self._shared, self._barriers, self._checked = shared, barriers, checked
         self._blocks: dict[int, TensorCells] = {}
+        self._unwaited: dict[tuple[TensorOperation, int, int], list[TensorAccess]] = {}
+        """Loads and stores that their warp has not waited for, by block and warp."""
         self._forms: dict[int, tuple[TensorForm, tuple[int, int]]] = {}
         self._commits = Commits(shared.arena)
         self._checks = CellChecks(shared)
@@ -116,7 +119,7 @@ class TensorCores:
             self._shared.add(caller, rule, text, freed if freed >= 0 else None)
             return
         if self._checked:
-            access = TensorAccess(TensorOperation.FREE, caller.site, caller.thread(), caller.block)
+            access = self._checks.access(call)
             self._checks.write(caller, memory, CellRange(0, 128, column, columns), access, "this frees")
         memory.free(column, caller.site)
 
@@ -161,13 +164,13 @@ class TensorCores:
             text = f"warp {caller.warp} accesses lanes {lane} to {lane + cells.lanes - 1} of tensor memory, and may "
             text += f"access lanes {first} to {first + WARP_SIZE - 1} only"
             self._shared.add(caller, TENSOR, text)
-        return memory, cells, address, TensorAccess(form.operation, caller.site, caller.thread(), caller.block)
+        access = self._checks.access(call)
+        self._unwaited.setdefault((form.operation, caller.block, caller.warp), []).append(access)
+        return memory, cells, address, access
 
     def _wait(self, call: TensorCall) -> None:
-        wanted = TensorOperation.LOAD if call.form.operation is TensorOperation.WAIT_LOADS else TensorOperation.STORE
-        for access in self._memory(call.caller.block).accesses:
-            if access.operation is wanted and access.thread // WARP_SIZE == call.caller.warp:
-                access.done = True
+        operation = TensorOperation.LOAD if call.form.operation is TensorOperation.WAIT_LOADS else TensorOperation.STORE
+        self._checks.wait(call.caller, self._unwaited.pop((operation, call.caller.block, call.caller.warp), []))
 
     # ---- commits -----------------------------------------------------------------------------------------------------
 
@@ -177,6 +180,10 @@ class TensorCores:
             barriers = self._barriers_of(call, lane)
             races = self._shared.races
             order = races.order(caller.context, lane) if races.active else None
+            if order is not None:
+                # Who waits for it comes after the operations so far.
+                party = races.number(AsyncKind.PRODUCT, caller.block, caller.warp)
+                order = order._replace(clock={**order.clock, party: races.next_epoch(caller.context)})
             self._commits.commit(barriers, caller, caller.thread(index), order)
 
     def _barriers_of(self, call: TensorCall, lane: int) -> list[BarrierName]:

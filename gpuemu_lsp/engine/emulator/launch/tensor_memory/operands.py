@@ -112,9 +112,8 @@ class SharedOperands:
         if self._checked:
             block = self._shared.block(caller.block)
             _, stored = self._checks.check(caller, name, chunks, swizzle, block, used)
-            read = OperandRead(caller.site, caller.thread(), name, reach.numbers, not stored)
-            access.reads.append(read)
-            block.reads = [*(earlier for earlier in block.reads if not earlier.done), read]
+            key = access.party, reach.numbers.tobytes()
+            block.reads[key] = OperandRead(access, name, reach.numbers, fenced=not stored)
         return True
 
     def steps(
@@ -143,15 +142,15 @@ class SharedOperands:
         traffic = self._shared.block(block)
         if not traffic.reads or not self._shared.has_stores(window):
             return
-        for read in traffic.reads:
+        for read in traffic.reads.values():
             places = (read.numbers[:, None] * CHUNK + np.arange(CHUNK)).reshape(-1)
-            if read.done or not read.fenced or not self._shared.bits(window, places, Shadow.WRITTEN):
+            if read.work.done or not read.fenced or not self._shared.bits(window, places, Shadow.WRITTEN):
                 continue
             read.fenced = False
             text = f"threads write to {read.name} while this operation may still read it: nothing has waited for an "
             text += "mbarrier that a `tcgen05.commit` behind it arrives at"
             other = self._shared.writer(window, places)
-            incident = Incident(ORDER, text, read.site, read.thread, block, other, unless_racing=True)
+            incident = Incident(ORDER, text, read.work.site, read.work.thread, block, other, unless_racing=True)
             self._shared.incidents.append(incident)
 
     @property

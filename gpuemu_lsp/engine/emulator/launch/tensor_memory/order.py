@@ -1,4 +1,8 @@
-"""Checks of accesses to tensor memory: in allocated columns, and after what has written or read their cells."""
+"""Checks of accesses to tensor memory: in allocated columns, and after what has written or read their cells.
+
+What is complete, each warp learns by itself: from its own wait for an ``mbarrier`` object, or its own ``tcgen05.wait``,
+or from a barrier or an arrival behind that of another warp, as the clocks of the race detector say.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ from typing import Final
 import numpy as np
 
 from gpuemu_lsp.engine.emulator.launch.async_order.traffic import ORDER, UNINITIALISED, EventCaller, SharedTraffic
+from gpuemu_lsp.engine.emulator.launch.tensor_memory.calls import TensorCall
 from gpuemu_lsp.engine.emulator.launch.tensor_memory.cells import CellRange, TensorAccess, TensorCells
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncKind
 from gpuemu_lsp.engine.emulator.matrix.tensor_memory import COLUMNS, LANES, TensorOperation
 
 _NAMES: Final = {
@@ -17,6 +23,9 @@ _NAMES: Final = {
     TensorOperation.STORE: "store",
 }
 
+_PARTIES: Final = {TensorOperation.LOAD: AsyncKind.TENSOR_LOAD, TensorOperation.STORE: AsyncKind.TENSOR_STORE}
+"""What stands in the race detector for operations that do not end at an ``mbarrier`` object."""
+
 _PIPELINE: Final = frozenset({TensorOperation.MULTIPLY, TensorOperation.COPY})
 
 
@@ -25,6 +34,22 @@ class CellChecks:
 
     def __init__(self, shared: SharedTraffic) -> None:
         self._shared = shared
+
+    def access(self, call: TensorCall) -> TensorAccess:
+        """Return the access of an operation that is issued now."""
+        caller, races = call.caller, self._shared.races
+        party = races.number(_PARTIES.get(call.form.operation, AsyncKind.PRODUCT), caller.block, caller.warp)
+        epoch = races.next_epoch(caller.context) if races.active else 0
+        place = caller.site, caller.thread(), caller.block
+        return TensorAccess(*place, party, epoch, operation=call.form.operation, group=call.form.group)
+
+    def wait(self, caller: EventCaller, work: list[TensorAccess]) -> None:
+        """Let a warp come after loads or stores of its own, which are all of one kind."""
+        for access in work:
+            access.done = True
+        if work and self._shared.races.active:
+            last = work[-1]
+            self._shared.races.learn(caller.context, caller.lanes, last.party, last.epoch + 1)
 
     def inside(self, caller: EventCaller, memory: TensorCells, area: CellRange) -> bool:
         """Report cells that are not allocated; return whether the cells exist."""
@@ -56,33 +81,30 @@ class CellChecks:
             text = f"uninitialized read of tensor memory: {what} column {column}, which nothing has written"
             self._shared.add(caller, UNINITIALISED, text)
         for earlier in memory.of(writers):
-            if not _in_order(earlier, access):
-                self._report(caller, earlier, f"{what} cells of tensor memory that ", "writes")
+            self._check(caller, earlier, access, what, "writes")
 
     def write(self, caller: EventCaller, memory: TensorCells, area: CellRange, access: TensorAccess, what: str) -> None:
         """Check a write of cells: what wrote or read them must be complete."""
-        # A load has been executed before its registers are used, which frees cells often enough to say nothing of it.
-        frees = access.operation is TensorOperation.FREE
-        for earlier, verb in (
-            *((earlier, "writes") for earlier in memory.of(memory.writers[area.stripes])),
-            *((earlier, "reads") for earlier in memory.of(memory.readers[area.stripes]) if not frees),
-        ):
-            if not _in_order(earlier, access):
-                self._report(caller, earlier, f"{what} cells of tensor memory that ", verb)
+        for earlier in memory.of(memory.writers[area.stripes]):
+            self._check(caller, earlier, access, what, "writes")
+        for earlier in memory.of(memory.readers[area.stripes]):
+            # A load without a wait has been executed before its registers are used: what is freed often relies on that.
+            if access.operation is not TensorOperation.FREE or earlier.done:
+                self._check(caller, earlier, access, what, "reads")
 
-    def _report(self, caller: EventCaller, earlier: TensorAccess, what: str, verb: str) -> None:
+    def _check(self, caller: EventCaller, earlier: TensorAccess, access: TensorAccess, what: str, verb: str) -> None:
+        """Report an access that does not come after the end of an earlier one to the same cells."""
+        if _in_order(earlier, access) or self._shared.waited_for(earlier, caller.context):
+            return
         name = f"{_NAMES[earlier.operation]}{self._shared.line(earlier.site)}"
-        self._shared.add(caller, ORDER, f"{what}the {name} {verb}: {self._missing(earlier)}", earlier.site)
+        text = f"{what} cells of tensor memory that the {name} {verb}: {self._missing(earlier)}"
+        self._shared.add(caller, ORDER, text, earlier.site)
 
     def _missing(self, earlier: TensorAccess) -> str:
-        if earlier.operation is TensorOperation.LOAD:
-            return "its warp has not executed `tcgen05.wait::ld`"
-        if earlier.operation is TensorOperation.STORE:
-            return "its warp has not executed `tcgen05.wait::st`"
-        if earlier.barrier is None:
-            return "it may still be executed, as no `tcgen05.commit` follows it"
-        place = self._shared.barrier_place(earlier.barrier)
-        return f"it may still be executed, as nothing has waited for the mbarrier at {place} that its commit arrives at"
+        if earlier.operation not in _PARTIES:
+            return f"it may still be executed, as {self._shared.missing_wait(earlier)}"
+        wait = f"`tcgen05.wait::{earlier.operation.value}`"
+        return f"nothing orders this behind {wait} of its warp" if earlier.done else f"its warp has not executed {wait}"
 
 
 def _in_order(earlier: TensorAccess, access: TensorAccess) -> bool:

@@ -79,7 +79,7 @@ class TensorProducts:
         inside = [self._checks.inside(member.caller, member.memory, part.cells) for member in members for part in parts]
         if not all(inside):
             return
-        access = TensorAccess(form.operation, call.caller.site, call.caller.thread(), call.caller.block, form.group)
+        access = self._checks.access(call)
         for member in members:
             self._record(member, [part.cells for part in parts], access, accumulates=accumulates)
         self._commits.issue(access)
@@ -225,7 +225,7 @@ class TensorProducts:
     def _copy(self, call: TensorCall) -> None:
         form, address = call.form, call.value(0) & 0xFFFFFFFF
         rows, width = (int(number) for number in form.shape[:-1].split("x"))
-        access = TensorAccess(form.operation, call.caller.site, call.caller.thread(), call.caller.block, form.group)
+        access = self._checks.access(call)
         cells = CellRange(0, 128, address & 0xFFFF, width // 32)
         for member in self._members(call):
             if not self._checks.inside(member.caller, member.memory, cells):

@@ -3,7 +3,8 @@
 A bulk copy writes its tile from its issue to the end of the phase of its ``mbarrier``, a product reads its operands
 from its issue to ``wgmma.wait_group``, and a bulk store its source to ``cp.async.bulk.wait_group``. None of these are
 accesses of the thread that issues them: what is ordered after that thread is not ordered after them. Each kind is
-therefore made by threads that no block has, with the numbers of warps above all of the program.
+therefore made by threads that no block has, with the numbers of warps above all of the program. The operations of
+``tcgen05`` end at an ``mbarrier`` or a ``tcgen05.wait``, and are made by such threads, too.
 
 An operation comes after what is ordered before its issue, and before what acquires its end: the tests of the
 ``mbarrier``, the waits for the group. A copy is recorded when it arrives, with the order of its issue, so that accesses
@@ -36,12 +37,14 @@ from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 class AsyncKind(IntEnum):
     """Operations of the proxy: the number in a block of the warp that stands for them."""
 
+    TENSOR_LOAD = 27
+    TENSOR_STORE = 28
     STORE = 29
     PRODUCT = 30
     COPY = 31
 
 
-MOST_THREADS: Final = AsyncKind.STORE * WARP_SIZE
+MOST_THREADS: Final = AsyncKind.TENSOR_LOAD * WARP_SIZE
 """Threads of a block above which there are no numbers left for the proxy: its races are not looked for then."""
 
 _PIECE = 16
@@ -193,6 +196,10 @@ class AsyncRaces:
     def release(self, barrier: int, block: int, order: Order) -> None:
         """Let those who test an ``mbarrier`` object from now on come after what is ordered before an operation."""
         self._clocks.publish(barrier, block, order.clock)
+
+    def knows(self, context: int, number: int, epoch: int) -> bool:
+        """Return whether a warp comes after the operations of a thread of the proxy up to an epoch."""
+        return self._clocks.knows(context, number, epoch)
 
     def writer(self, address: int) -> int | None:
         """Return the site of the last write of this launch to an address, None if it is not known."""
