@@ -23,13 +23,12 @@ from __future__ import annotations
 import ctypes
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.race_records import Epoch, OrderAnswer, RaceCall, ShadowPlane
 from gpuemu_lsp.engine.emulator.abi.structs import LaunchRecord, Warp
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import RaceCandidates
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.clocks.callers import Caller
 from gpuemu_lsp.engine.emulator.launch.clocks.records import BlockClocks, Clock, Released, join, joined
 from gpuemu_lsp.engine.emulator.launch.race_shadow import shadow_planes
 from gpuemu_lsp.engine.emulator.launch.state import PreparedLaunch, ResidentBlock
@@ -42,39 +41,6 @@ _CALL = ctypes.CFUNCTYPE(
 
 _MOST_ORDERS = 1024
 """Threads whose order is kept: those that issue copies and products in a few blocks."""
-
-
-class _Caller(NamedTuple):
-    """The thread that makes a call, with its warp's context: the warp is executing, so that epochs are current."""
-
-    thread: int
-    lane: int
-    context: int
-
-    def get(self, field: Field) -> int:
-        return ctypes.c_uint32.from_address(self.context + field).value
-
-    @property
-    def block(self) -> int:
-        return self.thread >> 10
-
-    @property
-    def block_barrier(self) -> int:
-        return self.get(Warp.BLOCK_BARRIER_EPOCH)
-
-    def remember(self, who: int, until: int) -> None:
-        """Let generated code answer the next questions about a thread of the block."""
-        for row, value in ((Warp.ORDERED_THREAD, who), (Warp.ORDERED_UNTIL, until)):
-            ctypes.c_uint32.from_address(self.context + row.element(self.lane)).value = value
-
-    def fence(self, *, block_scope: bool) -> int:
-        """Return the epoch of the thread's last fence, 0 for none: of any scope, or of one that includes other blocks.
-
-        An earlier block's fence, in a context that is used again, is before this block's first epoch.
-        """
-        epochs = Warp.FENCE_EPOCH if block_scope else Warp.WIDE_FENCE_EPOCH
-        epoch = self.get(epochs.element(self.lane))
-        return epoch if epoch > self.get(Warp.START_EPOCH) else 0
 
 
 class VectorClocks:
@@ -113,7 +79,7 @@ class VectorClocks:
 
     def _answer(self, context: int, call: int, lane: int, address: int, who: int, when: int) -> int:
         first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
-        caller = _Caller(first + lane, lane, context)
+        caller = Caller(first + lane, lane, context)
         if call == RaceCall.ORDERED:
             return self._ordered(caller, address, who, when)
         if call in (RaceCall.ACQUIRE, RaceCall.ACQUIRE_WARP):
@@ -129,7 +95,7 @@ class VectorClocks:
             self._release(caller, address, block_scope=bool(who))
         return 0
 
-    def _ordered(self, caller: _Caller, address: int, who: int, when: int) -> OrderAnswer:
+    def _ordered(self, caller: Caller, address: int, who: int, when: int) -> OrderAnswer:
         """Return whether the accesses of a shadow cell are ordered before the caller; if in doubt, they are."""
         spread = when & Epoch.SPREAD
         # Several blocks: the cell names only one of them.
@@ -154,7 +120,7 @@ class VectorClocks:
             return OrderAnswer.UNORDERED
         return self._of_readers(caller, address, who, when) if spread > 1 else OrderAnswer.ORDERED
 
-    def _of_readers(self, caller: _Caller, address: int, who: int, when: int) -> OrderAnswer:
+    def _of_readers(self, caller: Caller, address: int, who: int, when: int) -> OrderAnswer:
         """Return the answer about several readers of shared memory, of which the cell names two.
 
         Their epoch is that of the last: whether one that has released something did so after its read is not known.
@@ -181,7 +147,7 @@ class VectorClocks:
         launch.set(LaunchRecord.ORDERED_AFTER, after)
         launch.set(LaunchRecord.ORDERED_UNTIL, until)
 
-    def _acquired(self, caller: _Caller) -> Iterable[Clock]:
+    def _acquired(self, caller: Caller) -> Iterable[Clock]:
         """Yield the clocks that the caller has acquired, itself or through its warp or block."""
         clocks = self._blocks.get(caller.block)
         if clocks is None:
@@ -197,7 +163,7 @@ class VectorClocks:
             if thread == caller.thread or epoch < warp_barrier:
                 yield clock
 
-    def _acquire(self, caller: _Caller, clock: Clock) -> None:
+    def _acquire(self, caller: Caller, clock: Clock) -> None:
         clocks = self._blocks[caller.block]
         clocks.spread(caller.block_barrier)
         _, known = clocks.by_thread.get(caller.thread, (0, {}))
@@ -205,13 +171,13 @@ class VectorClocks:
         merged = joined(clock, known) if known and known is not clock else clock
         clocks.acquire(caller.thread, caller.get(Warp.EPOCH), merged)
 
-    def _acquire_together(self, caller: _Caller, clock: Clock) -> None:
+    def _acquire_together(self, caller: Caller, clock: Clock) -> None:
         """Let all lanes of the caller's warp acquire a clock."""
         clocks = self._blocks[caller.block]
         clocks.spread(caller.block_barrier)
         clocks.acquire_together(caller.thread >> 5, caller.get(Warp.EPOCH), clock)
 
-    def _release(self, caller: _Caller, address: int, *, block_scope: bool) -> None:
+    def _release(self, caller: Caller, address: int, *, block_scope: bool) -> None:
         """Publish through an address what is ordered before the caller's last fence."""
         number = self._release_number(address)
         # What others released through this address before stays: a lock or counter that several threads update forms a
@@ -256,13 +222,13 @@ class VectorClocks:
         epoch = ctypes.c_uint32.from_address(context + Warp.EPOCH)
         now = epoch.value + Epoch.TICK
         epoch.value = now
-        clock = dict(self._known_order(_Caller(first + lane, lane, context), now))
+        clock = dict(self._known_order(Caller(first + lane, lane, context), now))
         if whole_warp:
             clock.update(dict.fromkeys(range(first, first + WARP_SIZE), now))
         clock[first + lane] = now
         return clock
 
-    def _known_order(self, caller: _Caller, now: int) -> Clock:
+    def _known_order(self, caller: Caller, now: int) -> Clock:
         """Return what is ordered before a thread: computed again if it has synchronised since the last time."""
         clocks = self._blocks.get(caller.block)
         barrier = caller.block_barrier
@@ -284,7 +250,7 @@ class VectorClocks:
         ``context`` is the address of the warp's context. Barriers of the thread's block count only where something that
         has acquired it came to them: for threads that are not of the program.
         """
-        caller = _Caller(ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value, 0, context)
+        caller = Caller(ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value, 0, context)
         clocks = self._blocks.get(caller.block)
         if clocks is None:
             return False
@@ -314,12 +280,12 @@ class VectorClocks:
         """Let lanes of a warp acquire a clock."""
         first = ctypes.c_uint32.from_address(context + Warp.FIRST_THREAD).value
         if len(lanes) == WARP_SIZE:
-            self._acquire_together(_Caller(first, 0, context), clock)
+            self._acquire_together(Caller(first, 0, context), clock)
             return
         for lane in lanes:
-            self._acquire(_Caller(first + lane, lane, context), clock)
+            self._acquire(Caller(first + lane, lane, context), clock)
 
-    def _published(self, caller: _Caller, fence: int, before: Clock) -> Clock:
+    def _published(self, caller: Caller, fence: int, before: Clock) -> Clock:
         """Return a released clock, joined with what is ordered before a fence of the caller."""
         clock = dict(before)
         for acquired in self._acquired(caller):

@@ -1,1 +1,9 @@
-"""Records of the vector clocks: clocks, what is released through a location, what the threads of a block know."""
+"""Records of the vector clocks.
+
+=====================  ================================================================================================
+module                 content
+=====================  ================================================================================================
+``records``            clocks, what is released through a location, what the threads of a block know
+``callers``            the thread that asks, as the context of its warp shows it
+=====================  ================================================================================================
+"""

@@ -18,7 +18,7 @@ module                 content
 
 An operation is executed when it is issued, the earliest moment that the manual allows, and is complete as late as it
 may be: a product when a test of an ``mbarrier`` object succeeds to which a later ``tcgen05.commit`` of its thread
-arrives, a load or store at the ``tcgen05.wait`` of its warp. Whoever accesses the same cells must come after that, by a
-wait of its own or one that it is ordered behind, unless both operations are executed in order: products, and copies to
-tensor memory.
+arrives, a load or store at the ``tcgen05.wait`` of its warp. Accesses to the same cells by any thread must come after
+that, by a wait of the thread or of one that it is ordered behind, unless both operations are executed in order:
+products, and copies to tensor memory.
 """
