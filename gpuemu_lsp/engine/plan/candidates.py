@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuemu_lsp.engine.plan.model import Plan
+from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg
 from gpuemu_lsp.engine.project.expressions import (
     Binary,
     Call,
@@ -24,10 +24,13 @@ from gpuemu_lsp.engine.project.expressions import (
     walk,
 )
 from gpuemu_lsp.engine.project.model import DimSpec
+from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
+from gpuemu_lsp.engine.symbolic.size import TooComplexError
 
 _MAX_ELEMENTS = 1_000_000
 _MAX_CONSTANTS = 8
 _FACTORS = (1, 2, 3, 4)
+_MAX_FACTORS = 8
 _MAX_TILE = 2048
 _MAX_WORK = 300_000
 """Limit of the threads of a launch, and of the product of all sizes, which is often the number of multiplications."""
@@ -114,7 +117,7 @@ def _keep_bounds(dim: DimSpec, first: dict[str, int], second: dict[str, int]) ->
 def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int]) -> list[LengthCandidate]:
     """Return the candidates by their length on ``sizes``; simpler ones come first among those of the same length."""
     ranked: list[tuple[int, int, str, LengthCandidate]] = []
-    for text, (complexity, factors) in _texts([dim.name for dim in plan.dims], plan, constants).items():
+    for text, (complexity, factors) in _texts(plan, constants, sizes).items():
         expression = parse(text)
         try:
             length = evaluate(expression, sizes)
@@ -130,14 +133,15 @@ def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int
     return [candidate for _, _, _, candidate in ranked]
 
 
-def _texts(dims: Sequence[str], plan: Plan, constants: Sequence[int]) -> dict[str, tuple[int, int]]:
+def _texts(plan: Plan, constants: Sequence[int], sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """Map each candidate's text to its complexity and the number of sizes in it."""
+    dims = [dim.name for dim in plan.dims]
     found: dict[str, tuple[int, int]] = {"1": (1, 0)}
-    for count in range(1, len(dims) + 1):
-        for chosen in itertools.combinations(dims, count):
-            product = " * ".join(chosen)
-            for factor in _FACTORS:
-                found[product if factor == 1 else f"{factor} * {product}"] = (count * 10 + factor, count)
+    products = dict(_products(dims))
+    for text, (factor, count) in products.items():
+        found[text] = (count * 10 + factor, count)
+    for product, (factor, count) in products.items():
+        if factor == 1:
             found[f"{product} // 2"] = (count * 10 + 6, 0)
     for name in dims:
         found[f"{name} * {name}"] = (19, 2)
@@ -154,7 +158,63 @@ def _texts(dims: Sequence[str], plan: Plan, constants: Sequence[int]) -> dict[st
             found.setdefault(str(value), (45, 0))
             for name in dims:
                 found.setdefault(f"{value} * {name}", (55, 0))
+    return _with_computed(found, plan, sizes)
+
+
+def _products(factors: Sequence[str]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the products of some of the factors with a small number, that number, and how many they are."""
+    for count in range(1, len(factors) + 1):
+        for chosen in itertools.combinations(factors, count):
+            product = " * ".join(chosen)
+            for factor in _FACTORS:
+                yield product if factor == 1 else f"{factor} * {product}", (factor, count)
+
+
+def _with_computed(
+    found: dict[str, tuple[int, int]], plan: Plan, sizes: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """Return the candidates with products of the sizes that the program computes from others, such as ``n // 2``.
+
+    On regular sizes nothing is rounded, so that ``n`` and twice ``n // 2`` are equal, and which of them is a length
+    does not show: it is the larger one.
+    """
+    dims = {dim.name for dim in plan.dims}
+    computed = {f"({value})" for value in map(computed_size, plan.args) if value is not None}
+    if not computed or len(dims) + len(computed) > _MAX_FACTORS:
+        return found
+    lengths = {text: _value(text, sizes) for text in found}
+    for text, (factor, count) in _products([*sorted(dims), *sorted(computed)]):
+        length = _value(text, sizes)
+        if length is None or not any(one in text for one in computed):
+            continue
+        equal = [other for other, value in lengths.items() if value == length]
+        for other in equal:
+            larger = _larger(other, text)
+            found[larger], lengths[larger] = found.pop(other), lengths.pop(other)
+        if not equal:
+            found[text], lengths[text] = (count * 10 + factor, count), length
     return found
+
+
+def _larger(first: str, second: str) -> str:
+    text = f"max({first}, {second})"
+    try:
+        return str(expression_of(size_of(parse(text), 1)))
+    except TooComplexError:
+        return text
+
+
+def computed_size(arg: PlanArg) -> Expression | None:
+    """Return the value of a scalar that is computed from sizes, None if it is one itself."""
+    value = arg.value if isinstance(arg, ScalarArg) else None
+    return value if isinstance(value, Expression) and names(value) and str(value) not in names(value) else None
+
+
+def _value(text: str, sizes: Mapping[str, int]) -> int | None:
+    try:
+        return evaluate(parse(text), sizes)
+    except ExpressionError:
+        return None
 
 
 def grid_tiles(grid: Sequence[Expression]) -> dict[str, int]:

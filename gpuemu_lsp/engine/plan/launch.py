@@ -56,18 +56,22 @@ def resolve_launch(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaun
 
 
 def divisible(
-    dims: tuple[DimSpec, ...], grid: tuple[Expression, ...], ragged: Container[str] = ()
+    dims: tuple[DimSpec, ...],
+    grid: tuple[Expression, ...],
+    ragged: Container[str] = (),
+    passed: Iterable[Expression] = (),
 ) -> tuple[DimSpec, ...]:
     """Restrict sizes to those the host code supports: a grid of ``n / 256`` blocks needs multiples of 256.
 
     For launches in host code only; a grid in gpuemu.toml is deliberate. Sizes of ``ragged`` are not restricted by the
-    only axis of a grid.
+    only axis of a grid, nor by ``n // 2`` if that is one of ``passed``, the values of the kernel's arguments.
     """
+    rounded = {node for value in passed for node in walk(value)}
     ragged = ragged if sum(constant(axis) != 1 for axis in grid) == 1 else ()
     steps: dict[str, int] = {}
     for expression in grid:
         for node in walk(expression):
-            if isinstance(node, Binary) and node.operator == "//":
+            if isinstance(node, Binary) and node.operator == "//" and node not in rounded:
                 factors = _factors(node.left)
                 step = _share(constant(Expression(node.right, "")) or 1, len(factors))
                 for name in factors if step > 0 else []:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.findings import Finding, Place, Severity
 from gpuemu_lsp.engine.plan.arguments import ArgumentRoles, assign_roles
-from gpuemu_lsp.engine.plan.candidates import grid_tiles
+from gpuemu_lsp.engine.plan.candidates import computed_size, grid_tiles
+from gpuemu_lsp.engine.plan.computed_sizes import divisors_of_computed_sizes, passed_sizes, with_computed_sizes
 from gpuemu_lsp.engine.plan.context import FactsOf, KernelContext, not_compiled
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
 from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, Path, PlanOrigin, SizeFact, Source, assumed
@@ -136,6 +137,7 @@ def _plan_of_signature(
         return None, (*roles.findings, _unresolved(context, roles.problem))
     if any(finding.severity is Severity.ERROR for finding in roles.findings):
         return None, roles.findings
+    roles = with_computed_sizes(roles, launched)
     launch = resolve_launch(context, roles)
     roles = replace(roles, dims=(*roles.dims, *launch.host_sizes))
     unknown = _unknown_dims(context, roles, launch) if launch.problem is None else []
@@ -192,7 +194,7 @@ def _facts_of_signature(plan: Plan, launch: ResolvedLaunch, launched: Plan | Non
         arrays=assumed("assumes the number of threads that its arrays are for") if _is_of_another_block(plan) else READ,
         relations=undetermined if len(unknown) > 1 or (unknown and len(plan.dims) > _MOST_INDEPENDENT) else READ,
         contents=assumed(""),
-        path=Path() if launched is None else Path(launched.facts.path.conditions, aliases=_passed(launched)),
+        path=Path() if launched is None else Path(launched.facts.path.conditions, aliases=passed_sizes(launched)),
     )
 
 
@@ -251,14 +253,16 @@ def _supported_dims(
 
     ``ragged`` are those of which the host code supports every value.
     """
-    dims = divisible(roles.dims, launch.grid, ragged) if launch.from_source else roles.dims
+    passed = filter(None, map(computed_size, roles.args))
+    dims = divisible(roles.dims, launch.grid, ragged, passed) if launch.from_source else roles.dims
     sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
     divisors = size_divisors(context, sizes, launch.block, grid_tiles(launch.grid))
     powers = power_of_two_sizes(context, sizes)
+    computed = divisors_of_computed_sizes(roles.args, divisors)
     return tuple(
         replace(dim, minimum=_POWERS_OF_TWO[0], maximum=_POWERS_OF_TWO[-1], choices=_POWERS_OF_TWO)
         if dim.name in powers
-        else replace(dim, multiple_of=math.lcm(dim.multiple_of, divisors.get(dim.name, 1)))
+        else replace(dim, multiple_of=math.lcm(dim.multiple_of, divisors.get(dim.name, 1), computed.get(dim.name, 1)))
         for dim in dims
     )
 
@@ -268,13 +272,8 @@ def _checked_dims(dims: tuple[DimSpec, ...], launched: Plan | None) -> tuple[Dim
     if launched is None:
         return dims
     checked = {dim.name: dim for dim in launched.dims}
-    passed = {name: checked[host] for host, name in _passed(launched).items() if host in checked}
+    passed = {name: checked[host] for host, name in passed_sizes(launched).items() if host in checked}
     return tuple(_both(dim, passed[dim.name]) if dim.name in passed else dim for dim in dims)
-
-
-def _passed(launched: Plan) -> dict[str, str]:
-    """Return the scalar parameters by the dim of the program's launch that each of them is."""
-    return {str(arg.value): arg.param for arg in launched.args if isinstance(arg, ScalarArg)}
 
 
 def _both(dim: DimSpec, checked: DimSpec) -> DimSpec:
