@@ -23,6 +23,11 @@ class RequestError(Exception):
         self.data = data
 
 
+def _refuse(constant: str) -> None:
+    """Refuse a number that JSON lacks: limits do not hold for ``NaN``."""
+    raise ValueError(f"{constant} is not a number of JSON")
+
+
 class Connection:
     """The streams of one client. Messages may be sent from any thread."""
 
@@ -42,7 +47,7 @@ class Connection:
             if not line.strip():
                 continue
             try:
-                message = json.loads(line)
+                message = json.loads(line, parse_constant=_refuse)
             except (ValueError, RecursionError) as error:
                 self.fail(None, RequestError(PARSE_ERROR, f"not JSON: {error}"))
                 continue

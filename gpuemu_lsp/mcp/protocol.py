@@ -209,6 +209,11 @@ def _described(tool: Tool) -> Json:
 def _outcome(tool: Tool, call: ToolCall) -> dict[str, Json]:
     """Return the result of a tool, or what went wrong as text, which the model of the client reads."""
     try:
+        call.session.enter_folder()
+    except OSError as error:
+        gone = f"the folder in which this server was started cannot be used: {call.session.folder}: {error.strerror}"
+        return _error(f"{tool.name}: {gone}. Make it again, or start the server in another one.")
+    try:
         result = cut(tool.run(call), call.session.keep)
     except ToolError as error:
         return _error(str(error))

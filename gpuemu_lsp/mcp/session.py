@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.jobs.pools import open_pool
@@ -43,12 +45,25 @@ class AgentSession:
     """State of one server. Safe to use from any thread."""
 
     def __init__(self) -> None:
+        self.folder = Path.cwd()
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._workspace: Workspace | None = None
         self._findings: dict[str, ReportedFinding] = {}
         self._rests: dict[str, list[Json]] = {}
         self._numbers = itertools.count(1)
+
+    def enter_folder(self) -> None:
+        """Make the folder in which the server was started the working folder.
+
+        It is so already, unless the folder was removed and made again.
+
+        Raises
+        ------
+        OSError
+            If it is gone.
+        """
+        os.chdir(self.folder)
 
     @property
     def pool(self) -> Pool:

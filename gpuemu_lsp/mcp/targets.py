@@ -20,6 +20,8 @@ from gpuemu_lsp.mcp.session import AgentSession, FindingOrigin
 
 DEFAULT_NAME = "kernel.cu"
 KERNEL_SUFFIXES = (*sorted(SUFFIXES), ".py")
+MOST_CASES = 10_000
+"""Largest number of cases that a call can ask for."""
 
 WHAT: dict[str, Schema] = {
     "path": text("a file, a folder, or the name of a registered kernel; relative to the server's working folder"),
@@ -84,7 +86,7 @@ def targets_of(session: AgentSession, what: Given, options: CheckOptions, kernel
     try:
         targets = collect(what.words, options, what.folder)
     except TargetError as error:
-        raise ToolError(f"{error}.") from error
+        raise ToolError(f"{str(error).rstrip('.')}.") from error
     requests = tuple(_stored(session, request) for request in targets.requests)
     if kernel is not None:
         names = ", ".join(dict.fromkeys(request.spec.name for request in requests))

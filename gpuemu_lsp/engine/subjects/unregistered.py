@@ -44,7 +44,12 @@ def of_kernel(finding: Finding, spec: KernelSpec) -> Finding:
 
 def _without_configuration(finding: Finding) -> Finding:
     """Return a finding about values of gpuemu.toml as a hint: for this kernel they were read from the program."""
-    message = f"'{finding.kernel}' was compiled but not run: {finding.message.rstrip('.')}. Register it in gpuemu.toml."
+    reason = finding.message.rstrip(".")
+    if finding.kernel is None:
+        # Of the compiler's request, such as an architecture that it does not have.
+        message = f"This kernel is not compiled: {reason}."
+    else:
+        message = f"'{finding.kernel}' was compiled but not run: {reason}. Register it in gpuemu.toml."
     return replace(finding, rule="engine/not-executed", severity=Severity.HINT, message=message)
 
 

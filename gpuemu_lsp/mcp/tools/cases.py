@@ -20,6 +20,8 @@ from gpuemu_lsp.mcp.targets import WHAT, Given, given, request_of, targets_of
 from gpuemu_lsp.mcp.tools.check import BUDGET, MOST_SECONDS
 
 _LAUNCHES = 300
+_SHOWN = 40
+"""Characters of an id that is not known, in the message that says so."""
 _LEAST_SECONDS = 2.0
 """Time below which no search for a smaller case begins."""
 
@@ -120,7 +122,7 @@ def _asked(call: ToolCall) -> list[_Asked]:
     if stored_case.gone:
         raise ToolError(f"Case {identity} is of {', '.join(stored_case.gone)}, which is no longer in the project.")
     if not stored_case.requests:
-        raise ToolError(f"There is no finding and no stored case {identity!r}; check reports ids of findings.")
+        raise ToolError(f"There is no finding and no stored case {identity[:_SHOWN]!r}; check reports ids of findings.")
     return [_Asked(request, identity) for request in stored_case.requests]
 
 

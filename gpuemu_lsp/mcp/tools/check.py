@@ -28,7 +28,7 @@ from gpuemu_lsp.mcp.call import CANCELLED, Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import FINDING, Lines, finding_facts
 from gpuemu_lsp.mcp.schemas import Schema, array, boolean, integer, nullable, number, record, text
 from gpuemu_lsp.mcp.session import ReportedFinding
-from gpuemu_lsp.mcp.targets import WHAT, Given, digests, given, origin_of, targets_of
+from gpuemu_lsp.mcp.targets import MOST_CASES, WHAT, Given, digests, given, origin_of, targets_of
 
 BUDGET = 60
 MOST_SECONDS = 3600
@@ -249,7 +249,9 @@ CHECK = Tool(
         {
             **WHAT,
             "budget": number(f"seconds until the answer (default: {BUDGET})", minimum=1, maximum=MOST_SECONDS),
-            "cases": integer("cases per kernel and dtype (default: 8, up to 16 while they are cheap)", minimum=1),
+            "cases": integer(
+                "cases per kernel and dtype (default: 8, up to 16 while they are cheap)", minimum=1, maximum=MOST_CASES
+            ),
             "arch": text("architecture, for example sm_90"),
         },
         required=(),

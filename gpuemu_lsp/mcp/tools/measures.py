@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.mcp.call import Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import SIZES, Lines
 from gpuemu_lsp.mcp.schemas import Schema, array, boolean, integer, mapping, nullable, number, record, text
-from gpuemu_lsp.mcp.targets import WHAT, given, targets_of
+from gpuemu_lsp.mcp.targets import MOST_CASES, WHAT, given, targets_of
 from gpuemu_lsp.mcp.tools.check import BUDGET, MOST_SECONDS, run_checks
 
 _CASES = 32
@@ -86,7 +86,9 @@ COVERAGE = Tool(
         "List the lines that no case of a check reaches, and the branches that never go one way: what a verdict does "
         "not cover."
     ),
-    arguments=record({**_ARGUMENTS, "cases": integer(f"per kernel and dtype (default: {_CASES})", minimum=1)}, ()),
+    arguments=record(
+        {**_ARGUMENTS, "cases": integer(f"per kernel and dtype (default: {_CASES})", minimum=1, maximum=MOST_CASES)}, ()
+    ),
     result=record(
         {
             "verdict": _VERDICT,
