@@ -135,9 +135,9 @@ def test_a_source_has_a_verdict_and_a_correct_one_another(client):
     assert json.loads(read["text"]) == finding
 
 
-def test_a_finding_that_rests_on_an_assumption_is_named_next_to_clean(client):
+def test_a_kernel_with_a_finding_that_rests_on_an_assumption_is_not_clean(client):
     result = client.call("check", source=HALF_A_TILE)
-    assert result["verdict"] == "clean" and "assumptions" in result["summary"]
+    assert result["verdict"] == "not-checked" and "assumes" in result["summary"]
     messages = [row["message"] for row in result["findings"] if row["severity"] == "information"]
     point = next(row for row in result["did_not_run"] if row["what"] == "sizes and launches that are assumed")
     assert messages and any(message in point["reason"] for message in messages)
@@ -262,6 +262,25 @@ def test_a_changed_configuration_is_named(tmp_path):
         assert client.call("check", path="scale.cu")["changed_since_commit"] == [
             {"file": "gpuemu.toml", "state": "changed"}
         ]
+
+
+def test_a_folder_that_is_removed_is_named_and_used_again_when_it_is_back(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with McpClient(folder) as client:
+        client.ask("ping")
+        folder.rmdir()
+        assert str(folder) in client.refusal("kernels", path=".")
+        folder.mkdir()
+        (folder / "scale.cu").write_text(SCALE)
+        assert [row["kernel"] for row in client.call("kernels", path="scale.cu")["kernels"]] == ["scale"]
+
+
+def test_a_number_that_json_lacks_is_refused(client):
+    client.send(
+        b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"kernels","arguments":{"line":NaN}}}'
+    )
+    assert "NaN" in client.answer(None)["error"]["message"]
 
 
 def assert_gone(processes: set[int]) -> None:

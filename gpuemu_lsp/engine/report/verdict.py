@@ -19,14 +19,18 @@ _NOT_OF_KERNELS = ("engine/", "compile/", "config/", "reference/")
 
 
 def verdict_of(kernels: Sequence[KernelReport], findings: Sequence[Finding]) -> str:
-    """Return the verdict: an error decides, then what did not run."""
+    """Return the verdict: an error decides, then what did not run.
+
+    A kernel with a finding that rests on an assumption is not clean: at sizes that a caller may have, it may be wrong.
+    """
     errors = [finding.rule for finding in findings if finding.severity is Severity.ERROR]
     rules = [rule for rule in errors if not rule.startswith(_NOT_OF_KERNELS)]
     if any(rule.startswith(_UNSAFE) for rule in rules):
         return UNSAFE
     if rules:
         return WRONG
-    clean = bool(kernels) and all(kernel.status in ("passed", "unreferenced") for kernel in kernels)
+    ran = bool(kernels) and all(kernel.status in ("passed", "unreferenced") for kernel in kernels)
+    clean = ran and not any(assumed_findings(kernel, findings) for kernel in kernels)
     return CLEAN if clean and not errors else NOT_CHECKED
 
 
@@ -56,10 +60,16 @@ def verdict_sentence(
     if errors:
         first = errors[0]
         parts.append(f"first {first.rule} at line {first.place.range.start.line + 1} of {Path(first.place.path).name}")
-    if any(assumed_findings(kernel, findings) for kernel in kernels):
-        parts.append("there are findings that rest on assumptions")
+    assumed = [finding for kernel in kernels for finding in assumed_findings(kernel, findings)]
+    if assumed:
+        first = assumed[0]
+        passed = sum(kernel.cases.passed for kernel in kernels)
+        parts.append(
+            f"{passed} of {count(cases, 'case')} clean, and {count(len(assumed), 'finding')} that rest on assumptions: "
+            f"first {first.rule} at line {first.place.range.start.line + 1}, {first.message}"
+        )
     if verdict == CLEAN and not all(kernel.compared for kernel in kernels):
         parts.append("not all numbers were compared with a reference")
-    if verdict == NOT_CHECKED and reason is not None:
+    if verdict == NOT_CHECKED and reason is not None and not assumed:
         parts.append(reason.rstrip("."))
     return "; ".join(parts) + "."
