@@ -276,11 +276,12 @@ def test_a_folder_that_is_removed_is_named_and_used_again_when_it_is_back(tmp_pa
         assert [row["kernel"] for row in client.call("kernels", path="scale.cu")["kernels"]] == ["scale"]
 
 
-def test_a_number_that_json_lacks_is_refused(client):
-    client.send(
-        b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"kernels","arguments":{"line":NaN}}}'
-    )
-    assert "NaN" in client.answer(None)["error"]["message"]
+def test_a_number_that_json_lacks_is_refused(tmp_path):
+    with McpClient(tmp_path) as client:
+        client.send(
+            b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "more", "arguments": NaN}}'
+        )
+        assert "NaN" in client.answer(None)["error"]["message"]
 
 
 def assert_gone(processes: set[int]) -> None:
