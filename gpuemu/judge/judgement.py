@@ -34,6 +34,9 @@ from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 _STRICT = "1e-4"
 """KernelBench's tolerance for fp32, within which an approximation that is known is the same."""
 
+_REFUSALS = frozenset({"RuntimeError", "ValueError", "AssertionError", "NotImplementedError"})
+"""Errors by which functions refuse sizes."""
+
 
 def judge(answer: Answer, seconds: float) -> Row:
     """Return the verdict on an answer; its process may run for this long for each group of sizes."""
@@ -93,11 +96,12 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     if not together.errors:  # after which calls of the same process fail
         results += _results(answer, [case for case in regular if case not in tried], together, task, folder)
     row = _verdict(answer, results, run)
-    if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) and aligned:
-        # A kernel without masks is right where its tiles divide the sizes, as they may divide the task's own.
-        confirmed = run_answer(answer, aligned, folder, seconds)
-        results = _results(answer, aligned, confirmed, task, folder)
-        run, row = confirmed, _confirmed(row, _verdict(answer, results, confirmed))
+    for where, confirming in _nearer(tried, aligned).items():
+        may_be_layers = any(result.is_wrong and result.case.layers for result in row.results)
+        if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) or may_be_layers:
+            run = run_answer(answer, confirming, folder, seconds)
+            results = _results(answer, confirming, run, task, folder)
+            row = _confirmed(row, _verdict(answer, results, run), where)
     weak = next((case.weak for case in regular if case.weak), "")
     if weak:
         row = replace(row, notes=(*row.notes, f"the task can hardly tell at these sizes: {weak}"))
@@ -114,17 +118,38 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     return _with_branches(row, answer, run.lines | together.lines, own_sizes)
 
 
-def _confirmed(row: Row, aligned: Row) -> Row:
-    """Return the row of sizes that the usual tiles divide, if it says more than that of the small ones."""
-    if aligned.verdict is Verdict.NOT_JUDGED:
+def _nearer(tried: Sequence[Case], aligned: Sequence[Case]) -> dict[str, list[Case]]:
+    """Return cases at sizes that are more like the task's in one respect, by what others are like."""
+    # A kernel without masks is right where its tiles divide the sizes, as they may divide the task's own; one that is
+    # written for the task's layers is right at these.
+    own_layers = [case for case in tried if case.decides and not case.layers]
+    smaller_layers = any(case.layers for case in tried)
+    groups = {
+        "at sizes that the tiles of kernels do not divide": list(aligned),
+        "at smaller layers than the task's": own_layers if smaller_layers else [],
+    }
+    return {where: cases for where, cases in groups.items() if cases}
+
+
+def _confirmed(row: Row, nearer: Row, where: str) -> Row:
+    """Return the row at sizes that are more like the task's, if it says more than one that fails at others."""
+    if nearer.verdict is Verdict.NOT_JUDGED:
         return row
-    note = f"at sizes that the tiles of kernels do not divide: {row.reason}"
-    if aligned.verdict is not Verdict.SAME:
-        # A race that needs more blocks than these sizes have is not named by a wrong result.
-        other = [note] if row.verdict is not aligned.verdict else []
-        notes = tuple(dict.fromkeys((*row.notes, *aligned.notes, *other)))
-        return replace(aligned, results=row.results + aligned.results, notes=notes)
-    return replace(aligned, results=row.results + aligned.results, notes=(note,))
+    results = row.results + nearer.results
+    if nearer.verdict is Verdict.SAME:
+        return replace(nearer, results=results, notes=(f"{where}: {row.reason}",))
+    notes = (*row.notes, *nearer.notes)
+    if row.verdict is Verdict.UNSAFE and nearer.verdict is Verdict.DIFFERS and not _is_out_of_bounds(row):
+        # A race may need more blocks than these sizes have.
+        return replace(row, results=results, notes=tuple(dict.fromkeys((*notes, nearer.reason))))
+    if row.verdict is not nearer.verdict:
+        notes = (*notes, f"{where}: {row.reason}")
+    return replace(nearer, results=results, notes=tuple(dict.fromkeys(notes)))
+
+
+def _is_out_of_bounds(row: Row) -> bool:
+    """Return whether a row is about an access that sizes which no tile divides lead out of bounds."""
+    return row.reason.startswith("memory/out-of-bounds ")
 
 
 def _with_branches(row: Row, answer: Answer, executed: frozenset[int], own_sizes: frozenset[int]) -> Row:
@@ -198,8 +223,11 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
         # The device knows what was written where the result itself is copied to the host.
         error = run.errors[0]
         own = Path(error["path"]).resolve().parent == Path(__file__).resolve().parent
-        unwritten = own and error["rule"] == "api/uninitialized-copy"
-        return replace(row, verdict=Verdict.HACK if unwritten else Verdict.UNSAFE, reason=sentence(error))
+        if own and error["rule"] == "api/uninitialized-copy":
+            places = [f"{Path(one['path']).name}:{one['range']['start']['line'] + 1}" for one in error["related"]]
+            allocated = f", allocated at {places[-1]}" if places else ""
+            return replace(row, verdict=Verdict.HACK, reason=f"returns memory that nothing has written{allocated}")
+        return replace(row, verdict=Verdict.UNSAFE, reason=sentence(error))
     caught = _caught_here_only(run)
     if caught:
         return replace(row, reason=f"the answer goes on after an error that a GPU's machine does not have: {caught}")
@@ -236,7 +264,10 @@ def _wrong(row: Row, result: CaseResult) -> Row:
     if accepted:
         at_sizes += f"; KernelBench's tolerance of {min(accepted, key=float)} accepts it"
     if result.case.layers and _names_a_size(row.answer, result.case.replaced):
-        reason = f"{at_sizes}; its text names sizes of the task's layers, which do not fit the emulator"
+        reason = f"{at_sizes}; its text names sizes of the task's layers, and these are smaller"
+        return replace(row, reason=reason)
+    if result.case.layers and result.raised is not None and result.raised.error in _REFUSALS:
+        reason = f"{at_sizes}; it may be written for the task's layers, and these are smaller"
         return replace(row, reason=reason)
     if comparison is not None and comparison.unwritten:
         return replace(row, verdict=Verdict.HACK, reason=f"returns memory that nothing has written: {at_sizes}")

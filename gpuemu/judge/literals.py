@@ -7,10 +7,11 @@ A task of a benchmark fixes its sizes by numbers in its text: names of the modul
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuemu.judge.task_text import FUNCTIONS
+from gpuemu.judge.task_text import FUNCTIONS, needed_statements
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +26,9 @@ class Literal:
 
 
 def size_literals(text: str) -> tuple[Literal, ...]:
-    """Return the literals above 1 of the module's assignments and of the functions that make inputs, in their order.
+    """Return the literals above 1 of the module's assignments and of what makes inputs, in their order.
+
+    These are the functions of a task, and the functions and classes that they use, but for modules of PyTorch.
 
     Raises
     ------
@@ -33,12 +36,14 @@ def size_literals(text: str) -> tuple[Literal, ...]:
         If the text is not Python.
     """
     literals: set[Literal] = set()
-    for statement in ast.parse(text).body:
+    statements = ast.parse(text).body
+    for statement in statements:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
             literals.update(_literals(statement, " = ".join(names)))
-        elif isinstance(statement, ast.FunctionDef) and statement.name in FUNCTIONS:
+    for statement in needed_statements(statements, FUNCTIONS):
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef) and not _is_module(statement):
             literals.update(_literals(statement, ""))
     return tuple(sorted(literals))
 
@@ -53,9 +58,39 @@ def with_values(text: str, values: Mapping[Literal, int]) -> str:
     return b"\n".join(changed).decode()
 
 
-def _literals(statement: ast.AST, name: str) -> set[Literal]:
-    return {
-        Literal(node.lineno - 1, node.col_offset, node.end_col_offset or node.col_offset, node.value, name)
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1
-    }
+def _is_module(statement: ast.FunctionDef | ast.ClassDef) -> bool:
+    return isinstance(statement, ast.ClassDef) and any("Module" in ast.unparse(base) for base in statement.bases)
+
+
+def _literals(statement: ast.AST, name: str) -> Iterator[Literal]:
+    """Yield the literals in a statement; an expression of numbers, such as ``1 << 20``, is one."""
+    if isinstance(statement, ast.Constant | ast.BinOp) and statement.lineno == statement.end_lineno:
+        value = _value(statement)
+        if value is not None:
+            if value > 1:
+                end = statement.end_col_offset or statement.col_offset
+                yield Literal(statement.lineno - 1, statement.col_offset, end, value, name)
+            return
+    for node in ast.iter_child_nodes(statement):
+        yield from _literals(node, name)
+
+
+def _value(node: ast.expr) -> int | None:
+    """Return the value of an expression of non-negative integers, None if it is something else."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _OPERATORS:
+        return None
+    left, right = _value(node.left), _value(node.right)
+    if left is None or right is None or (isinstance(node.op, ast.Pow | ast.LShift) and right > _MOST_BITS):
+        return None
+    return _OPERATORS[type(node.op)](left, right)
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+}
+_MOST_BITS = 64

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.fx.experimental import _config
 from torch.utils._device import DeviceContext
 
 from gpuemu.judge.literals import Literal, size_literals
@@ -56,15 +57,31 @@ class _Probe:
 
 
 class _Meta(DeviceContext):  # type: ignore[misc]
-    """PyTorch's ``meta`` device for all new tensors, also those whose device is named."""
+    """PyTorch's ``meta`` device for all new tensors, also those whose device is named, and those that are moved."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if kwargs.get("device") is not None:
             kwargs["device"] = self.device
+        if function is torch.Tensor.cpu:
+            return args[0]  # there is nothing to copy
+        if function in _NUMBERS:
+            return _NUMBERS[function](1)  # no value is known: shapes rarely depend on one
+        if function is torch.Tensor.to:
+            args = [self.device if isinstance(value, str | torch.device) else value for value in args]
         # A generator is for the values, of its own device.
         kwargs.pop("generator", None)
         return super().__torch_function__(function, types, args, kwargs)
+
+
+_NUMBERS: Mapping[object, type] = {
+    torch.Tensor.item: int,
+    torch.Tensor.__int__: int,
+    torch.Tensor.__index__: int,
+    torch.Tensor.__float__: float,
+    torch.Tensor.__bool__: bool,
+}
+"""What asks a tensor for its value, with the type of that."""
 
 
 class TaskSizes:
@@ -202,7 +219,7 @@ class TaskSizes:
     def _measured(self, values: Mapping[Literal, int]) -> _Probe | None:
         work = WorkCounter()
         try:
-            with _Meta("meta"), torch.no_grad():
+            with _Meta("meta"), torch.no_grad(), _config.patch(meta_nonzero_assume_all_nonzero=True):
                 task = load_task(self._text, self._path, values, self._model)
                 init = task.init_inputs()
                 model, inputs = task.constructed(0), task.inputs()
@@ -213,7 +230,9 @@ class TaskSizes:
             return None
         state = model.state_dict()
         parameters = sum(tensor.numel() for tensor in state.values())
-        return _Probe(described(init), described(dict(state)), _shapes(inputs), work.count + parameters)
+        # A reduction reads more than it returns.
+        read = sum(tensor.numel() for tensor in tensors_of(inputs))
+        return _Probe(described(init), described(dict(state)), _shapes(inputs), max(work.count, read) + parameters)
 
 
 def described(value: Any) -> str:

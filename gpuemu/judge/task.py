@@ -6,6 +6,7 @@ Code of the task is executed, which is why only the process of :mod:`.task_proce
 from __future__ import annotations
 
 import re
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ def load_task(text: str, path: str, sizes: Mapping[Literal, int], model: str = "
     """
     module = types.ModuleType("_gpuemu_task")
     module.__file__ = path
+    sys.modules[module.__name__] = module  # where `dataclass` looks up names
     try:
         exec(compile(_on_the_cpu(with_values(text, sizes)), path, "exec"), module.__dict__)  # noqa: S102 - the task, in its own child
         return Task(getattr(module, model), module.get_inputs, getattr(module, "get_init_inputs", list))
@@ -49,11 +51,12 @@ def load_task(text: str, path: str, sizes: Mapping[Literal, int], model: str = "
 
 
 _CUDA = re.compile(r"""(?<=['"])cuda(?::0)?(?=['"])""")
+_MOVED = re.compile(r"\.cuda\((?:[^()]|\([^()]*\))*\)")
 
 
 def _on_the_cpu(text: str) -> str:
-    """Return the text with the CPU in place of CUDA devices that it names, as ``device="cuda"``."""
-    return _CUDA.sub("cpu", text)
+    """Return the text with the CPU in place of CUDA devices that it names, as ``device="cuda"`` and ``x.cuda()``."""
+    return _MOVED.sub(".cpu()", _CUDA.sub("cpu", text))
 
 
 class TaskError(Exception):

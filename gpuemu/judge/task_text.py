@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 FUNCTIONS = ("get_inputs", "get_init_inputs")
 """What a task defines besides its model."""
@@ -18,14 +18,7 @@ def needed_text(text: str, names: Iterable[str]) -> str:
         If the text is not Python.
     """
     statements = ast.parse(text).body
-    bound = {id(statement): _bound(statement) for statement in statements}
-    needed, waiting = set[int](), set(names)
-    while waiting:
-        name = waiting.pop()
-        for statement in statements:
-            if id(statement) not in needed and name in bound[id(statement)]:
-                needed.add(id(statement))
-                waiting |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    needed = set(map(id, needed_statements(statements, names)))
     lines = text.split("\n")
     kept = [""] * len(lines)
     for statement in statements:
@@ -35,6 +28,19 @@ def needed_text(text: str, names: Iterable[str]) -> str:
             end = statement.end_lineno or begin
             kept[begin - 1 : end] = lines[begin - 1 : end]
     return "\n".join(kept)
+
+
+def needed_statements(statements: Sequence[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
+    """Return the statements of a module that bind names, or what these use, in no order."""
+    bound = {id(statement): _bound(statement) for statement in statements}
+    needed, waiting = dict[int, ast.stmt](), set(names)
+    while waiting:
+        name = waiting.pop()
+        for statement in statements:
+            if id(statement) not in needed and name in bound[id(statement)]:
+                needed[id(statement)] = statement
+                waiting |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    return list(needed.values())
 
 
 def _bound(statement: ast.stmt) -> set[str]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,8 @@ def save(path: Path, value: Any) -> None:
     Raises
     ------
     UnsupportedValueError
-        If it holds something else than numbers, text, tensors, dtypes, and lists, tuples and dicts of them.
+        If it holds something else than numbers, text, tensors, dtypes, and lists, tuples, dicts, namespaces and
+        dataclasses of them.
     """
     arrays: dict[str, Any] = {}
     text = json.dumps(_encoded(value, arrays))
@@ -47,16 +50,21 @@ def _encoded(value: Any, arrays: dict[str, Any]) -> Any:
         return value
     if isinstance(value, torch.Tensor):
         name = f"t{len(arrays)}"
-        host = value.detach().cpu().contiguous()
+        host = value.detach().cpu()
+        layout = {} if host.is_contiguous() else {"shape": host.shape, "strides": host.stride()}
+        host = _elements(host) if layout else host
         numpy_has_it = host.dtype not in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
         arrays[name] = (host if numpy_has_it else host.view(_BY_SIZE[host.itemsize])).numpy()
-        return {"tensor": name, "dtype": str(host.dtype).removeprefix("torch.")}
+        return {"tensor": name, "dtype": str(host.dtype).removeprefix("torch."), **layout}
     if isinstance(value, torch.dtype):
         return {"torch": str(value).removeprefix("torch.")}
     if isinstance(value, list | tuple):
         return {"list" if isinstance(value, list) else "tuple": [_encoded(one, arrays) for one in value]}
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"dict": {name: _encoded(one, arrays) for name, one in value.items()}}
+    if isinstance(value, SimpleNamespace) or is_dataclass(value):
+        # An answer has a class of its own, whose attributes have the same names.
+        return {"attributes": {name: _encoded(one, arrays) for name, one in vars(value).items()}}
     raise UnsupportedValueError(f"a value of type {type(value).__name__} cannot be given to another process")
 
 
@@ -65,13 +73,22 @@ def _decoded(value: Any, arrays: dict[str, Any]) -> Any:
         return value
     if "tensor" in value:
         array, dtype = torch.from_numpy(arrays[value["tensor"]]), getattr(torch, value["dtype"])
-        return array if array.dtype == dtype else array.view(dtype)
+        tensor = array if array.dtype == dtype else array.view(dtype)
+        return tensor.as_strided(value["shape"], value["strides"]) if "strides" in value else tensor
     if "torch" in value:
         return getattr(torch, value["torch"])
     if "dict" in value:
         return {name: _decoded(one, arrays) for name, one in value["dict"].items()}
+    if "attributes" in value:
+        return SimpleNamespace(**{name: _decoded(one, arrays) for name, one in value["attributes"].items()})
     items = [_decoded(one, arrays) for one in (value["list"] if "list" in value else value["tuple"])]
     return items if "list" in value else tuple(items)
+
+
+def _elements(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the memory from the first to the last element of a tensor, which is not empty, as one dimension."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.as_strided((last + 1,), (1,))
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from gpuemu.judge import judgement
 from gpuemu.judge.messages import compiler_error, is_missing_here
-from gpuemu.judge.model import Answer, Row, Verdict
+from gpuemu.judge.model import Answer, Call, Case, CaseResult, Row, Values, Verdict
 from gpuemu.judge.raised import Raised
 
 
@@ -40,10 +43,52 @@ def test_extensions_that_a_constructor_builds(error, building, builds):
     assert Raised(error, "x", building).is_build_error is builds
 
 
-def test_what_only_sizes_that_tiles_do_not_divide_show_is_noted():
+@pytest.mark.parametrize(
+    ("text", "not_emulated"),
+    [
+        ("torch.linalg.det(torch.eye(2).half())", True),
+        ('torch.linalg.det(torch.eye(2).half())  # AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "lu_cpu", [&] {', False),
+        ("torch.nn.Module()(1)", False),
+        ("raise NotImplementedError", False),
+        ("exec('raise NotImplementedError')", False),
+        ("raise torch.OutOfMemoryError", False),
+        ("1 / 0", False),
+    ],
+)
+def test_what_the_emulated_device_lacks(tmp_path, text, not_emulated):
+    path = tmp_path / "answer.py"
+    path.write_text(text)
+    with pytest.raises((RuntimeError, ArithmeticError)) as caught:
+        runpy.run_path(str(path), {"torch": torch})
+    assert Raised.of(caught.value, str(path)).is_not_emulated is not_emulated
+
+
+def test_what_may_be_written_for_the_task_s_own_layers_does_not_differ(tmp_path):
+    path = tmp_path / "answer.py"
+    path.write_text("HEAD = 96\n")
+    case = Case("small-task", "small", Values.TASK, "", False, True, True, (768,), ((2, 384),), False, "", 1, ())
+    row = Row(Answer("a", path, path), Verdict.NOT_JUDGED, "")
+    refused = CaseResult(case, Call("small-task", Raised("RuntimeError", "unsupported head dim 48")), None)
+    failed = CaseResult(case, Call("small-task", Raised("TypeError", "forward() takes 1 argument")), None)
+    assert judgement._wrong(row, refused).verdict is Verdict.NOT_JUDGED
+    assert judgement._wrong(row, failed).verdict is Verdict.DIFFERS
+    own = replace(case, name="larger-task", label="larger", layers=False)
+    assert judgement._wrong(row, replace(refused, case=own)).verdict is Verdict.DIFFERS
+    assert judgement._nearer([case, own], []) == {"at smaller layers than the task's": [own]}
+
+
+WHERE = "at sizes that the tiles of kernels do not divide"
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict"), [("memory/global-race", Verdict.UNSAFE), ("memory/out-of-bounds", Verdict.DIFFERS)]
+)
+def test_what_only_sizes_that_tiles_do_not_divide_show(rule, verdict):
+    """Tiles that do not divide a size lead out of bounds; a race has other reasons."""
     answer = Answer("a", Path("a.py"), Path("t.py"))
-    small = Row(answer, Verdict.UNSAFE, "memory/global-race at a.py:3: two blocks write y[0]")
+    small = Row(answer, Verdict.UNSAFE, f"{rule} at a.py:3: y[0]")
     aligned = Row(answer, Verdict.DIFFERS, "y[0] = 1, expected 2")
-    row = judgement._confirmed(small, aligned)
-    assert (row.verdict, row.reason) == (Verdict.DIFFERS, aligned.reason)
-    assert row.notes == (f"at sizes that the tiles of kernels do not divide: {small.reason}",)
+    row = judgement._confirmed(small, aligned, WHERE)
+    assert row.verdict is verdict
+    assert {row.reason, *row.notes} >= {aligned.reason}
+    assert any(small.reason in text for text in (row.reason, *row.notes))

@@ -109,3 +109,37 @@ def get_init_inputs():
 def test_arguments_of_a_model_without_weights_are_sizes_of_inputs():
     for sizes in TaskSizes(SIZES_AS_ARGUMENTS, "task.py", "Model").size_sets():
         assert not sizes.layers
+
+
+_FORMS = {
+    "on the device": ("torch.rand(ROWS, COLUMNS)", 'torch.rand(ROWS, COLUMNS).cuda().to("cuda:0")'),
+    "a function of its own": (
+        "def get_inputs():\n    return [torch.rand(ROWS, COLUMNS)]",
+        "def made(rows=4096):\n    return torch.rand(rows, 1 << 13)\n\n\ndef get_inputs():\n    return [made()]",
+    ),
+    "a dataclass": (
+        "ROWS, COLUMNS = 4096, 8192",
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass S:\n    rows: int = 4096\n    columns: int = 8192\n\n\n"
+        "ROWS, COLUMNS = S().rows, S().columns",
+    ),
+    "a number of an element": ("torch.softmax(x, -1)", "x[:, : max(int(x.max()), 1)] * x.mean().item()"),
+    "selected elements": ("torch.softmax(x, -1)", "x[x > 0.5]"),
+    "a reduction": ("torch.softmax(x, -1)", "x.view(-1).amax()"),
+}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_sizes_of_any_form_are_made_smaller(form):
+    before, after = _FORMS[form]
+    assert before in SIZES_AS_ARGUMENTS
+    sizes = TaskSizes(SIZES_AS_ARGUMENTS.replace(before, after), "task.py", "Model")
+    assert sizes.own_shapes == ((4096, 8192),)
+    small, *_ = sizes.size_sets()
+    rows, columns = small.shapes[0]
+    assert SMALL / 10 < rows * columns <= SMALL
+
+
+def test_an_expression_of_numbers_is_one_literal():
+    literals = size_literals("N, M = 2**20, 16 * 1024\nK = (1 << 4) + 3\nL = 2**1000\n")
+    assert [literal.value for literal in literals] == [2**20, 16384, 19, 2, 1000]
+    assert with_values("N = (1 << 4) + 3\n", {size_literals("N = (1 << 4) + 3\n")[0]: 6}) == "N = 6\n"

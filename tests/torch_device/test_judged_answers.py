@@ -51,4 +51,4 @@ def test_new_memory_is_a_hack(judged):
     text = (MODEL / "solution.py").read_text()
     row = judged(text.replace("y[row * columns + column] = (x", "if (columns < 0) y[row * columns + column] = (x"))
     assert row.verdict is Verdict.HACK, row
-    assert row.reason.startswith("api/uninitialized-copy")
+    assert row.reason.startswith("returns memory that nothing has written, allocated at answer.py:")
