@@ -115,6 +115,7 @@ class RecordedBlock:
         scopes = scopes_of(assembled(code, debug)) if debug else ()
         self.names = MemoryNames(self.history, self.accesses, formats, scopes)
         self.variables = Variables(self.history, self.accesses, scopes, self.names)
+        self.scopes = scopes
         self.named = bool(scopes)
 
     def thread_index(self, thread: int) -> tuple[int, int, int]:

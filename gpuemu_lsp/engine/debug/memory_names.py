@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuemu_lsp.engine.debug.accesses import Accesses
-from gpuemu_lsp.engine.debug.dwarf.model import Scope, all_scopes
+from gpuemu_lsp.engine.debug.dwarf.model import Scope, Type, all_scopes
 from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.emulator.ir.opcodes import access_type
 from gpuemu_lsp.engine.findings import Json
@@ -101,7 +101,8 @@ class MemoryNames:
             for symbol, first, variable in self._locals:
                 place = offset - slot.offset - first
                 if name.rpartition(":")[2] == symbol and 0 <= place < variable.type.size:
-                    return variable.name if variable.type.size == size else _element(variable.name, place, size)
+                    part = _part(variable.type, place, size)
+                    return _element(variable.name, place, size) if part is None else f"{variable.name}{part}"
         return f"local memory at byte {offset}"
 
     def _beyond(self, address: int, size: int) -> str:
@@ -116,6 +117,22 @@ class MemoryNames:
         if closest.kind == "shared":
             return self._in_shared(address - closest.address, size)
         return self._in_buffer(closest.name, address - closest.address, size)
+
+
+def _part(type_: Type, offset: int, size: int) -> str | None:
+    """Return how C writes a part of an object: ``.parts[1]``; None where its type has none of this size there."""
+    if type_.size == size:
+        return "" if offset == 0 else None
+    if type_.kind == "array" and type_.target is not None and type_.target.size:
+        index, rest = divmod(offset, type_.target.size)
+        inner = _part(type_.target, rest, size)
+        indices = np.unravel_index(index, type_.counts) if index < np.prod(type_.counts) else ()
+        return "".join(f"[{one}]" for one in indices) + inner if indices and inner is not None else None
+    for name, first, member in type_.members:
+        if first <= offset < first + member.size and member.bits is None:
+            inner = _part(member, offset - first, size)
+            return None if inner is None else f".{name}{inner}" if name else inner
+    return None
 
 
 def _element(name: str, offset: int, size: int) -> str:

@@ -15,8 +15,6 @@ from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 
-_LETTERS = {"float": "f", "int": "i", "uint": "u", "bool": "u"}
-
 
 class Variables:
     """Values of the variables of a recorded block; there are none without debug information."""
@@ -95,13 +93,19 @@ class Variables:
 
 def scalar(type_: Type, bits: int) -> Json:
     """Return the value of a number or an enumerator, None for what is not a scalar."""
-    if type_.kind in ("base", "struct") and (known := element_type(type_.name)) is not None and known.lanes == 1:
+    if (
+        type_.bits is None
+        and type_.kind in ("base", "struct")
+        and (known := element_type(type_.name)) is not None
+        and known.lanes == 1
+    ):
         # Halves are structs.
         return number(bits & ((1 << 8 * type_.size) - 1), numpy_dtype(known.dtype))
     if type_.kind in ("base", "enum") and 0 < type_.size <= 8:
-        dtype = np.dtype(f"<{_LETTERS.get(type_.encoding, 'u')}{type_.size}")
-        value = number(bits & ((1 << 8 * type_.size) - 1), dtype)
-        names: dict[Json, str] = {constant: name for name, constant in type_.enumerators}
+        if type_.encoding == "float":
+            return number(bits & ((1 << 8 * type_.size) - 1), np.dtype(f"<f{type_.size}"))
+        value = type_.number(bits)
+        names = {constant: name for name, constant in type_.enumerators}
         return bool(value) if type_.encoding == "bool" else names.get(value, value)
     return None
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from gpuemu_lsp.engine.debug.dwarf.model import Type
-from gpuemu_lsp.engine.debugger.objects import Moment, Object, type_of_dtype, value_of
+from gpuemu_lsp.engine.debugger.objects import OUTSIDE, Moment, Object, type_of_dtype, value_of
 from gpuemu_lsp.engine.debugger.syntax import (
     CBinary,
     CConditional,
@@ -80,17 +80,17 @@ def number_of(value: Value, moment: Moment) -> int | float:
         return value.address
     data = moment.load(value)
     if data is None:
-        raise CExpressionError("it has no value at this time")
+        raise CExpressionError(OUTSIDE if moment.is_outside(value) else "it has no value at this time")
     if value.type.kind == "pointer":
         return int.from_bytes(data[:8], "little")
     if value.type.kind == "enum":
-        return int.from_bytes(data, "little", signed=True)
+        return value.type.number(int.from_bytes(data, "little"))
     shown = value_of(moment, value)
     if isinstance(shown, str):
         return float(shown)  # NaN and infinities
     if isinstance(shown, int | float):
         return shown
-    raise CExpressionError(f"a {value.type.name or value.type.kind} is not a number")
+    raise CExpressionError(f"a value of the type {value.type.name or value.type.kind} is not a number")
 
 
 class _Evaluator:
@@ -175,7 +175,7 @@ class _Evaluator:
         if not isinstance(value, Object):
             raise CExpressionError("a number has no elements")
         if value.type.kind == "array":
-            if value.address is None and not 0 <= index < value.count:
+            if not 0 <= index < value.count:
                 raise CExpressionError(f"index {index} is out of bounds of {value.count} elements")
             element = value.index(index)
             if element is not None:
@@ -183,7 +183,7 @@ class _Evaluator:
         if value.type.kind == "pointer" and value.type.target is not None and value.type.target.size:
             address = _integer(number_of(value, self._moment))
             return Object(value.type.target, address + index * value.type.target.size)
-        raise CExpressionError(f"a {value.type.name or value.type.kind} has no elements")
+        raise CExpressionError(f"a value of the type {value.type.name or value.type.kind} has no elements")
 
     def _member(self, node: CMember) -> Value:
         value = self.value(node.operand)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from gpuemu_lsp.engine.debug.dwarf.model import SourceVariable, Storage, Type
+from gpuemu_lsp.engine.debug.dwarf.model import SourceVariable, Storage, Type, all_scopes
 from gpuemu_lsp.engine.debug.explain import RecordedBlock
 from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.debugger.frames import StackFrame
@@ -72,6 +72,16 @@ class Names:
     @kept_results(256)
     def _visible(self, line: int, level: int) -> dict[str, SourceVariable]:
         return {one.name: one for one in self._block.variables.visible(line, level)}
+
+    @cached_property
+    def enumerators(self) -> dict[str, Object]:
+        """The enumerators of the types that variables have."""
+        types = (variable.type for scope in all_scopes(self._block.scopes) for variable in scope.variables)
+        return {
+            name: Object(type_, data=(value % (1 << 8 * type_.size)).to_bytes(type_.size, "little"))
+            for type_ in types
+            for name, value in type_.enumerators
+        }
 
     def registers(self, frame: StackFrame) -> list[str]:
         """Return the names of the registers of a function, as they are in the PTX."""

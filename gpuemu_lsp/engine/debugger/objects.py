@@ -18,6 +18,8 @@ from gpuemu_lsp.engine.findings import Json
 _MOST_SHOWN: Final = 8
 """Elements of an array in one line."""
 NO_VALUE: Final = "no value yet"
+OUTSIDE: Final = "outside of all arrays"
+_CHARACTERS: Final = ("char", "signed char", "unsigned char")
 _LETTERS: Final = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
 
 
@@ -35,6 +37,13 @@ class Moment:
             return object_.data
         data, valid = self.block.accesses.memory(object_.address, object_.type.size, self.tick)
         return data if valid.all() else None
+
+    def is_outside(self, object_: Object) -> bool:
+        """Return whether an object is in memory that the launch does not have."""
+        return object_.data is None and object_.address is not None and not self._has(object_.address)
+
+    def _has(self, address: int) -> bool:
+        return self.block.accesses.picture(address) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +114,13 @@ def shown(moment: Moment, object_: Object, depth: int = 2) -> str:
         return "{" + ", ".join(texts) + more + "}"
     value = value_of(moment, object_)
     if value is not None:
-        return text_of(value)
+        letter = isinstance(value, int) and type_.name in _CHARACTERS and 32 <= value < 127
+        return f"{value} '{chr(value)}'" if letter and isinstance(value, int) else text_of(value)
     if type_.kind == "struct" and depth > 0:
         return "{" + ", ".join(f"{name} = {shown(moment, one, depth - 1)}" for name, one in object_.members()) + "}"
     data = moment.load(object_)
     if data is None:
-        return NO_VALUE
+        return OUTSIDE if moment.is_outside(object_) else NO_VALUE
     if type_.kind == "pointer":
         return pointer_text(moment, type_, int.from_bytes(data[:8], "little"))
     return f"0x{int.from_bytes(data, 'little'):0{2 * len(data)}x}"

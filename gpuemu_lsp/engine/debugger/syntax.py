@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.element_types import element_type
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|\d+(?:[eE][+-]?\d+)[fF]?)"
     r"|(?P<int>0[xX][0-9a-fA-F]+|\d+)[uUlL]*"
+    r"|'(?P<character>\\[nrtabfv0\\'\"]|[^'\\])'"
     r"|(?P<name>[A-Za-z_][\w$]*(?:::\w+)*)"
     r"|(?P<register>%[A-Za-z][\w.]*\w)"
     r"|(?P<sign><<|>>|<=|>=|==|!=|&&|\|\||->|[-+*/%&|^~!<>?:()\[\].]))"
@@ -21,6 +22,9 @@ _PRECEDENCE: Final = {
 }  # fmt: skip
 _UNARY: Final = ("-", "+", "!", "~", "*", "&")
 _DEEPEST: Final = 100
+_LONGEST: Final = 400
+"""Tokens of an expression."""
+_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 
 
 class CExpressionError(ValueError):
@@ -112,6 +116,8 @@ class _Parser:
         self._depth = 0
         if not self._tokens:
             raise CExpressionError("the expression is empty")
+        if len(self._tokens) > _LONGEST:
+            raise CExpressionError("the expression is too long")
 
     @property
     def _next(self) -> str:
@@ -210,6 +216,8 @@ class _Parser:
         self._at += 1
         if kind == "int":
             return CLiteral(int(text, 16) if text[:2] in ("0x", "0X") else int(text))
+        if kind == "character":
+            return CLiteral(ord(_ESCAPES.get(text[1:], text[1:]) if len(text) > 1 else text))
         if kind == "float":
             return CLiteral(float(text.rstrip("fF")))
         if text in ("true", "false"):

@@ -108,14 +108,16 @@ class View:
     names: Names
 
     def lookup(self, name: str) -> Object | None:
-        """Return the object of a name: of a variable, an index, a shared array, a buffer, or a register of the PTX."""
+        """Return the object of a name: a variable, an index, a shared array, a buffer, a register, an enumerator."""
         variable = self.names.visible(self.frame).get(name)
         if variable is not None:
             return self.names.variable(self.moment, self.frame, variable).object
         for table in (self.names.builtins(self.moment), self.names.shared, self.names.buffers):
             if name in table:
                 return table[name]
-        return self.names.register(self.moment, self.frame, name) if name.startswith("%") else None
+        if name.startswith("%"):
+            return self.names.register(self.moment, self.frame, name)
+        return self.names.enumerators.get(name.rpartition("::")[2])
 
     def all_names(self) -> list[str]:
         """Return the names that :meth:`lookup` finds, without registers."""

@@ -13,6 +13,7 @@ ZOO = """
 enum Mode { ADD = 1, SCALE = 2 };
 struct Pair { int first; float second; };
 struct Node { Pair pair; double weights[3]; };
+struct Flags { unsigned low : 4, high : 3; int sign : 2; };
 
 __device__ __forceinline__ float squared(float v) { float doubled = v * v; return doubled; }
 __device__ __noinline__ float halved(float h) { float result = h * 0.5f; return result; }
@@ -23,6 +24,8 @@ __global__ void zoo(const T* x, T* y, int n, Mode mode) {
     Node node;
     node.pair.first = n;
     node.weights[2] = 1.5;
+    Flags flags;
+    flags.high = n;
     bool inside = i < n;
     if (inside) {
         unsigned long long wide = (unsigned long long)i << 32;
@@ -60,6 +63,12 @@ def test_variables_have_types_and_places():
     assert node.members[1][2].counts == (3,)
     assert {storage.space for _, _, storage in found["node"].storages} == {"local"}
     assert all(low < high for one in found.values() for low, high, _ in one.storages)
+
+
+def test_members_of_some_bits_are_numbers_of_their_own():
+    members = {name: type_ for name, _, type_ in variables()["flags"].type.members}
+    data = 0b10_101_0011
+    assert {name: type_.number(data) for name, type_ in members.items()} == {"low": 3, "high": 5, "sign": -2}
 
 
 def test_the_variables_of_a_kernel_that_was_cut_out_have_no_scope():

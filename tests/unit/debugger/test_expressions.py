@@ -20,10 +20,15 @@ MEMORY = np.arange(8, dtype=np.float32).tobytes()
 
 def memory(address: int, size: int, tick: int) -> tuple[bytes, np.ndarray]:
     first = address - 0x1000
-    return MEMORY[first : first + size], np.ones(size, dtype=np.bool_)
+    data = MEMORY[first : first + size]
+    return data.ljust(size, b"?"), np.full(size, len(data) == size)
 
 
-MOMENT = Moment(SimpleNamespace(accesses=SimpleNamespace(memory=memory)), 0, 0)  # type: ignore[arg-type]
+def picture(address: int) -> object:
+    return SimpleNamespace() if 0x1000 <= address < 0x1000 + len(MEMORY) else None
+
+
+MOMENT = Moment(SimpleNamespace(accesses=SimpleNamespace(memory=memory, picture=picture)), 0, 0)  # type: ignore[arg-type]
 NAMES = {
     "i": Object(INT, data=np.int32(-7).tobytes()),
     "x": Object(FLOAT, data=np.float32(2.5).tobytes()),
@@ -64,6 +69,7 @@ def value(text: str) -> int | float:
         ("*&grid[0][3]", 3.0),
         ("p - 1 == &grid[0][1]", 1),
         ("~i", 6),
+        ("'q' + '\\n' - '\\0'", 123),
         ("nan == nan", 0),
         ("unset == 1 || 1", None),
         ("1 || unset", 1),
@@ -95,9 +101,12 @@ def test_values_are_those_of_c(text, expected):
         ("pair.third", "no member 'third'"),
         ("i[0]", "has no elements"),
         ("&i", "register"),
+        ("grid[2]", "index 2 is out of bounds of 2 elements"),
+        ("p[100]", "outside of all arrays"),
+        ("1 + " * 5000 + "1", "too long"),
         ("pair", None),
-        ("(" * 500 + "1" + ")" * 500, "nested"),
-        ("-" * 5000 + "1", "nested"),
+        ("(" * 150 + "1" + ")" * 150, "nested"),
+        ("-" * 300 + "1", "nested"),
     ],
 )
 def test_what_has_no_value_says_why(text, message):

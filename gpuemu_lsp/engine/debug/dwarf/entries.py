@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from elftools.dwarf.dwarf_expr import DWARFExprParser
@@ -186,7 +187,7 @@ class _Reader:
             )
         if tag in _RECORDS:
             members = tuple(
-                (_name(one), _member_offset(one), self._type_of(one))
+                (_name(one), _member_offset(one), _bit_field(one, self._type_of(one)))
                 for one in entry.iter_children()
                 if one.tag in ("DW_TAG_member", "DW_TAG_inheritance") and "DW_AT_type" in one.attributes
             )
@@ -241,6 +242,14 @@ def _extent_of(entry: DIE) -> int:
     if "DW_AT_upper_bound" in entry.attributes:
         return _number(entry, "DW_AT_upper_bound") + 1
     return _number(entry, "DW_AT_count")
+
+
+def _bit_field(entry: DIE, type_: Type) -> Type:
+    """Return the type of a member, with its bits if it is a bit-field, whose first bit is counted from the highest."""
+    count = _number(entry, "DW_AT_bit_size")
+    if not count:
+        return type_
+    return replace(type_, bits=(8 * type_.size - _number(entry, "DW_AT_bit_offset") - count, count))
 
 
 def _member_offset(entry: DIE) -> int:

@@ -12,7 +12,8 @@ class Type:
 
     ``kind`` is ``base``, ``pointer``, ``array``, ``struct``, ``enum`` or ``other``; ``size`` in bytes. ``encoding`` of
     a base type is ``bool``, ``float``, ``int`` or ``uint``. ``target`` is what a pointer points to, or an element of an
-    array of the dimensions ``counts``. ``members`` are (name, offset, type), ``enumerators`` (name, value).
+    array of the dimensions ``counts``. ``members`` are (name, offset, type), ``enumerators`` (name, value). ``bits`` of
+    a bit-field are the place of its lowest bit and their number.
     """
 
     kind: str
@@ -23,6 +24,13 @@ class Type:
     counts: tuple[int, ...] = ()
     members: tuple[tuple[str, int, Type], ...] = ()
     enumerators: tuple[tuple[str, int], ...] = ()
+    bits: tuple[int, int] | None = None
+
+    def number(self, data: int) -> int:
+        """Return the number in the bits of an object: of a bit-field its own ones, with their sign."""
+        first, count = self.bits or (0, 8 * self.size)
+        value = data >> first & ((1 << count) - 1)
+        return value - (1 << count) if self.encoding == "int" and value >> count - 1 else value
 
 
 @dataclass(frozen=True, slots=True)
