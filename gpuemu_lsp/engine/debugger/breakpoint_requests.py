@@ -92,6 +92,10 @@ class BreakpointRequests:
         everywhere = node is not None or logged is not None
         place = with_code[line]
         stopper = LineBreakpoint(place.path, place.range.start.line, everywhere, node, hits)
+        unknown = stopper.unknown_name(session.debuggee)
+        if unknown is not None:
+            why = f"there is no variable '{unknown}' at this line"
+            return {"verified": False, "line": line + self._first_line, "message": why}
         if logged is None:
             session.breakpoints[identity] = stopper
         else:

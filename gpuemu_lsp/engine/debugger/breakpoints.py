@@ -19,7 +19,7 @@ from gpuemu_lsp.engine.debugger.evaluate import decided, evaluate, truth
 from gpuemu_lsp.engine.debugger.frames import Frames, StackFrame
 from gpuemu_lsp.engine.debugger.names import Names
 from gpuemu_lsp.engine.debugger.objects import Moment
-from gpuemu_lsp.engine.debugger.syntax import CExpressionError, Node
+from gpuemu_lsp.engine.debugger.syntax import CExpressionError, Node, names_in
 from gpuemu_lsp.engine.debugger.templates import Template
 from gpuemu_lsp.engine.debugger.timeline import Timeline
 from gpuemu_lsp.engine.debugger.views import View
@@ -100,6 +100,17 @@ class LineBreakpoint:
             while place < len(hits) and _hit(hits[place]) <= cursor:
                 place += 1
             yield from self._holding(debuggee, hits[place:])
+
+    def unknown_name(self, debuggee: Debuggee) -> str | None:
+        """Return a name of the condition that nothing has at this line, None if there is none."""
+        if self.condition is None:
+            return None
+        threads = tuple(range(debuggee.block.recording.thread_count))
+        rows = debuggee.timeline.executions(threads, self.path, self.line)
+        view = debuggee.view(_hit(rows[0])) if len(rows) else None
+        if view is None:
+            return None
+        return next((name for name in names_in(self.condition) if view.lookup(name) is None), None)
 
     def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
         """Return the stop at a hit."""

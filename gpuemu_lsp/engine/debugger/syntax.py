@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -94,6 +95,19 @@ def parse(text: str) -> Node:
     node = parser.conditional()
     parser.end()
     return node
+
+
+def names_in(node: Node) -> Iterator[str]:
+    """Yield the names of variables in an expression."""
+    match node:
+        case CName(text):
+            yield text
+        case CUnary(_, operand) | CMember(operand, _):
+            yield from names_in(operand)
+        case CBinary(_, left, right):
+            yield from (*names_in(left), *names_in(right))
+        case CConditional(condition, first, second):
+            yield from (*names_in(condition), *names_in(first), *names_in(second))
 
 
 class _Parser:
