@@ -159,6 +159,8 @@ class Adapter:
         with self._passing:
             self._job_ended, waiting, self._waiting = True, self._waiting, []
         if not self._launched(_ending(ending)):
+            if isinstance(ending, Failed | TimedOut | WorkerDied):
+                self._event("output", {"category": "stderr", "output": f"The session ends: {_ending(ending)}.\n"})
             self._event("terminated", {})
         for request in waiting:
             self._refuse(request, "nothing is being debugged")

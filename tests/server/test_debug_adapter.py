@@ -50,6 +50,7 @@ def test_a_session_whose_worker_is_killed_ends(stored):
         client.start(root, case)
         os.kill(max(descendants(client.process.pid)), signal.SIGKILL)
         client.event("terminated")
+        assert any("SIGKILL" in one["body"]["output"] for one in client.events if one["event"] == "output")
         with pytest.raises(RefusedError, match="nothing is being debugged"):
             client.request("threads")
         client.request("disconnect")

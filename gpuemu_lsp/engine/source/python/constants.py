@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Callable
 
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
-from gpuemu_lsp.engine.source.python.syntax import text_of
+from gpuemu_lsp.engine.source.python.syntax import literal, text_of
 
 MAX_DEPTH = 32
 """Nesting of expressions and assignments, at most: a name may be assigned an expression of itself."""
@@ -59,10 +58,10 @@ def constant(node: Node, scope: ModuleScope, depth: int = 0) -> object:
         if arguments is not None and len(arguments.named_children) == 1:
             value = constant(arguments.named_children[0], scope, depth + 1)
             return str(value) if text_of(node).startswith("str") else _whole(value, node)
-    try:
-        return ast.literal_eval(text_of(node))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise UnknownText(node) from None
+    value = literal(node)
+    if value is None and node.type != "none":
+        raise UnknownText(node)
+    return value
 
 
 def _whole(value: object, node: Node) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.python.constants import UnknownText
 from gpuemu_lsp.engine.source.python.mapped_text import MappedText
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
-from gpuemu_lsp.engine.source.python.syntax import called_name, descendants, text_of
+from gpuemu_lsp.engine.source.python.syntax import called_name, descendants, literal, text_of
 
 _MAX_BYTES = 1 << 20
 _MAX_DEPTH = 8
@@ -66,9 +65,9 @@ def _literals(node: Node, scope: ModuleScope, depth: int) -> list[str]:
         elif one.parent is not None and one.parent.type == "keyword_argument":
             continue  # encoding="utf-8"
         elif one.type == "string":
-            if not any(child.type == "interpolation" for child in one.children):
-                value = ast.literal_eval(text_of(one))
-                found += [value] if isinstance(value, str) and len(value) > 2 else []
+            value = literal(one)
+            if isinstance(value, str):
+                found += [value] if len(value) > 2 else []
             else:
                 found += [text_of(child) for child in one.children if child.type == "string_content"]
         elif one.parent is None or one.parent.type != "attribute":

@@ -18,7 +18,14 @@ from gpuemu_lsp.engine.source.python.placeholders import (
     dollar_fields,
     percent_fields,
 )
-from gpuemu_lsp.engine.source.python.syntax import call_arguments, called_name, descendants, enclosing_function, text_of
+from gpuemu_lsp.engine.source.python.syntax import (
+    call_arguments,
+    called_name,
+    descendants,
+    enclosing_function,
+    literal,
+    text_of,
+)
 
 
 def evaluate(node: Node, scope: ModuleScope, depth: int = 0) -> MappedText:
@@ -317,7 +324,10 @@ def _mapping(node: Node) -> dict[str, Node] | None:
         key, value = pair.child_by_field_name("key"), pair.child_by_field_name("value")
         if pair.type != "pair" or key is None or value is None or key.type != "string":
             return None
-        found[str(ast.literal_eval(text_of(key)))] = value
+        name = literal(key)
+        if not isinstance(name, str):
+            return None
+        found[name] = value
     return found
 
 

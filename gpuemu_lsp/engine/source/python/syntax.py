@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import cache
 
@@ -29,6 +30,14 @@ def range_of(node: Node) -> Range:
 def text_of(node: Node | None) -> str:
     """Return the text of a node, empty for None."""
     return node.text.decode(errors="replace") if node is not None and node.text is not None else ""
+
+
+def literal(node: Node) -> object:
+    """Return the value of a literal; None for anything else, as an f-string or a string that does not end."""
+    try:
+        return ast.literal_eval(text_of(node))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def in_string(text: str, at: Position) -> bool:

@@ -237,6 +237,17 @@ def test_code_in_a_file_is_read_from_it(tmp_path):
         assert cuda.text.place(Range.of(0, 0, 0, 1), source.files).path == (tmp_path / "k.cu").as_posix()
 
 
+def test_paths_and_keys_that_are_not_plain_strings_are_read_or_unknown(tmp_path):
+    (tmp_path / "k.cu").write_text("x;\n")
+    for path in ('f"k.cu"', "'''k.cu'''"):
+        text = f"from torch.utils.cpp_extension import load\nm = load(name='m', sources=[{path}])\n"
+        assert len(read_python((tmp_path / "model.py").as_posix(), text).cuda_files) == 1
+    source = read_python(
+        "/p/model.py", "k = cp.RawKernel(CODE.replace(**{f'{a}': 'b'}), 'k')\nCODE = T.format(**{f'{a}': 1})\n"
+    )
+    assert not source.cuda and source.unread
+
+
 def test_the_sources_of_load_are_files(tmp_path):
     (tmp_path / "csrc").mkdir()
     (tmp_path / "csrc" / "k.cu").write_text("x;\n")
