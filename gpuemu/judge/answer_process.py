@@ -21,7 +21,7 @@ import torch
 from gpuemu.judge.executed_lines import ExecutedLines
 from gpuemu.judge.raised import Raised
 from gpuemu.judge.task import constructor_arguments
-from gpuemu.judge.values import copied, equal, load, mapped, save, tensors_of
+from gpuemu.judge.values import copied, equal, load, mapped, results_of, save, tensors_of
 
 DEVICE = "cuda"
 
@@ -129,10 +129,10 @@ class Calls:
             model, inputs, _ = self._made(case)
             torch.manual_seed(case["seed"])
             with torch.no_grad(), _launches_skipped(), work:
-                result = [tensor.cpu() for tensor in tensors_of(model(*inputs))]
+                result = [tensor.cpu() for tensor in results_of(model(*inputs))]
         except Exception:
             return {"same": False}  # it needs what its kernels compute
-        expected = tensors_of(load(self._folder / f"{name}.out.npz"))
+        expected = results_of(load(self._folder / f"{name}.out.npz"))
         same = len(result) == len(expected) and all(torch.equal(a, b) for a, b in zip(result, expected, strict=True))
         operators = [operator for operator, _ in work.by_operator.most_common(5)]
         return {"same": same, "torch_work": work.count, "operators": operators}

@@ -14,7 +14,7 @@ from gpuemu.derived_budget import DerivedVerdict, Function, judge_result
 from gpuemu.judge.explanations import explanation
 from gpuemu.judge.model import Comparison, Status
 from gpuemu.judge.task import Task
-from gpuemu.judge.values import copied, mapped, tensors_of
+from gpuemu.judge.values import copied, mapped, results_of, tensors_of
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.oracle.mismatch import Mismatch, number
 
@@ -61,7 +61,8 @@ class Evaluation:
             # Buffers are changed in place, by a normalisation that counts its batches.
             weights = {name: given[f"weight {name}"].clone() for name in self.state}
             torch.manual_seed(self.seed)
-            return tuple(tensors_of(torch.func.functional_call(model, weights, tuple(copied(inputs)))))
+            result = torch.func.functional_call(model, weights, tuple(copied(inputs)))
+            return tuple(results_of(result, torch.float64))
 
         return results
 
@@ -71,7 +72,7 @@ class Evaluation:
         model.load_state_dict(self.state)
         torch.manual_seed(self.seed)
         with torch.no_grad():
-            return tensors_of(model(*copied(self.inputs)))
+            return results_of(model(*copied(self.inputs)))
 
 
 def compare(evaluation: Evaluation, results: Tensors, fill: Mapping[torch.dtype, float]) -> Comparison:
@@ -85,16 +86,21 @@ def compare(evaluation: Evaluation, results: Tensors, fill: Mapping[torch.dtype,
         exact = function(wide)
     if len(exact) != len(results):
         return Comparison(Status.DIFFERS, f"returns {_tensors(len(results))}, expected {_tensors(len(exact))}")
-    for place, (expected, actual) in enumerate(zip(exact, results, strict=True)):
+    computed = evaluation.in_own_dtypes()
+    for place, (expected, actual) in enumerate(zip(computed, results, strict=True)):
+        name = _named(place, exact)
         if expected.shape != actual.shape:
-            message = f"{_named(place, exact)} has the shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+            message = f"{name} has the shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
             return Comparison(Status.DIFFERS, message)
+        if expected.dtype != actual.dtype:
+            dtypes = [str(one.dtype).removeprefix("torch.") for one in (actual, expected)]
+            return Comparison(Status.DIFFERS, f"{name} has the dtype {dtypes[0]}, expected {dtypes[1]}")
     figures = Comparison(Status.SAME, worst=_worst(exact, results), accepted=_accepted(exact, results))
     arrays = {name: _array(one) for name, one in given.items()}
     outputs = {_named(place, exact): _array(one) for place, one in enumerate(results)}
     verdict = judge_result(function, arrays, outputs, torch=True)
     if verdict is None:
-        comparison = _by_own_error(exact, evaluation.in_own_dtypes(), results, figures)
+        comparison = _by_own_error(exact, computed, results, figures)
     elif verdict.mismatches:
         message, unwritten = _sentence(verdict.mismatches[0]), _is_unwritten(verdict, outputs, fill)
         comparison = replace(figures, status=Status.DIFFERS, message=message, unwritten=unwritten)
@@ -160,10 +166,11 @@ def _by_own_error(
             wrong = actual != own
             allowed = 0.0
         else:
-            scale = float(expected.abs().nan_to_num().max()) if expected.numel() else 0.0
-            own_error = float((own.double() - expected).abs().nan_to_num().max()) if expected.numel() else 0.0
+            scale = _largest(expected)
+            own_error = _largest(own.double() - expected)
             allowed = _OWN_ERRORS * own_error + _OWN_UNITS * torch.finfo(actual.dtype).eps * scale
-            wrong = ~((actual.double() - expected).abs() <= allowed) & ~(actual.isnan() & expected.isnan())
+            equal = (actual == own) | (actual.isnan() & expected.isnan())
+            wrong = ~((actual.double() - expected).abs() <= allowed) & ~equal
         if bool(wrong.any()):
             error = torch.where(wrong, (actual.double() - expected.double()).abs().nan_to_num(torch.inf), -1.0)
             index = tuple(int(one) for one in np.unravel_index(int(error.argmax()), error.shape))
@@ -171,6 +178,11 @@ def _by_own_error(
             message = f"{_named(place, exact)}{list(index)} = {values} (allowed error {allowed:.2g})"
             return replace(figures, status=Status.DIFFERS, message=message)
     return figures
+
+
+def _largest(values: torch.Tensor) -> float:
+    """Return the largest finite magnitude."""
+    return float(values.abs().nan_to_num(0.0, 0.0).max()) if values.numel() else 0.0
 
 
 def _worst(exact: Sequence[torch.Tensor], results: Tensors) -> float:

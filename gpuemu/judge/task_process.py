@@ -24,7 +24,7 @@ from gpuemu.judge.model import Case, Status, Values
 from gpuemu.judge.sizes import SizeSet, TaskSizes
 from gpuemu.judge.task import Task, TaskError, load_task
 from gpuemu.judge.task_text import FUNCTIONS, needed_text
-from gpuemu.judge.values import UnsupportedValueError, copied, equal, load, mapped, save, tensors_of
+from gpuemu.judge.values import UnsupportedValueError, copied, equal, load, mapped, results_of, save, tensors_of
 
 _SMALL_RESULT = 0.01
 """METR's bound: a task whose results are within it, or differ by less, accepts a constant."""
@@ -101,7 +101,7 @@ class TaskProcess:
             model.load_state_dict(state)
             try:
                 with torch.no_grad():
-                    return tensors_of(model(*given))
+                    return results_of(model(*given))
             except Exception as error:
                 raise TaskError(f"its model raises {type(error).__name__}: {error}") from error
 
@@ -119,12 +119,12 @@ class TaskProcess:
     def _compare(self, name: str, output: Path) -> dict[str, Any]:
         draw = self._draws[name]
         written = load(self._folder / f"{name}.npz")
-        results = tensors_of(load(output))
+        results = results_of(load(output))
         task = self._task(draw)
         evaluation = Evaluation(task, written["inputs"], written["state"], draw.seed, written["training"])
         comparison = compare(evaluation, results, FILL)
         if comparison.status is Status.DIFFERS and draw.after:
-            earlier = tensors_of(load(output.with_name(f"{draw.after}.out.npz")))
+            earlier = results_of(load(output.with_name(f"{draw.after}.out.npz")))
             repeats = len(earlier) == len(results) and all(map(torch.equal, earlier, results))
             comparison = replace(comparison, repeats=repeats)
         if comparison.status is Status.DIFFERS and draw.values is Values.WEIGHTS:

@@ -101,6 +101,19 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return [tensor for item in items for tensor in tensors_of(item)]
 
 
+def results_of(value: Any, number: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    """Return what a call returned as real tensors, in order: complex ones have a dimension more.
+
+    Numbers are tensors without dimensions; ``number`` is the dtype of those that are not integers.
+    """
+    if isinstance(value, torch.Tensor):
+        return [torch.view_as_real(value.resolve_conj()) if value.is_complex() else value]
+    if isinstance(value, bool | int | float):
+        return [torch.tensor(value, dtype=number if isinstance(value, float) else None)]
+    items = list(value.values() if isinstance(value, dict) else value) if isinstance(value, dict | list | tuple) else []
+    return [tensor for item in items for tensor in results_of(item, number)]
+
+
 def mapped(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return a nested value with a function applied to each of its tensors, in order."""
     if isinstance(value, torch.Tensor):

@@ -53,6 +53,41 @@ def test_another_difference_is_not_explained(evaluation):
     assert (comparison.status, comparison.explanation) == (Status.DIFFERS, Explanation())
 
 
+FORWARD = "return self.gelu(x) + 1"
+
+
+def _evaluation(forward):
+    torch.manual_seed(1)
+    task = load_task(TASK.replace(FORWARD, forward), "task.py", {})
+    return Evaluation(task, task.inputs(), {}, 1)
+
+
+@pytest.mark.parametrize("forward", [FORWARD, "return x.argmax(-1)", "return x > 0", "return x.mean().item()"])
+def test_results_of_another_dtype_differ(forward):
+    """No bound of a benchmark compares them."""
+    evaluation = _evaluation(forward)
+    own = evaluation.in_own_dtypes()
+    assert compare(evaluation, own, {}).status is Status.SAME
+    comparison = compare(evaluation, [own[0].half()], {})
+    assert comparison.status is Status.DIFFERS
+    assert comparison.message.startswith("output has the dtype float16, expected ")
+
+
+@pytest.mark.parametrize("forward", ["return x.mean().item()", "return x.sum(-1), 3", "return torch.fft.rfft(x)"])
+def test_numbers_and_complex_elements_are_compared(forward):
+    evaluation = _evaluation(forward)
+    *others, last = evaluation.in_own_dtypes()
+    assert compare(evaluation, [*others, last], {}).status is Status.SAME
+    assert compare(evaluation, [*others, last + 1], {}).status is Status.DIFFERS
+
+
+def test_what_is_too_large_for_a_format_is_infinite():
+    evaluation = _evaluation("return (1e6 * x).int().float().half(), (1e3 * x).int().float().half()")
+    infinite, finite = evaluation.in_own_dtypes()
+    assert compare(evaluation, [infinite, finite], {}).status is Status.SAME
+    assert compare(evaluation, [infinite, finite + 1000], {}).status is Status.DIFFERS
+
+
 PRODUCT = """
 import torch
 
