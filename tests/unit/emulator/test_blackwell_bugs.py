@@ -27,7 +27,7 @@ def _run(changed: dict[str, str] | None = None, *replaced: tuple[str, str], **mo
     return multiply(BASE, changed, replaced, **more)[0]
 
 
-_ONE_WARP_WAITS = f"@!%warp0 bra others;\n    {PARTS['WAIT']}\nothers:"
+_ONE_WARP_WAITS = f"@!%warp0 bra others;\nalone:\n    {PARTS['WAIT'].replace('bra wait', 'bra alone')}\nothers:"
 _AFTER_LOAD = f"{PARTS['LOADED']}\n    tcgen05.fence::before_thread_sync;\n    bar.sync 0;\n    {_AGAIN}"
 CORRECT: dict[str, dict[str, str]] = {
     "as it is": {},
@@ -94,8 +94,8 @@ _BUGS: dict[str, tuple[dict[str, str], tuple[tuple[str, str], ...], str, str]] =
     "an operand is overwritten before the wait": (
         {"COMMIT": PARTS["COMMIT"] + f"\n    {_OVERWRITE}"},
         (),
-        ORDER,
-        "threads write to operand A while",
+        "memory/shared-race",
+        "only a wait for an mbarrier that a later `tcgen05.commit` arrives at orders it",
     ),
     "a product overwrites what is being loaded": (
         {"LOADED": _AGAIN},
@@ -154,3 +154,12 @@ def test_planted_bugs(name: str, descending: bool):
     outcome = _run(changed, *replaced, descending=descending, max_seconds=20.0, **checks)
     assert rule in rules(outcome), outcome.events
     assert any(message in event.message for event in outcome.events if event.rule == rule), outcome.events
+
+
+def test_another_warp_overwrites_an_operand():
+    # The wait of warp 0 orders nothing for thread 40, which writes when the product is complete.
+    store = f"{PARTS['LOADED']}\n    setp.eq.u32 %p, %r0, 40;\n    @%p {_OVERWRITE}"
+    outcome = _run({"WAIT": _ONE_WARP_WAITS, "LOADED": store})
+    (race,) = (event for event in outcome.events if event.rule == "memory/shared-race")
+    assert "the product reads byte 0 of sa and thread 40 writes it" in race.message
+    assert "only a wait for an mbarrier that a later `tcgen05.commit` arrives at orders it" in race.message

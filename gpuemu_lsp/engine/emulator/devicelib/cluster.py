@@ -40,6 +40,7 @@ class ClusterOperation(IntEnum):
     RANK_GENERIC = 4
     INSIDE = 5  # whether a generic address is in the cluster's shared memory
     SHARED = 6  # the address of .shared::cluster of a generic one
+    LEADER = 7  # the same place in the first block of the pair
 
 
 def add_cluster_address(module: ir.Module) -> None:
@@ -78,19 +79,19 @@ def add_cluster_address(module: ir.Module) -> None:
             b.store(b.select(inside, i32(rank + 1), b.load(found, typ=I32)), found)
         at = b.load(found, typ=I32)
         offset = b.sub(address, window(at))
+        rank = b.select(b.icmp_unsigned("==", field, i32(0)), own, b.sub(field, i32(1)))
         is_own = b.icmp_unsigned("==", at, b.add(own, i32(1)))
         results = {
             ClusterOperation.GENERIC: b.add(window(field), b.and_(short, limit)),
             ClusterOperation.MAP_SHARED: encoded(short, target),
             ClusterOperation.MAP_GENERIC: b.add(window(target), offset),
-            ClusterOperation.RANK_SHARED: b.zext(
-                b.select(b.icmp_unsigned("==", field, i32(0)), own, b.sub(field, i32(1))), I64
-            ),
+            ClusterOperation.RANK_SHARED: b.zext(rank, I64),
             ClusterOperation.RANK_GENERIC: b.zext(
                 b.select(b.icmp_unsigned("==", at, i32(0)), own, b.sub(at, i32(1))), I64
             ),
             ClusterOperation.INSIDE: b.zext(b.icmp_unsigned("!=", at, i32(0)), I64),
             ClusterOperation.SHARED: encoded(offset, b.select(is_own, i32(0), at)),
+            ClusterOperation.LEADER: encoded(short, b.add(b.and_(rank, i32(-2)), i32(1))),
         }
         result: Value = i64(0)
         for kind, value in results.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.ir.accesses import has_block_scope
-from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, is_bulk_copy
+from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_EVENT, TENSOR_MEMORY, is_bulk_copy
 from gpuemu_lsp.engine.emulator.launch.access_messages import AccessedBytes
 from gpuemu_lsp.engine.emulator.versions.race_facts import RaceFacts
 from gpuemu_lsp.engine.execution import Access, Dim3, Event
@@ -42,12 +42,18 @@ class RaceAccess:
         """What the asynchronous proxy does, which no thread does; empty for an access of a thread."""
         if is_bulk_copy(self.instruction):
             return "bulk copy"
+        if self.instruction.opcode == TENSOR_MEMORY:
+            return "copy" if self.instruction.modifiers[0] == "cp" else "product"
         return "product" if self.instruction.opcode == GROUP_EVENT else ""
 
     @property
     def name(self) -> str:
         """Name of the instruction."""
-        return f"wgmma.{self.instruction.modifiers[0]}" if self.operation == "product" else self.instruction.name
+        return (
+            f"wgmma.{self.instruction.modifiers[0]}"
+            if self.instruction.opcode == GROUP_EVENT
+            else self.instruction.name
+        )
 
     @property
     def verb(self) -> str:
@@ -150,6 +156,10 @@ def _asynchronous_text(later: RaceAccess, earlier: RaceAccess) -> str:
         return f"; nothing orders this access before the {later.operation} is issued"
     if is_bulk_copy(earlier.instruction) and earlier.wrote:
         return "; only a wait for the mbarrier that the copy completes on orders it, or a barrier after another's wait"
+    if earlier.instruction.opcode == TENSOR_MEMORY:
+        return (
+            "; only a wait for an mbarrier that a later `tcgen05.commit` arrives at orders it, or a barrier after one"
+        )
     waits = "wgmma.wait_group" if earlier.operation == "product" else "cp.async.bulk.wait_group.read"
     return f"; only `{waits}` orders it, or a barrier after it"
 

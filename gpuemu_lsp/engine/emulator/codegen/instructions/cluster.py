@@ -20,6 +20,7 @@ _CONVERSIONS = {
     "generic": ClusterOperation.GENERIC,
     "inside": ClusterOperation.INSIDE,
     "shared": ClusterOperation.SHARED,
+    "leader": ClusterOperation.LEADER,
 }
 
 
@@ -60,7 +61,9 @@ def emit_cluster_address(e: Emitter, instruction: Instruction) -> None:
     # The rank has 32 bits whatever the width of the address.
     result = "b32" if instruction.opcode == "getctarank" else f"b{type_[1:]}"
     if instruction.opcode == CLUSTER_ADDRESS:
-        result = {"generic": "b64", "shared": f"b{type_[1:]}", "inside": "pred"}[instruction.modifiers[0]]
+        result = {"generic": "b64", "shared": f"b{type_[1:]}", "inside": "pred", "leader": "b32"}[
+            instruction.modifiers[0]
+        ]
     for part in e.result_parts(name):
         found = load_lanes(b, e.context, Warp.VALUES.element(2 * WARP_SIZE + part * e.lanes), e.lanes)
         if result == "pred":

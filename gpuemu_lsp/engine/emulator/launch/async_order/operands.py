@@ -125,6 +125,12 @@ def operand_bytes(chunks: OperandChunks) -> OperandBytes:
     return OperandBytes(places, int(places.min()), int(places.max()), chunks.addresses // CHUNK)
 
 
+@lru_cache(maxsize=256)
+def operand_runs(chunks: OperandChunks) -> Runs:
+    """Return the runs of adjacent chunks of an operand."""
+    return runs(chunks.addresses, CHUNK)
+
+
 @lru_cache(maxsize=1024)
 def warp_runs(a: OperandChunks | None, b: OperandChunks, quarter: int) -> Runs:
     """Return the runs of adjacent chunks that one of the four warps of a group reads: of A, if in memory, and of B.

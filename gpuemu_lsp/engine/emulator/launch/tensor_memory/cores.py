@@ -182,8 +182,11 @@ class TensorCores:
             order = races.order(caller.context, lane) if races.active else None
             if order is not None:
                 # Who waits for it comes after the operations so far.
-                party = races.number(AsyncKind.PRODUCT, caller.block, caller.warp)
-                order = order._replace(clock={**order.clock, party: races.next_epoch(caller.context)})
+                parties = [
+                    races.number(AsyncKind.PRODUCT, one.caller.block, caller.warp) for one in self._members(call)
+                ]
+                ended = dict.fromkeys(parties, races.next_epoch(caller.context))
+                order = order._replace(clock={**order.clock, **ended})
             self._commits.commit(barriers, caller, caller.thread(index), order)
 
     def _barriers_of(self, call: TensorCall, lane: int) -> list[BarrierName]:

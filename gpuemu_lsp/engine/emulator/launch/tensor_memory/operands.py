@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.emulator.launch.async_order.operands import (
     decoded_tensor,
     operand_bytes,
     operand_chunks,
+    operand_runs,
     row_chunks,
 )
 from gpuemu_lsp.engine.emulator.launch.async_order.products import ProductSteps, element_steps, step_fault
@@ -35,6 +36,7 @@ from gpuemu_lsp.engine.emulator.launch.tensor_memory.numbers import (
     used_bytes,
 )
 from gpuemu_lsp.engine.emulator.launch.tma.maps import UNSUPPORTED
+from gpuemu_lsp.engine.emulator.launch.tma.races import AsyncKind
 
 _PIECE = np.complex128
 """16 bytes that NumPy moves at once, whatever they are."""
@@ -114,7 +116,24 @@ class SharedOperands:
             _, stored = self._checks.check(caller, name, chunks, swizzle, block, used)
             key = access.party, reach.numbers.tobytes()
             block.reads[key] = OperandRead(access, name, reach.numbers, fenced=not stored)
+            self._record(caller, access, chunks)
         return True
+
+    def _record(self, caller: EventCaller, access: TensorAccess, chunks: OperandChunks) -> None:
+        """Record a read in the race detector; ``caller`` is the issuer, as if it were of the block with the operand."""
+        order = self._shared.races.order(caller.context, caller.lanes[0])
+        if order is not None:
+            self._shared.races.access(
+                AsyncKind.PRODUCT,
+                order,
+                caller.context,
+                caller.site,
+                operand_runs(chunks),
+                access.epoch,
+                start=caller.window,
+                block=caller.block,
+                lane=caller.warp,
+            )
 
     def steps(
         self, caller: EventCaller, bits: tuple[int, int], shape: ProductShape, before: ProductSteps | None
