@@ -33,6 +33,10 @@ CORRECT: dict[str, dict[str, str]] = {
     "as it is": {},
     "a load is waited for before the next product": {"LOADED": _AFTER_LOAD},
     "one warp waits, and the others come to a barrier behind its wait": {"WAIT": f"{_ONE_WARP_WAITS}\n    bar.sync 0;"},
+    "registers are read without a wait, and the cells stored to then": {
+        "LOAD": "",
+        "LOADED": f"{_LOAD_ONE}\n    add.u32 %v1, %v0, 1;\n    {_STORE}\n    tcgen05.wait::st.sync.aligned;",
+    },
     "an operand is overwritten after the wait": {"AFTER": f"@%first {_OVERWRITE}"},
     "a store is waited for before it is loaded": {
         "LOAD": "",

@@ -11,6 +11,7 @@
 ``simplify``           cache hints dropped, vector atomics split into scalar ones
 ``sub_word_atomics``   atomics on 16 bits that LLVM expands to a compare-and-swap of the word
 ``cluster_addresses``  accesses in ``.shared::cluster`` as generic ones
+``tensor_loads``       loads from tensor memory whose registers are read without a wait
 ``group_registers``    registers of ``wgmma`` products in flight: accesses to them, by data flow
 ``call_parameters``    parameters of inlined calls: registers where possible, else local memory
 ``address_spaces``     placement of variables in the parameter, shared and local windows

@@ -11,6 +11,7 @@ from gpuemu_lsp.engine.emulator.frontend.cluster_addresses import with_cluster_a
 from gpuemu_lsp.engine.emulator.frontend.group_registers import with_register_faults
 from gpuemu_lsp.engine.emulator.frontend.inline import inline_function
 from gpuemu_lsp.engine.emulator.frontend.sub_word_atomics import with_element_addresses
+from gpuemu_lsp.engine.emulator.frontend.tensor_loads import with_waits_of_reads
 from gpuemu_lsp.engine.emulator.ir.program import EXIT, BasicBlock, Jump, Program, RecursiveCall
 from gpuemu_lsp.engine.ptx.model import Function, Module
 
@@ -38,7 +39,7 @@ def flatten(module: Module, entry: str) -> Program:
     # Only now are all accesses to each call parameter known.
     registers, codes, call_slots = resolve_call_parameters(codes, builder.registers)
     codes = with_element_addresses(codes, registers)
-    codes = with_cluster_addresses(codes, registers)
+    codes = with_waits_of_reads(with_cluster_addresses(codes, registers))
     ends = [block.terminator or Jump(EXIT) for block in builder.blocks]
     codes = with_register_faults(codes, ends)
     shared, dynamic = lay_out_shared(module, entry, builder.shared)
