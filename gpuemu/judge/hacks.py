@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuemu.judge.answer_text import fallbacks
-from gpuemu.judge.model import ALIGNED, Answer, CaseResult, Values
+from gpuemu.judge.model import ALIGNED, USUAL, Answer, CaseResult, Values
 from gpuemu.judge.processes import AnswerRun
 
 
 def hack_of(answer: Answer, results: Sequence[CaseResult], run: AnswerRun) -> str | None:
     """Return what an answer with right results does, None if nothing of this module."""
-    by_values = {result.case.values: result for result in results if result.case.label in ("small", ALIGNED)}
+    by_values = {result.case.values: result for result in results if result.case.label in (USUAL, ALIGNED)}
     call = by_values[Values.TASK].call if Values.TASK in by_values else None
     if call is None:
         return None

@@ -19,6 +19,7 @@ from gpuemu.judge.messages import compiler_error, first_line, is_missing_here, l
 from gpuemu.judge.model import (
     ALIGNED,
     TF32,
+    USUAL,
     Answer,
     Case,
     CaseResult,
@@ -96,6 +97,8 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     if not together.errors:  # after which calls of the same process fail
         results += _results(answer, [case for case in regular if case not in tried], together, task, folder)
     row = _verdict(answer, results, run)
+    if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) and _is_right_when_small(row, tried, folder, seconds):
+        aligned = []  # what divides the small sizes divides the larger ones: tiles are not the reason
     for where, confirming in _nearer(tried, aligned).items():
         may_be_layers = any(result.is_wrong and result.case.layers for result in row.results)
         if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) or may_be_layers:
@@ -116,6 +119,14 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
         notes=(*row.notes, *_notes(results), *unsafe),
     )
     return _with_branches(row, answer, run.lines | together.lines, own_sizes)
+
+
+def _is_right_when_small(row: Row, tried: Sequence[Case], folder: Path, seconds: float) -> bool:
+    """Return whether an answer that fails is right at the small sizes, and only larger ones show what is wrong."""
+    if row.verdict is Verdict.UNSAFE:  # findings do not say at which sizes
+        run = run_answer(row.answer, [case for case in tried if case.label == USUAL], folder, seconds)
+        return not run.errors and run.problem is None
+    return not any(result.is_wrong for result in row.results if result.case.decides and result.case.label == USUAL)
 
 
 def _nearer(tried: Sequence[Case], aligned: Sequence[Case]) -> dict[str, list[Case]]:

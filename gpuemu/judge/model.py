@@ -10,8 +10,8 @@ from typing import Any
 
 from gpuemu.judge.raised import Raised
 
-ALIGNED = "aligned"
-"""The label of sizes that the usual tiles of kernels divide wherever they divide the task's own."""
+USUAL, ALIGNED = "small", "aligned"
+"""Labels of sizes: the usual ones, and those that the usual tiles of kernels divide wherever they divide the task's."""
 
 
 TF32, F16, BF16 = "tf32", "f16", "bf16"

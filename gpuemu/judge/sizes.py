@@ -16,7 +16,7 @@ from torch.fx.experimental import _config
 from torch.utils._device import DeviceContext
 
 from gpuemu.judge.literals import Literal, size_literals
-from gpuemu.judge.model import ALIGNED
+from gpuemu.judge.model import ALIGNED, USUAL
 from gpuemu.judge.task import TaskError, load_task
 from gpuemu.judge.values import tensors_of
 from gpuemu.judge.work import WorkCounter
@@ -108,7 +108,7 @@ class TaskSizes:
         """Return the sizes to try, cheapest first."""
         sets = []
         small = self._shrunk(SMALL)
-        sets.append(replace(small, label="small"))
+        sets.append(replace(small, label=USUAL))
         odd = self._odd(small)
         if odd is not None:
             sets.append(odd)
@@ -183,7 +183,7 @@ class TaskSizes:
                 else:
                     fixed.add(largest)
         changed = {size: value for size, value in values.items() if value != size.value}
-        return SizeSet("small", changed, own=not changed, layers=layers, work=probe.work, shapes=probe.shapes)
+        return SizeSet(USUAL, changed, own=not changed, layers=layers, work=probe.work, shapes=probe.shapes)
 
     def _odd(self, small: SizeSet) -> SizeSet | None:
         """Return sizes of the inputs that no power of two divides."""

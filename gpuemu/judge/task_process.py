@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from gpuemu.judge.comparison import Evaluation, compare, ignored_weights
-from gpuemu.judge.model import Case, Status, Values
+from gpuemu.judge.model import USUAL, Case, Status, Values
 from gpuemu.judge.sizes import SizeSet, TaskSizes
 from gpuemu.judge.task import Task, TaskError, load_task
 from gpuemu.judge.task_text import FUNCTIONS, needed_text
@@ -154,7 +154,7 @@ _NEW_MEMORY = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "n
 def _draws_of(sizes: SizeSet) -> list[_Draw]:
     """Return how the cases of sizes are made: at the usual ones there is also what the task does not try."""
     first = _Draw(sizes, Values.TASK, 42)
-    if sizes.label != "small":
+    if sizes.label != USUAL:
         return [first]
     return [
         first,

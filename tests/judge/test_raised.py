@@ -11,7 +11,7 @@ import torch
 
 from gpuemu.judge import judgement
 from gpuemu.judge.messages import compiler_error, is_missing_here
-from gpuemu.judge.model import Answer, Call, Case, CaseResult, Row, Values, Verdict
+from gpuemu.judge.model import Answer, Call, Case, CaseResult, Comparison, Row, Status, Values, Verdict
 from gpuemu.judge.raised import Raised
 
 
@@ -75,6 +75,19 @@ def test_what_may_be_written_for_the_task_s_own_layers_does_not_differ(tmp_path)
     own = replace(case, name="larger-task", label="larger", layers=False)
     assert judgement._wrong(row, replace(refused, case=own)).verdict is Verdict.DIFFERS
     assert judgement._nearer([case, own], []) == {"at smaller layers than the task's": [own]}
+
+
+def test_what_only_larger_sizes_show_is_not_a_matter_of_tiles(tmp_path):
+    small = Case("small-task", "small", Values.TASK, "", False, True, False, (), ((2, 32),), False, "", 1, ())
+    larger = replace(small, name="larger-task", label="larger", shapes=((2, 64),))
+    right, wrong = Comparison(Status.SAME), Comparison(Status.DIFFERS, "output[0] = 1, expected 2")
+    answer = Answer("a", tmp_path / "a.py", tmp_path / "t.py")
+    for comparisons, expected in [((right, wrong), True), ((wrong, wrong), False)]:
+        results = tuple(
+            CaseResult(case, Call(case.name), one) for case, one in zip((small, larger), comparisons, strict=True)
+        )
+        row = Row(answer, Verdict.DIFFERS, wrong.message, results)
+        assert judgement._is_right_when_small(row, [small, larger], tmp_path, 1.0) is expected
 
 
 WHERE = "at sizes that the tiles of kernels do not divide"
