@@ -76,6 +76,9 @@ _REPLACED_TYPES: Final = (
 )
 """Types and bytes of elements by their numbers in ``tensormap.replace``, which are not those of the driver's API."""
 
+_LAST_WHOLE_TYPE: Final = 10
+"""Number of the last of these types in maps that CuTe DSL makes for the hardware."""
+
 _HARDWARE_FLAGS: Final = 0x40002
 """Bits that are set in each map which CuTe DSL makes for the hardware."""
 
@@ -250,7 +253,8 @@ def _as_made_for_hardware(data: bytes) -> TensorMap | None:
     flags = words[2]
     known = 0x7 << 4 | 0xF << 7 | 0x3 << 13 | 1 << 16 | 1 << 21
     rank, number = (flags >> 4 & 7) + 1, flags >> 7 & 15
-    if flags & ~known != _HARDWARE_FLAGS or rank > _MOST_DIMENSIONS or number >= len(_REPLACED_TYPES):
+    # Above bf16 the numbers are others than in tensormap.replace: 11 are elements of 4 bits, which cannot be run.
+    if flags & ~known != _HARDWARE_FLAGS or rank > _MOST_DIMENSIONS or number > _LAST_WHOLE_TYPE:
         return None
     if words[13] & 0xFFFFFF or words[15]:
         return None

@@ -105,6 +105,12 @@ def test_bytes_with_a_bit_whose_meaning_is_not_known_are_not_a_map() -> None:
     assert raw_map(struct.pack("<8Q", *words).ljust(128, b"\0")) is None
 
 
+def test_a_map_of_elements_of_four_bits_is_not_read() -> None:
+    # Of fp4, 256 elements of a row in 128 bytes: its number is that of tf32 in `tensormap.replace`.
+    words = (0x5E3D0183E000, 0x8000465A2, 0x400, 0, 0x7F000000FF, 0, 0xFF00000000000000, 0x7F)
+    assert raw_map(struct.pack("<8Q", *words).ljust(128, b"\0")) is None
+
+
 def test_a_map_for_the_hardware_can_be_changed() -> None:
     words = (1 << 12, 0x800046312, 0, 0, 0xF0000003F, 0, 0x3F00000000000000, 7)
     changed = replaced(struct.pack("<8Q", *words).ljust(128, b"\0"), "global_address", 0, 1 << 13)
