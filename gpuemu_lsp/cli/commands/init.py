@@ -10,6 +10,7 @@ from pathlib import Path
 from gpuemu_lsp.cli.commands.init_ops import FRAMEWORKS, op_files
 from gpuemu_lsp.cli.output import print_out
 from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.kernel_names import plain_name
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.project.message_text import toml
 from gpuemu_lsp.engine.report.exit_codes import EXIT_CLEAN, EXIT_USAGE
@@ -126,7 +127,7 @@ def _kernels(folder: Path) -> list[str]:
     for request in requests:
         spec = request.spec
         function = spec.entry or spec.name
-        base = function.split("<")[0].split("::")[-1].strip()
+        base = plain_name(function)
         stem = Path(spec.source).stem
         choices = (base, f"{stem}_{base}", *(f"{stem}_{base}_{number}" for number in range(2, 1000)))
         name = next(choice for choice in choices if choice not in taken)

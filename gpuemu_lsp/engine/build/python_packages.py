@@ -17,7 +17,11 @@ _PATTERNS = (
     "torch/include/torch/csrc/api/include",
     "cutlass_library/source/include",
     "cutlass_library/source/tools/util/include",
-    "nvidia/*/include",
+    "nvidia/[!c]*/include",
+    "nvidia/c[!u]*/include",
+    "nvidia/cu[!0-9]*/include",
+    # All of CUDA 13 is in one folder, whose headers CUDA 12 does not compile: after those of single packages.
+    "nvidia/cu[0-9]*/include",
     "nvidia/*/include/cccl",
     "cuda/cccl/headers/include",
     "*/data/cutlass/include",

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.compile.messages import CompilerMessage, DiagnosticNote, 
 from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs, toolchain_major
 from gpuemu_lsp.engine.compile.view_warnings import is_caused_by_view
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Role
+from gpuemu_lsp.engine.kernel_names import name_expression
 from gpuemu_lsp.engine.regular_file import readable_text
 from gpuemu_lsp.engine.rules import make
 
@@ -95,13 +96,14 @@ def concerns_expression(message: CompilerMessage) -> bool:
 
 
 def bad_expressions(messages: Sequence[CompilerMessage], expressions: Sequence[str]) -> Mapping[str, str]:
-    """Return the name expressions that NVRTC could not resolve, each with its first message."""
+    """Return the kernels' names that NVRTC could not resolve, each with its first message."""
     bad: dict[str, str] = {}
+    named = {name_expression(entry): entry for entry in expressions}
     for message in messages:
         if concerns_expression(message) and message.echo.startswith(_EXPRESSION):
             expression = message.echo.removeprefix(_EXPRESSION).strip()
-            if expression in expressions:
-                bad.setdefault(expression, message.text)
+            if expression in named:
+                bad.setdefault(named[expression], message.text)
     return bad
 
 

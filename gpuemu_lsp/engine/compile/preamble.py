@@ -19,9 +19,11 @@ from gpuemu_lsp.engine.compile.toolchain import cuda_include_dirs
 from gpuemu_lsp.engine.source.headers.known_headers import is_torch_header
 
 _SHIMS = Path(__file__).parent / "shims"
-PRELUDE = "gpuemu/prelude.h"
-_TORCH = "gpuemu/torch.h"
-_HOST = "gpuemu/host.h"
+OURS = "gpuemu/"
+"""The folder of the headers that each compilation includes, as it appears in messages."""
+PRELUDE = f"{OURS}prelude.h"
+_TORCH = f"{OURS}torch.h"
+_HOST = f"{OURS}host.h"
 _RANDOM = "curand.h"
 
 _HOISTED = re.compile(

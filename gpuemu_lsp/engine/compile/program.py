@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from gpuemu_lsp.engine.compile.toolchain import nvrtc
+from gpuemu_lsp.engine.kernel_names import name_expression
 
 _LONGEST_TMPDIR = 110
 """Characters. With a ``TMPDIR`` of more than about 120, NVRTC 12.9 writes no precompiled header and reports nothing,
@@ -39,7 +40,7 @@ def build(
 ) -> NvrtcOutput:
     """Compile ``text`` under the file name ``name``.
 
-    ``expressions`` are C++ name expressions, whose mangled names are in :attr:`NvrtcOutput.lowered`. ``headers`` are
+    ``expressions`` name kernels as entries do; their mangled names are in :attr:`NvrtcOutput.lowered`. ``headers`` are
     in-memory headers by include target. For a virtual architecture (``compute_80``) the cubin is empty.
 
     Raises
@@ -57,7 +58,7 @@ def build(
     )
     try:
         for expression in expressions:
-            binding.addNameExpression(program, expression)
+            binding.addNameExpression(program, name_expression(expression))
         try:
             with _short_temporary_directory():
                 binding.compileProgram(program, tuple(options))
@@ -68,7 +69,7 @@ def build(
             _log(binding, program),
             _text(binding.getPTX(program)),
             _cubin(binding, program, options),
-            {expression: binding.getLoweredName(program, expression) for expression in expressions},
+            {expression: binding.getLoweredName(program, name_expression(expression)) for expression in expressions},
         )
     finally:
         binding.destroyProgram(program)

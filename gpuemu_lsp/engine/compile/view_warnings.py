@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from gpuemu_lsp.engine.compile.messages import CompilerMessage
-from gpuemu_lsp.engine.compile.preamble import PRELUDE
+from gpuemu_lsp.engine.compile.preamble import OURS
 
 _ALWAYS_DROPPED = {
     "20283-D",  # precompiled headers
@@ -33,7 +33,7 @@ def is_caused_by_view(message: CompilerMessage, text: str | None) -> bool:
         return False
     if message.tool == "ptxas":
         return "Conflicting options --device-debug" in message.text
-    if text is None or message.number in _ALWAYS_DROPPED or PRELUDE in message.text:
+    if text is None or message.number in _ALWAYS_DROPPED or f" of {OURS}" in message.text:
         return True
     if message.number in _UNUSED and message.position is not None:
         return bool(_UNUSED_FUNCTION.match(message.text)) or not in_function(

@@ -39,14 +39,16 @@ class HostAssumptions:
 
     ``scalable`` has ``*`` or ``**`` if large constants become symbols, and the names of those that do not. ``device``
     are the names in device code, whose constants keep their values. ``named`` are variables that stand for a size of
-    their own, whatever the program gives them. ``scalar`` is the type that stands for a template parameter of the
-    function that the interpretation starts with. ``ranks`` are those of tensors that callers pass.
+    their own, whatever the program gives them. ``instance`` are the template arguments of the function
+    that the interpretation starts with, as far as they are known; ``scalar`` is the type that stands for others.
+    ``ranks`` are those of tensors that callers pass.
     ``layouts`` are those that are not contiguous.
     ``decision`` is whether flags, and equalities of sizes, that are not known are true; None for either. Sizes are
     smaller than ``largest``.
     """
 
     scalar: str = "float"
+    instance: tuple[str, ...] = ()
     devices: int = 1
     scalable: frozenset[str] = frozenset()
     device: frozenset[str] = frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 from gpuemu_lsp.engine.hostcode import calls, statements  # noqa: F401  # they register what each kind of node does
 from gpuemu_lsp.engine.hostcode.assumptions import HostAssumptions
@@ -10,6 +11,7 @@ from gpuemu_lsp.engine.hostcode.functions import bind_parameter
 from gpuemu_lsp.engine.hostcode.interpreter import execute
 from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
 from gpuemu_lsp.engine.hostcode.state import CallFrame, Execution, HostCopy, HostRun, LimitError
+from gpuemu_lsp.engine.hostcode.types import bind_argument
 from gpuemu_lsp.engine.hostcode.values import Tensor
 
 _MAX_ROOTS = 12
@@ -26,8 +28,10 @@ def interpret(program: HostProgram, root: HostFunction, assumptions: HostAssumpt
     run = Execution(root.unit, assumptions, frame=CallFrame(root.name, root.path, root.line))
     run.globals = {} if root.name == "main" else None
     try:
-        for parameter in root.template:
-            if parameter.number:
+        for parameter, argument in zip_longest(root.template, assumptions.instance[: len(root.template)]):
+            if argument:
+                bind_argument(run, parameter.name, argument)
+            elif parameter.number:
                 run.declare(parameter.name, run.unknown(parameter.name, "parameter"))
             else:
                 run.scopes[-1][parameter.name] = assumptions.scalar

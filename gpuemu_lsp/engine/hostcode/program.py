@@ -151,8 +151,8 @@ class HostProgram:
     """Macros whose text has a launch."""
     prototypes: set[str] = field(default_factory=set)
     """Names of functions that are declared, without a body."""
-    instances: dict[str, list[str]] = field(default_factory=dict)
-    """The first template argument of explicit instantiations, by function."""
+    instances: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    """The template arguments of explicit instantiations, by function."""
     methods: set[str] = field(default_factory=set)
     """Names of member functions that a class declares, without a body."""
     assigned: frozenset[str] | None = None

@@ -14,6 +14,7 @@ from gpuemu_lsp.engine.compile.model import Artifact, ResourceUsage
 from gpuemu_lsp.engine.compile.ptxas import resources
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.jobs.model import ArtifactReport
+from gpuemu_lsp.engine.kernel_names import without_arguments
 from gpuemu_lsp.engine.lint import lint, report_lines
 from gpuemu_lsp.engine.lint.kernel_ptx import is_named
 from gpuemu_lsp.engine.ptx import parse
@@ -122,7 +123,7 @@ def _entries(request: CheckRequest, prepared: PreparedKernel, names: list[str]) 
     exact = [name for name in names if name in compiled]
     if exact:
         return exact
-    function = _expression(prepared, request).split("<")[0].strip()
+    function = without_arguments(_expression(prepared, request))
     return [name for name in names if is_named(function, name)]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpuemu_lsp.engine.hostcode.cpp.translation_units import unit_of
 from gpuemu_lsp.engine.hostcode.values import Allocation, HostLaunch, Pointer, Value
+from gpuemu_lsp.engine.kernel_names import plain_name
 from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch, host_launches, is_complete
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, parse
@@ -85,7 +86,7 @@ def model_plan(
 
     None if the launch does not determine what each argument is, or the kernel gets other tensors than the model.
     """
-    name = plan.entry.split("<")[0].split("::")[-1].strip()
+    name = plain_name(plan.entry)
     functions = unit_of(device_views(source.path, source.text, include_dirs)).functions.get(pair.function, ())
     parameters = next((tuple(each.name for each in function.body.parameters) for function in functions), ())
     for found in host_launches(source, name, include_dirs, called=False):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.element_types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.kernel_names import parameter_types, spaced, without_arguments
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.host.plans import host_templates
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -48,16 +49,22 @@ class KernelInstance:
 
 def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | None, tuple[Finding, ...]]:
     """Return the ``__global__`` function that ``entry`` names, else the one named ``name``, else the only one."""
-    wanted = _base_name(spec.entry) if spec.entry else None
+    wanted = without_arguments(spec.entry) if spec.entry else None
+    types = parameter_types(spec.entry) if spec.entry else None
     place = spec.places.get("entry") or spec.places.get("source") or spec.places.get("") or start_of(source)
     if not source.kernels:
         message = f"{_short(source.path)} has no __global__ function, so there is nothing to check."
         return None, (make("compile/missing-entry", message, place, kernel=spec.name),)
     if wanted is not None:
-        for decl in source.kernels:
-            if wanted in (decl.name, decl.qualified_name) or decl.qualified_name.endswith(f"::{wanted}"):
-                return decl, ()
-        return None, (_no_such_kernel(spec, source, wanted, place),)
+        named = [
+            decl
+            for decl in source.kernels
+            if wanted in (decl.name, decl.qualified_name) or decl.qualified_name.endswith(f"::{wanted}")
+        ]
+        if not named:
+            return None, (_no_such_kernel(spec, source, wanted, place),)
+        typed = [decl for decl in named if types in (None, _types_of(decl))]
+        return (typed[0], ()) if typed else (None, (_no_such_overload(spec, named, place),))
     named = [decl for decl in source.kernels if decl.name == spec.name]
     candidates = named or list(source.kernels)
     if len({decl.qualified_name for decl in candidates}) == 1:
@@ -70,11 +77,35 @@ def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | No
     return None, (make("config/ambiguous-signature", message, place, kernel=spec.name),)
 
 
+def overloads(context: KernelContext) -> tuple[KernelDecl, ...]:
+    """Return the kernels to check: the chosen one, and those of its name if gpuemu.toml does not register it."""
+    if context.registered or context.declaration.template:
+        return (context.declaration,)
+    return tuple(_alike(context).values())[:_SEVERAL]
+
+
+def _alike(context: KernelContext) -> dict[str, KernelDecl]:
+    """Return the kernels of one name that are not templates, by the types of their parameters."""
+    name = context.declaration.qualified_name
+    found: dict[str, KernelDecl] = {}
+    for declaration in context.source.kernels:
+        if declaration.qualified_name == name and not declaration.template:
+            found.setdefault(_types_of(declaration), declaration)
+    return found
+
+
+def _types_of(declaration: KernelDecl) -> str:
+    """Return the types of a kernel's parameters as an entry has them."""
+    const = {True: "const ", False: ""}
+    return spaced(",".join(f"{const[one.const]}{one.type}{'*' * one.pointer_depth}" for one in declaration.params))
+
+
 def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
     """Return the instances to compile: one per dtype of ``{T}``, or the only one."""
     spec, declaration, source = context.spec, context.declaration, context.source
     if not declaration.template:
-        return (KernelInstance(declaration.qualified_name, None),), ()
+        suffix = f"({_types_of(declaration)})" if len(_alike(context)) > 1 else ""
+        return (KernelInstance(declaration.qualified_name + suffix, None),), ()
     if spec.entry and "<" in spec.entry:
         return _from_entry(spec, declaration)
     kinds = [param.kind for param in declaration.template]
@@ -145,15 +176,17 @@ def bindings_of(declaration: KernelDecl, expression: str) -> dict[str, str]:
     return _bind(declaration, split_arguments(expression.partition("<")[2].rsplit(">", 1)[0]))
 
 
-def _base_name(entry: str) -> str:
-    return entry.split("<", 1)[0].strip()
-
-
 def _no_such_kernel(spec: KernelSpec, source: SourceFile, wanted: str, place: Place) -> Finding:
     names = [decl.name for decl in source.kernels]
     close = difflib.get_close_matches(wanted, names, n=1)
     hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
     message = f"There is no __global__ function '{wanted}' in {_short(source.path)}. {hint}"
+    return make("compile/missing-entry", message, place, kernel=spec.name)
+
+
+def _no_such_overload(spec: KernelSpec, named: Sequence[KernelDecl], place: Place) -> Finding:
+    forms = ", ".join(f"{decl.name}({_types_of(decl)})" for decl in named)
+    message = f"There is no kernel '{spec.entry}' with these parameter types. There are: {forms}."
     return make("compile/missing-entry", message, place, kernel=spec.name)
 
 

@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.plan.arguments import ArgumentRoles, assign_roles
 from gpuemu_lsp.engine.plan.candidates import computed_size, grid_tiles
 from gpuemu_lsp.engine.plan.computed_sizes import divisors_of_computed_sizes, passed_sizes, with_computed_sizes
 from gpuemu_lsp.engine.plan.context import FactsOf, KernelContext, not_compiled
-from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances
+from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances, overloads
 from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, Path, PlanOrigin, SizeFact, Source, assumed
 from gpuemu_lsp.engine.plan.host.passed_types import wrong_arguments
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
@@ -52,17 +52,21 @@ def resolve(
     if declaration is None:
         return PlanResult((), (), findings)
     context = KernelContext(spec, declaration, source)
-    chosen, findings = instances(context)
-    if "name" not in spec.places:
-        findings = tuple(map(_as_hint, findings))
+    chosen: list[tuple[KernelContext, KernelInstance]] = []
+    collected: list[Finding] = []
+    for overload in overloads(context):
+        own = replace(context, declaration=overload)
+        own_instances, hints = instances(own)
+        collected += hints if context.registered else map(_as_hint, hints)
+        chosen += ((own, instance) for instance in own_instances)
     plans: list[Plan] = []
-    collected: list[Finding] = [*findings, *wrong_arguments(context)]
-    for instance in chosen:
+    collected += wrong_arguments(context)
+    for own, instance in chosen:
         mangled = (entries or {}).get(instance.expression, "")
         compiled = replace(
-            context,
+            own,
             bindings=instance.bindings,
-            compiled_types=_compiled_types(context, mangled),
+            compiled_types=_compiled_types(own, mangled),
             mangled=mangled,
             facts_of=facts_of,
         )
@@ -76,8 +80,8 @@ def resolve(
     if any(plan.launched for plan in plans):
         # An instance that the program does not launch may lack a launch.
         collected = [replace(one, rule=_LAUNCH_HINT) if one.rule == "engine/not-executed" else one for one in collected]
-    guessed = any(instance.guessed for instance in chosen)
-    return PlanResult(tuple(plans), tuple(instance.expression for instance in chosen), tuple(collected), guessed)
+    guessed = any(instance.guessed for _, instance in chosen)
+    return PlanResult(tuple(plans), tuple(instance.expression for _, instance in chosen), tuple(collected), guessed)
 
 
 def _as_hint(finding: Finding) -> Finding:

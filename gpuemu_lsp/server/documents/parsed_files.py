@@ -19,6 +19,7 @@ from typing import ParamSpec, TypeVar
 from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.hostcode.cpp.launch_sites import LaunchSite, launch_sites, sites_in_includers
 from gpuemu_lsp.engine.jobs.requests.targets import read_kernels
+from gpuemu_lsp.engine.kernel_names import without_arguments
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.project import load
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
@@ -273,7 +274,7 @@ def refers_to(spec: KernelSpec, decl: KernelDecl, alone: bool) -> bool:
 
 def function_of(spec: KernelSpec) -> str:
     """Return the name of the kernel function that an entry refers to, without template arguments."""
-    return (spec.entry or spec.name).split("<")[0].strip()
+    return without_arguments(spec.entry or spec.name)
 
 
 def text_on_disk(path: str) -> str | None:

@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.findings import Finding, Range
 from gpuemu_lsp.engine.hostcode.cpp.launch_sites import LaunchSite, launch_sites
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import code_of, kernels_in_strings, variable_of
 from gpuemu_lsp.engine.jobs.requests.targets import mentions
+from gpuemu_lsp.engine.kernel_names import without_arguments
 from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.source import device_views, read, usual_include_dirs
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
@@ -95,7 +96,7 @@ class _Codes:
         if id(code) not in self._read:
             self._read[id(code)] = self._inner(spec, code), code
         inner, _ = self._read[id(code)]
-        wanted = (spec.entry or spec.name).split("<")[0].strip()
+        wanted = without_arguments(spec.entry or spec.name)
         declared = [one for one in inner.kernels if wanted in (one.name, one.qualified_name)]
         if not declared and len(inner.kernels) == 1 and spec.entry is None:
             declared = list(inner.kernels)

@@ -220,6 +220,23 @@ int main() {
 """
 
 
+OVERLOADS = """
+#include <cuda_fp16.h>
+__global__ void scale(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= 2.0f;
+}
+__global__ void scale(half2* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i <BUG n) x[i] = __hadd2(x[i], x[i]);  // wrong
+}
+void run(float* x, half2* y, int n) {
+  scale<<<(n + 255) / 256, 256>>>(x, n);
+  scale<<<(n + 255) / 256, 256>>>(y, n);
+}
+"""
+
+
 def check(path: Path) -> tuple[list[KernelReport], list[Finding]]:
     requests = collect([str(path)], CheckOptions(), path.parent).requests
     events = [event for request in requests for event in check_kernel(request)]
@@ -247,6 +264,7 @@ def errors_of(folder: Path, text: str) -> set[int]:
         pytest.param(NODES, "", "=", id="nodes of a graph"),
         pytest.param(ROUNDED, "", "=", id="a condition as a number"),
         pytest.param(QUOTIENTS, "", "=", id="quotients of large constants"),
+        pytest.param(OVERLOADS, "", "=", id="kernels of one name"),
     ],
 )
 def test_a_class_of_programs(tmp_path: Path, program: str, correct: str, planted: str) -> None:

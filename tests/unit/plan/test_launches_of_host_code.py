@@ -342,6 +342,19 @@ int main() { float* x; cudaMalloc(&x, 64 * sizeof(float)); run(x, 64, 32); }
     assert sorted(result.entries) == ["k<double, 8>", "k<float, 16>", "k<float, 32>"]
 
 
+def test_an_explicit_instantiation_gives_all_template_arguments(bare: Callable[[str], PlanResult]) -> None:
+    """Of which one is the type of an index and one a number."""
+    result = bare("""
+template <typename T, typename I, int B> __global__ void k(T* x, const I* at, I n) {
+  if (blockIdx.x * B + threadIdx.x < n) x[at[threadIdx.x]] = 1;
+}
+template <typename T, typename I, int B> void run(T* x, const I* at, int n) { k<T, I, B><<<n / B, B>>>(x, at, n); }
+template void run<float, unsigned int, 32>(float* x, const unsigned int* at, int n);
+template void run<double, long long, 64>(double* x, const long long* at, int n);
+""")
+    assert sorted(result.entries) == ["k<double, long long, 64>", "k<float, unsigned int, 32>"]
+
+
 def test_a_kernel_that_skips_blocks_by_their_indices_writes_a_part(compiled: Callable[[str], PlanResult]) -> None:
     """The lower triangle of a matrix, of which the program copies all."""
     plan = only(

@@ -9,7 +9,7 @@ import pytest
 
 from gpuemu_lsp.engine.findings import Place, Range
 from gpuemu_lsp.engine.plan.context import KernelContext
-from gpuemu_lsp.engine.plan.entry import choose_kernel, instances, split_arguments
+from gpuemu_lsp.engine.plan.entry import choose_kernel, instances, overloads, split_arguments
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.source.model import SourceFile
 
@@ -89,6 +89,21 @@ def test_choice_of_instances(
     assert [instance.expression for instance in found] == wanted
     if not wanted:
         assert 'entry = "k<B>"' in findings[0].message
+
+
+_OVERLOADS = "__global__ void k(float* x, int n) {}\n__global__ void k(const half  *x , int n) {}\n"
+
+
+def test_kernels_of_one_name_are_checked_alike(reader: Callable[[str], SourceFile]) -> None:
+    """Where gpuemu.toml does not say which; an entry selects one by the types of its parameters."""
+    source = reader(_OVERLOADS)
+    context = KernelContext(KernelSpec("k", "k.cu", None, entry="k"), source.kernels[0], source)
+    found = [instances(replace(context, declaration=each))[0] for each in overloads(context)]
+    assert [each.expression for (each,) in found] == ["k(float*, int)", "k(const half*, int)"]
+    decl, _ = choose_kernel(replace(_SPEC, entry="k( const half *,int)"), source)
+    assert decl == source.kernels[1]
+    _, (finding,) = choose_kernel(replace(_SPEC, entry="k(double*, int)"), source)
+    assert (finding.rule, "k(float*, int), k(const half*, int)" in finding.message) == ("compile/missing-entry", True)
 
 
 def test_arguments_split_at_top_level_only() -> None:

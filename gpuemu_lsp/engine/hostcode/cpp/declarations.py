@@ -119,8 +119,8 @@ class _Reader:
         elif node.type == "template_instantiation":
             function = _function_declarator(node)
             name = text(function.child_by_field_name("declarator")) if function is not None else ""
-            for argument in split_template(name)[:1]:
-                program.instances.setdefault(base_name(name), []).append(argument)
+            if arguments := tuple(split_template(name)):
+                program.instances.setdefault(base_name(name), []).append(arguments)
         elif node.type == "alias_declaration":
             program.aliases.setdefault(text(node.child_by_field_name("name")), text(node.child_by_field_name("type")))
         else:

@@ -25,6 +25,7 @@ from gpuemu_lsp.engine.check.model import (
 )
 from gpuemu_lsp.engine.findings import Finding, ModulePlace, Place, Range, Related, Severity
 from gpuemu_lsp.engine.jobs.model import ArtifactReport
+from gpuemu_lsp.engine.kernel_names import plain_name, without_arguments
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project.files import problem
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -56,13 +57,13 @@ def kernels_in_strings(
     """
     source = read_python(path, text)
     specs: list[KernelSpec] = []
-    taken = [(code_of(source, spec), _base_name(spec.entry or spec.name)) for spec in registered if spec.source == path]
+    taken = [(code_of(source, spec), plain_name(spec.entry or spec.name)) for spec in registered if spec.source == path]
     for index, cuda in enumerate(source.cuda):
         if cuda in source.cuda[:index]:
             continue
         include_dirs = usual_include_dirs(path, cuda.text.text)
         inner = read(path, cuda.text.text, include_dirs)
-        wanted = {_base_name(entry) for entry in cuda.entries}
+        wanted = {plain_name(entry) for entry in cuda.entries}
         for declaration in inner.kernels:
             if cuda.api == "RawKernel" and wanted and declaration.name not in wanted:
                 continue
@@ -89,7 +90,7 @@ def kernels_in_strings(
 
 def _instances(spec: KernelSpec, declaration: KernelDecl, entries: Sequence[str]) -> list[KernelSpec]:
     """Return one spec for each instance of a kernel template that the program names."""
-    named = [one for one in entries if "<" in one and _base_name(one) == declaration.name]
+    named = [one for one in entries if "<" in one and plain_name(one) == declaration.name]
     if not declaration.template or not named:
         return [spec]
     if len(named) == 1:
@@ -105,7 +106,7 @@ def _in_file(file: CudaFile, registered: Sequence[KernelSpec]) -> list[KernelSpe
         return []
     include_dirs = usual_include_dirs(file.path, text)
     inner = read(file.path, text, include_dirs)
-    taken = {_base_name(spec.entry or spec.name) for spec in registered}
+    taken = {plain_name(spec.entry or spec.name) for spec in registered}
     if registered and len(inner.kernels) == 1:
         return []
     options = _nvrtc_options(file.options)
@@ -114,10 +115,6 @@ def _in_file(file: CudaFile, registered: Sequence[KernelSpec]) -> list[KernelSpe
         for one in inner.kernels
         if one.name not in taken
     ]
-
-
-def _base_name(entry: str) -> str:
-    return entry.split("<")[0].split("::")[-1].strip()
 
 
 def _nvrtc_options(options: Iterable[str]) -> tuple[str, ...]:
@@ -228,7 +225,7 @@ def string_check(request: CheckRequest) -> StringCheck | Finding | None:
     options = () if spec.string is not None else _nvrtc_options(cuda.options)
     spec = replace(spec, compile_options=(*options, *spec.compile_options))
     if "name" not in spec.places:
-        named = (spec.entry or spec.name).split("<")[0].strip()
+        named = without_arguments(spec.entry or spec.name)
         declared = next((one for one in inner.kernels if named in (one.qualified_name, one.name)), None)
         if declared is not None:
             spec = replace(spec, places={"": Place(spec.source, declared.name_range)})
@@ -246,7 +243,7 @@ def code_of(source: PythonSource, spec: KernelSpec) -> EmbeddedCuda | Finding:
         return _problem(spec, "engine/not-executed", f"'{spec.name}' was not checked: its string is no longer there.")
     if spec.variable is not None:
         return _of_variable(source, spec, spec.variable)
-    with_kernel = [cuda for cuda in source.cuda if _base_name(spec.entry or spec.name) in _kernel_names(source, cuda)]
+    with_kernel = [cuda for cuda in source.cuda if plain_name(spec.entry or spec.name) in _kernel_names(source, cuda)]
     candidates = with_kernel or list(source.cuda)
     if len({cuda.text.text for cuda in candidates}) == 1:
         return candidates[0]
@@ -283,7 +280,7 @@ def _of_variable(source: PythonSource, spec: KernelSpec, name: str) -> EmbeddedC
     known = [cuda for cuda in found if isinstance(cuda, EmbeddedCuda)]
     if len({cuda.text.text for cuda in known}) > 1:
         # Several functions may use one name for different code; the kernel may still be in one of them only.
-        wanted = _base_name(spec.entry or spec.name)
+        wanted = plain_name(spec.entry or spec.name)
         known = [cuda for cuda in known if wanted in _kernel_names(source, cuda)] or known
     if len({cuda.text.text for cuda in known}) == 1:
         return known[0]

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.build.context import build_context, with_context
 from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.kernel_names import without_arguments
 from gpuemu_lsp.engine.plan.resolve import unregistered
 from gpuemu_lsp.engine.project import discover, load
 from gpuemu_lsp.engine.project.files import problem
@@ -262,7 +263,7 @@ def read_kernels(project: Project, path: str, text: str) -> tuple[SourceFile, li
     if project.broken and mentions(project, Path(path)):
         # The broken entry may configure a kernel of this file, so none of them is run with inferred arguments.
         return source, mine
-    taken = {(spec.entry or spec.name).split("<")[0].strip() for spec, _ in mine}
+    taken = {without_arguments(spec.entry or spec.name) for spec, _ in mine}
     if any(spec.entry is None for spec, _ in mine) and len(source.kernels) == 1:
         return source, mine
     names = [decl.qualified_name for decl in source.kernels]

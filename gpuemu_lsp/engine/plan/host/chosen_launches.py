@@ -69,17 +69,18 @@ class _HostReading:
         """Return the launches of a kernel in functions that nothing calls, with the sizes that they have."""
         found: list[ReadHostLaunch] = []
         for root in launching_functions(self.program, [kernel]):
-            types = root.unit.instances.get(root.name)
-            for scalar in types or [assumed.scalar]:
-                run = self._run(root, frozenset(), replace(assumed, scalar=scalar))
-                generic = bool(root.template) and not types
+            instances = root.unit.instances.get(root.name)
+            for instance in instances or [()]:
+                run = self._run(root, frozenset(), _of_instance(assumed, instance))
+                generic = bool(root.template) and not instances
                 found += [ReadHostLaunch(launch, run, generic=generic) for launch in self._of(run, kernel)]
         return tuple(found)
 
     def _launches(self, kernel: str, assumed: HostAssumptions) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
-            types = root.unit.instances.get(root.name) or [assumed.scalar]
-            found = [one for scalar in types for one in self._from(root, kernel, replace(assumed, scalar=scalar))]
+            instances = root.unit.instances.get(root.name) or [()]
+            assumptions = [_of_instance(assumed, instance) for instance in instances]
+            found = [one for each in assumptions for one in self._from(root, kernel, each)]
             yield from found
             if any(is_complete(one.launch) and (root.name == "main" or _shows_pointers(one)) for one in found):
                 return
@@ -124,6 +125,12 @@ class _HostReading:
         if key not in self._runs:
             self._runs[key] = interpret(self.program, root, assumptions)
         return self._runs[key]
+
+
+def _of_instance(assumed: HostAssumptions, instance: tuple[str, ...]) -> HostAssumptions:
+    """Return assumptions with the template arguments of an explicit instantiation; its first type stands for others."""
+    scalar = next((argument for argument in instance if not argument[0].isdigit()), assumed.scalar)
+    return replace(assumed, scalar=scalar, instance=instance)
 
 
 _known_readings: Memo[_HostReading] = Memo(6)

@@ -22,8 +22,8 @@ file calls it:
 3. ``#if`` branches that NVRTC certainly skips are excluded (:mod:`preprocessor.conditions`). Otherwise a helper for
    another platform would make device code out of host code, and the reverse.
 4. Each file is split into items, and each item is classified (:mod:`syntax.items`, :mod:`syntax.declarations`).
-5. Reachable items are marked (:mod:`reachability`), the others are blanked. :mod:`file_scope` has the names of file
-   scope that the former use.
+5. Reachable items are marked (:mod:`reachability`, over the graph of :mod:`nodes`), the others are blanked.
+   :mod:`file_scope` has the names of file scope that the former use.
 6. Directives are selected (:mod:`directives`). Conditionals and definitions always stay, also within a blanked item:
    an ``#if`` may begin in one item and end in another. Includes stay if they name a user header, or a device header
    of CUDA that reachable code needs.
@@ -47,8 +47,8 @@ Known limits
 ------------
 * Names carry neither scope nor overload. A host helper that shares its name with a device function stays, and it can
   fail to compile.
-* Host-only detection is a list of names. An unknown host library used by an unannotated helper that device code
-  mentions gives a compile error in the helper.
+* Host-only detection is a list of names. Where an unannotated helper that device code mentions uses an unknown host
+  library, it does not compile, and :func:`view.without_rejected` makes the views again with that helper as host code.
 * A name that several ``#define`` directives define has all of their bodies; ``#include MACRO`` is not followed.
 * At most 300 headers of 4 MiB are read, expansions end at 20,000 characters, and kernels are searched for in three
   levels of macros.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.source.headers import known_headers
@@ -33,9 +33,16 @@ class DirectiveSelection:
 
 
 def select_directives(
-    file: ParsedSource, words: frozenset[str], macros: MacroTable, include_dirs: Sequence[str]
+    file: ParsedSource,
+    words: frozenset[str],
+    macros: MacroTable,
+    include_dirs: Sequence[str],
+    rejected: Set[int] = frozenset(),
 ) -> DirectiveSelection:
-    """Select the directives of a file; ``words`` are the identifiers of reachable code."""
+    """Select the directives of a file.
+
+    ``words`` are the identifiers of reachable code. Includes at the byte offsets ``rejected`` do not stay.
+    """
     shown, includes = [], set()
     libraries = []
     conditions: list[bool] = []
@@ -43,7 +50,8 @@ def select_directives(
         _follow(conditions, directive, macros)
         if directive.kind in _INCLUDES:
             target = include_target(file.text, directive)
-            stays = target is not None and _includes(file.path, *target, words, include_dirs)
+            compiles = not any(directive.start <= offset < directive.end for offset in rejected)
+            stays = compiles and target is not None and _includes(file.path, *target, words, include_dirs)
             if target is not None and stays:
                 includes.add(target[0])
             elif (

@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 
-from gpuemu_lsp.engine.source.device_view.host_only import HostMentions, host_mentions
+from gpuemu_lsp.engine.source.device_view.nodes import MENTION, DeclarationNode, declaration_nodes
 from gpuemu_lsp.engine.source.memo import Memo
-from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, closing, opening_angle, words_of
+from gpuemu_lsp.engine.source.preprocessor.lexer import SourceText, opening_angle
 from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 from gpuemu_lsp.engine.source.syntax.declarations import (
     EXECUTION_SPACE_WORDS,
-    Declaration,
     DeclarationKind,
-    read_declaration,
 )
-from gpuemu_lsp.engine.source.syntax.items import Event, class_members, conditionals, within
 from gpuemu_lsp.engine.source.syntax.parsed_source import ParsedSource
 
-_MENTION = re.compile(r"(?<![\w.\x80-\xff])(?<!->)[A-Za-z_][\w\x80-\xff]*")
 _FUNCTION_VALUE = re.compile(r"=\s*&?\s*[A-Za-z_][\w:]*<([^;{}]*)>\s*;")
 _FUNCTION_ADDRESS = re.compile(r"(?<!&)&\s*[A-Za-z_][\w:]*<([^;{}&]*)>\s*[;:,)]")
 _ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]*<[^;{}]*);")
-_CALL = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>)?\s*\(")
 _DEVICE_NAMESPACES = frozenset({"std", "cooperative_groups", "nvcuda", "cuda", "cub", "thrust", "cute", "cutlass"})
 _GLOBAL_TOO = re.compile(
     r"(?:min|max|abs|fabs|f?mod|pow|exp\w*|log\w*|sqrt|cbrt|sin\w*|cos\w*|tan\w*|a(?:sin|cos|tan)\w*|ceil|floor|round|trunc"
     r"|rint|isnan|isinf|isfinite|signbit|hypot|fma|erfc?|[tl]gamma|fm(?:in|ax)|u?int\w*_t|size_t|ptrdiff_t|nullptr_t)$"
 )
 """Names that CUDA declares in the global namespace: ``using std::min`` without ``std`` headers would be ambiguous."""
+_SPECIALISATION = re.compile(r"template\s*<\s*>")
 _NO_TYPES = frozenset({"return", "else", "goto", "case", "throw", "delete", "new", "sizeof", "do"})
 _REMOVABLE = frozenset(
     {
@@ -58,70 +55,23 @@ class ReachableCode:
     words: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _References:
-    """What the text of an item says of its references, wherever the item is.
-
-    ``members`` of a class have references of their own, since host-only members can be dropped from a class that stays;
-    their declarations are relative to the class, and ``own`` is the code without them. ``uses`` and ``calls`` are the
-    references by name.
-    """
-
-    own: str
-    uses: frozenset[str]
-    calls: frozenset[str]
-    host: HostMentions
-    members: tuple[tuple[Declaration, _References], ...] = ()
-
-
-_known_references: Memo[_References] = Memo(1 << 14)
 _known_locals: Memo[bool] = Memo(1 << 14)
 
 
-@dataclass(eq=False, slots=True)
-class _DeclarationNode:
-    """A declaration as a node of the reference graph; ``offset`` is what its positions are relative to."""
+def reachable_code(
+    files: Sequence[ParsedSource], macros: MacroTable, rejected: Mapping[str, Set[int]] = MappingProxyType({})
+) -> ReachableCode:
+    """Return the items of all files that device code needs.
 
-    path: str
-    offset: int
-    declaration: Declaration
-    references: _References
-    members: list[_DeclarationNode] = field(default_factory=list)
-    host: bool = False
-    reachable: bool = False
-
-    @property
-    def own(self) -> str:
-        """Its code without that of its members."""
-        return self.references.own
-
-    @property
-    def uses(self) -> frozenset[str]:
-        """The names it mentions."""
-        return self.references.uses
-
-    @property
-    def calls(self) -> frozenset[str]:
-        """The names it calls."""
-        return self.references.calls
-
-    @property
-    def is_device(self) -> bool:
-        """Whether it has a device specifier."""
-        return self.declaration.on_device
-
-    def family(self) -> Iterator[_DeclarationNode]:
-        """Yield this node and its members, transitively."""
-        yield self
-        for member in self.members:
-            yield from member.family()
-
-
-def reachable_code(files: Sequence[ParsedSource], macros: MacroTable) -> ReachableCode:
-    """Return the items of all files that device code needs."""
+    ``rejected`` are byte offsets, by file, at which a compiler for devices has found errors: what is there and has no
+    device specifier counts as host code.
+    """
     declared = {name for file in files for declaration in file.declarations for name in declaration.names}
-    nodes = [node for file in files for node in _nodes(file, macros, declared)]
+    nodes = [node for file in files for node in declaration_nodes(file, macros, declared)]
     index = _index(nodes)
+    for node in nodes:
+        for offset in rejected.get(node.path, ()):
+            _reject(node, offset)
     _propagate_host(nodes, index)
     words = _mark_reachable(nodes, index, files)
     words |= _mark_dependents(nodes, index, files)
@@ -131,61 +81,9 @@ def reachable_code(files: Sequence[ParsedSource], macros: MacroTable) -> Reachab
     return ReachableCode(dropped, frozenset(words))
 
 
-def _nodes(file: ParsedSource, macros: MacroTable, declared: Set[str]) -> Iterator[_DeclarationNode]:
-    events = conditionals(file.text)
-    for declaration in file.declarations:
-        found = _references(file.text.code, declaration, macros, events)
-        yield _node(file.path, 0, declaration, found, declared)
-
-
-def _node(
-    path: str,
-    offset: int,
-    declaration: Declaration,
-    references: _References,
-    declared: Set[str],
-    in_class: bool = False,
-) -> _DeclarationNode:
-    inside = [
-        _node(path, offset + declaration.item.start, member, inner, declared, True)
-        for member, inner in references.members
-    ]
-    host = references.host.is_host_only(declared)
-    if declaration.kind is DeclarationKind.VARIABLE and not declaration.on_device and not in_class:
-        # Device code cannot read a host variable unless it is a constant.
-        host = host or not {"const", "constexpr"} & declaration.head_words
-    else:
-        host = declaration.host_only or (not declaration.device_only and host)
-    return _DeclarationNode(path, offset, declaration, references, inside, host)
-
-
-def _references(code: str, declaration: Declaration, macros: MacroTable, events: Sequence[Event]) -> _References:
-    """Return the references of a declaration in some code with conditional directives at ``events``."""
-    item = declaration.item
-    whole = code[item.start : item.end]
-    has_members = declaration.kind is DeclarationKind.TYPE and item.body is not None and item.body < item.end
-    body = item.body - item.start if has_members and item.body is not None else None
-    inner = within(events, item.start, item.end) if has_members else ()
-    key = whole, body, inner, macros.affecting(words_of(whole))
-    return _known_references.get(key, lambda: _read_references(whole, body, macros, inner))
-
-
-def _read_references(code: str, body: int | None, macros: MacroTable, events: Sequence[Event]) -> _References:
-    own = code
-    members: tuple[tuple[Declaration, _References], ...] = ()
-    if body is not None:
-        close = closing(code, body)
-        own = code[:body] + code[close:]
-        found = (read_declaration(code, item, macros) for item in class_members(code, macros, body, close, events))
-        members = tuple((member, _references(code, member, macros, events)) for member in found)
-    uses = macros.expand(frozenset(_MENTION.findall(own)))
-    calls = macros.expand(frozenset(_CALL.findall(own)))
-    return _References(own, uses, calls, host_mentions(own, uses, calls), members)
-
-
-def _index(nodes: Iterable[_DeclarationNode]) -> dict[str, list[_DeclarationNode]]:
+def _index(nodes: Iterable[DeclarationNode]) -> dict[str, list[DeclarationNode]]:
     """Map each name to its declarations; operators and out-of-class members are listed under their types."""
-    index: dict[str, list[_DeclarationNode]] = {}
+    index: dict[str, list[DeclarationNode]] = {}
     late = []
     for node in nodes:
         declaration = node.declaration
@@ -205,7 +103,20 @@ def _index(nodes: Iterable[_DeclarationNode]) -> dict[str, list[_DeclarationNode
     return index
 
 
-def _propagate_host(nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]]) -> None:
+def _reject(node: DeclarationNode, offset: int) -> None:
+    """Make the innermost declaration at an offset that can be dropped host-only."""
+    if not node.is_at(offset) or node.declaration.kind is DeclarationKind.BRACE:
+        return
+    for member in node.members:
+        if member.is_at(offset) and member.declaration.kind in _REMOVABLE:
+            _reject(member, offset)
+            return
+    # Without a specialisation, the primary template would take its place.
+    if not any(inner.is_device for inner in node.family()) and not _SPECIALISATION.match(node.own):
+        node.host = True
+
+
+def _propagate_host(nodes: Sequence[DeclarationNode], index: Mapping[str, list[DeclarationNode]]) -> None:
     """Propagate host-only: to code without specifier that calls a host function or uses a host type, transitively."""
     undecided = [node for top in nodes for node in top.family() if not node.host and not node.is_device]
     known: set[str] = set()
@@ -222,12 +133,23 @@ def _propagate_host(nodes: Sequence[_DeclarationNode], index: Mapping[str, list[
             holds_host = any(member.host and member.declaration.kind not in _REMOVABLE for member in node.members)
             if holds_host or (not names.isdisjoint(node.uses) and _refers(node, functions, types, variables)):
                 node.host = found_hosts = True
+            found_hosts |= _propagate_host_members(node)
         if not found_hosts:
             return
         undecided = [node for node in undecided if not node.host]
 
 
-def _refers(node: _DeclarationNode, functions: Set[str], types: Set[str], variables: Set[str]) -> bool:
+def _propagate_host_members(node: DeclarationNode) -> bool:
+    """Propagate host-only from members of a class to those that call them; return whether there are any."""
+    hosts = {name for member in node.members if member.host for name in member.declaration.names}
+    hosts -= {name for member in node.members if not member.host for name in member.declaration.names}
+    callers = [member for member in node.members if not member.host and not member.is_device and member.calls & hosts]
+    for member in callers:
+        member.host = True
+    return bool(callers)
+
+
+def _refers(node: DeclarationNode, functions: Set[str], types: Set[str], variables: Set[str]) -> bool:
     """Return whether a node calls one of some functions, or uses one of some types or variables of others."""
     return bool(
         node.calls & functions
@@ -237,7 +159,7 @@ def _refers(node: _DeclarationNode, functions: Set[str], types: Set[str], variab
 
 
 def _mark_reachable(
-    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedSource]
+    nodes: Sequence[DeclarationNode], index: Mapping[str, list[DeclarationNode]], files: Sequence[ParsedSource]
 ) -> set[str]:
     """Mark the roots and everything they reference; return all identifiers in it."""
     words: set[str] = set()
@@ -256,7 +178,7 @@ def _mark_reachable(
     return words
 
 
-def _is_shadowed(word: str, target: _DeclarationNode, node: _DeclarationNode) -> bool:
+def _is_shadowed(word: str, target: DeclarationNode, node: DeclarationNode) -> bool:
     """Return whether a name in a node is its own variable rather than a function without specifier."""
     return (
         target.declaration.kind is DeclarationKind.FUNCTION
@@ -277,7 +199,7 @@ def _finds_declarator(code: str, name: str) -> bool:
     return any(match[1] not in _NO_TYPES for match in re.finditer(pattern, code))
 
 
-def _mark(node: _DeclarationNode) -> set[str]:
+def _mark(node: DeclarationNode) -> set[str]:
     """Mark a node and its members, except host-only ones; return the identifiers in them."""
     node.reachable = True
     words = set(node.uses)
@@ -287,7 +209,7 @@ def _mark(node: _DeclarationNode) -> set[str]:
     return words
 
 
-def _is_root(node: _DeclarationNode) -> bool:
+def _is_root(node: DeclarationNode) -> bool:
     kind = node.declaration.kind
     if kind is DeclarationKind.BRACE:
         return True
@@ -302,7 +224,7 @@ def _is_root(node: _DeclarationNode) -> bool:
     return kind is DeclarationKind.INVOCATION and bool(EXECUTION_SPACE_WORDS & node.uses)
 
 
-def _is_eligible(node: _DeclarationNode) -> bool:
+def _is_eligible(node: DeclarationNode) -> bool:
     declaration = node.declaration
     if node.is_device:
         return True
@@ -320,7 +242,7 @@ def _is_eligible(node: _DeclarationNode) -> bool:
 
 
 def _mark_dependents(
-    nodes: Sequence[_DeclarationNode], index: Mapping[str, list[_DeclarationNode]], files: Sequence[ParsedSource]
+    nodes: Sequence[DeclarationNode], index: Mapping[str, list[DeclarationNode]], files: Sequence[ParsedSource]
 ) -> set[str]:
     """Mark prototypes, using directives and static assertions whose references are all reachable."""
     scopes = {part for file in files for item in file.items.items for name in item.scope for part in name.split("::")}
@@ -355,7 +277,7 @@ def _using_stays(code: str, words: set[str], scopes: set[str]) -> bool:
         return False
     if directive[1]:
         return directive[2] in scopes | _DEVICE_NAMESPACES or directive[2] in words
-    name = _MENTION.findall(code)[-1]
+    name = MENTION.findall(code)[-1]
     if directive[2] == "std" and _GLOBAL_TOO.match(name):
         return False
     return name in words and directive[2] in scopes | _DEVICE_NAMESPACES
@@ -372,16 +294,16 @@ def _launch_words(text: SourceText) -> Iterator[str]:
     for match in re.finditer(r">\s*<<<", text.code):
         start = opening_angle(text.code, match.start() + 1)
         if start is not None:
-            found.update(_MENTION.findall(text.code[start : match.start()]))
+            found.update(MENTION.findall(text.code[start : match.start()]))
     for match in (*_FUNCTION_VALUE.finditer(text.code), *_FUNCTION_ADDRESS.finditer(text.code)):
-        found.update(_MENTION.findall(match[1]))
+        found.update(MENTION.findall(match[1]))
     yield from found
     for match in _ALIAS.finditer(text.code):
         if match[1] in found:
-            yield from _MENTION.findall(match[2])
+            yield from MENTION.findall(match[2])
 
 
-def _dropped(nodes: Iterable[_DeclarationNode]) -> Iterator[tuple[int, int]]:
+def _dropped(nodes: Iterable[DeclarationNode]) -> Iterator[tuple[int, int]]:
     for node in nodes:
         if not node.reachable:
             yield node.offset + node.declaration.item.start, node.offset + node.declaration.item.end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -84,16 +84,38 @@ def _device_views(
     main = main.without(dead[path])
     others = {header: content.without(dead.get(header, ())) for header, content in others.items()}
     macros = macro_table((main, *others.values()))
-    files = [
+    files = (
         parse_source(path, main, macros),
         *(parse_source(header, content, macros) for header, content in others.items()),
-    ]
-    reachable = reachable_code(files, macros)
-    selections = {file.path: select_directives(file, reachable.words, macros, include_dirs) for file in files}
+    )
+    return _views_of(files, macros, include_dirs, {})
+
+
+def without_rejected(views: DeviceViews, include_dirs: Sequence[str], rejected: Mapping[str, Set[int]]) -> DeviceViews:
+    """Return the views without what a compiler for devices has rejected, as far as it can be host code.
+
+    ``rejected`` are the byte offsets of its errors by file. An include of a library is left out, and code without a
+    device specifier counts as host-only, with all that depends on it.
+    """
+    return _views_of(views.files, views.macros, include_dirs, rejected)
+
+
+def _views_of(
+    files: tuple[ParsedSource, ...],
+    macros: MacroTable,
+    include_dirs: Sequence[str],
+    rejected: Mapping[str, Set[int]],
+) -> DeviceViews:
+    reachable = reachable_code(files, macros, rejected)
+    nothing: frozenset[int] = frozenset()
+    selections = {
+        file.path: select_directives(file, reachable.words, macros, include_dirs, rejected.get(file.path, nothing))
+        for file in files
+    }
     replacements = _replacements(reachable, selections)
     views = {file.path: _view(file, reachable, selections[file.path].shown, replacements[file.path]) for file in files}
     names = file_scope_names(files, reachable, macros)
-    return DeviceViews(tuple(files), macros, views.pop(path), views, names)
+    return DeviceViews(files, macros, views.pop(files[0].path), views, names)
 
 
 def _replacements(reachable: ReachableCode, selections: Mapping[str, DirectiveSelection]) -> dict[str, dict[int, str]]:

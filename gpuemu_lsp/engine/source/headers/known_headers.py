@@ -32,7 +32,9 @@ _NEEDED_FOR = (
         re.compile(r"(?:cooperative_groups|this_(?:grid|thread_block|thread|cluster))$"),
     ),
     (re.compile(r"cub/"), re.compile(r"cub$")),
-    (re.compile(r"thrust/"), re.compile(r"thrust$")),
+    (re.compile(r"thrust/(?:pair|tuple|complex|functional|optional|swap)\.h$"), re.compile(r"thrust$")),
+    # An algorithm runs in a thread with the policy `thrust::seq`; with another one, as containers, it is host code.
+    (re.compile(r"thrust/"), re.compile(r"seq$")),
     (re.compile(r"cuda/"), re.compile(r"cuda$")),
     (re.compile(r"curand_"), re.compile(r"curand")),
     (re.compile(r"cufft"), re.compile(r"cufft(?:Double)?(?:Real|Complex)$")),

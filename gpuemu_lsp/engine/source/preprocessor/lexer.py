@@ -109,6 +109,12 @@ class SourceText:
         line, end_line = (bisect_right(self._starts, offset) - 1 for offset in (start, end))
         return Range.of(line, start - self._starts[line], end_line, end - self._starts[end_line])
 
+    def offset(self, position: Position) -> int:
+        """Return the byte offset of a position, that of the end if it is behind the text."""
+        if position.line >= len(self._starts):
+            return len(self.raw)
+        return min(self._starts[position.line] + position.column, len(self.raw))
+
     def original(self, start: int, end: int) -> str:
         """Return the original text between two byte offsets."""
         return decode(self.raw[start:end])

@@ -26,6 +26,11 @@ _KEYWORDS = frozenset({
 })  # fmt: skip
 _OPERATOR = re.compile(r"operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]+|\s[\w:\s*&]+)\s*(?=\()")
 
+_ELABORATED_VARIABLE = re.compile(
+    r"(?:(?:const|static|volatile|extern)\s+)*(?:struct|class|union|enum)\s+(?:\w+\s*::\s*)*(\w+)[\s*&]+(?!final\b)\w+"
+    r"(?:\s*\[[^\]]*\])*\s*(?:;|=|,|$)"
+)
+
 
 class DeclarationKind(Enum):
     """Kind of declaration."""
@@ -154,7 +159,7 @@ def _read(
         return _ItemReading(DeclarationKind.ALIAS, frozenset(WORD.findall(head)[1:2]), uses, head_words)
     if word == "typedef":
         return _ItemReading(DeclarationKind.ALIAS, _typedef_names(code, size, start, body), uses, head_words)
-    if is_type_head(head) and (body is not None or "(" not in head):
+    if is_type_head(head) and (body is not None or "(" not in head) and not _names_variable(head, macros):
         return _ItemReading(DeclarationKind.TYPE, _type_names(code, size, start, body), uses, head_words)
     signature = find_signature(code, start, end)
     if signature is not None and (not has_initialiser(code[start : signature.open])):
@@ -171,6 +176,13 @@ def _read(
         except ContextNeededError:
             return replace(function, initialiser=(start, signature.open))
     return _ItemReading(DeclarationKind.VARIABLE, _variable_names(head), uses, head_words)
+
+
+def _names_variable(head: str, macros: MacroTable) -> bool:
+    """Return whether a head with a class keyword declares a variable, as ``struct timespec start;`` does."""
+    match = _ELABORATED_VARIABLE.match(head)
+    # `class EXPORTED Name;` declares a class.
+    return match is not None and match[1] not in macros.definitions and not match[1].isupper()
 
 
 def find_signature(code: str, start: int, end: int) -> FunctionSignature | None:

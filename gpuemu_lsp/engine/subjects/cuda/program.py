@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.findings import Finding, Place, Range, Related, Severity
 from gpuemu_lsp.engine.hostcode.cpp.launch_sites import sites_in_includers
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.regular_file import file_text
-from gpuemu_lsp.engine.source import DeviceViews, device_views, includers
+from gpuemu_lsp.engine.source import DeviceViews, device_views, includers, without_rejected
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.cuda.missing_headers import without_cascades
 from gpuemu_lsp.engine.subjects.cuda.session import FileSession
@@ -21,6 +21,8 @@ from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _MAX_INCLUDERS = 3
 """Including files that a header is compiled as a part of, at most."""
+_MAX_REJECTIONS = 6
+"""Attempts to compile a file without the code that has errors: each shows the errors behind those of the last one."""
 
 
 def program_of(requests: Sequence[CheckRequest], session: FileSession) -> tuple[str, ...]:
@@ -107,8 +109,43 @@ def _compiled(request: CompileRequest, views: DeviceViews, session: CompileSessi
     compiled = compile_source(request, session=session)
     if compiled.artifact is not None:
         return compiled
+    compiled = _compiled_without_host_code(request, views, session, compiled)
+    if compiled.artifact is not None:
+        return compiled
     found = without_cascades(compiled.findings, views, request.include_dirs)
     return replace(compiled, findings=tuple(_about_file(finding, request.path) for finding in found))
+
+
+def _compiled_without_host_code(
+    request: CompileRequest, views: DeviceViews, session: CompileSession, compiled: CompileResult
+) -> CompileResult:
+    """Compile without the code that has errors, as far as it can be host code; return the result that says most.
+
+    That is the one with the fewest errors, unless other code misses what was left out: then ``compiled``.
+
+    Device code is found by names, so that a class of a host library stays if a kernel uses one of its names for
+    something else. It may need headers that are missing or that NVRTC does not compile, and more of the standard
+    library than NVRTC has. A host compiler reports the errors that are the user's.
+    """
+    texts = {file.path: file.text for file in views.files}
+    rejected: dict[str, set[int]] = {}
+    last = compiled
+    for _ in range(_MAX_REJECTIONS):
+        for place, _ in _compile_errors(last):
+            if place.path in texts:
+                rejected.setdefault(place.path, set()).add(texts[place.path].offset(place.range.start))
+        reduced = without_rejected(views, request.include_dirs, rejected)
+        before, request = request, replace(request, text=reduced.view, headers={**request.headers, **reduced.headers})
+        if request == before:
+            break
+        last = compile_source(request, session=session)
+        if last.artifact is not None:
+            return last
+    return last if _compile_errors(last) <= _compile_errors(compiled) else compiled
+
+
+def _compile_errors(compiled: CompileResult) -> set[tuple[Place, str]]:
+    return {(finding.place, finding.message) for finding in compiled.findings if finding.rule == "compile/error"}
 
 
 def _about_file(finding: Finding, path: str) -> Finding:

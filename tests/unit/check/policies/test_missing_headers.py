@@ -251,3 +251,43 @@ def test_a_limit_of_nvrtc_in_a_header_is_the_reason_of_the_kernel(tmp_path):
     assert hint.place.path.endswith("scale.h") and report.status == "not-executed"
     (group,) = reason_groups([report], findings)
     assert group.title == "a constant at file scope needs dynamic initialisation"
+
+
+TIMER = """#include <vendor_blas.h>
+class lap {
+public:
+    void start() { vendor_begin(handle); }
+    float stop() { start(); return 0; }
+private:
+    vendor_handle_t handle;
+};
+"""
+TIMED = """#include "timer.h"
+__global__ void scale(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const float lap = 2.0f;
+    if (i < n) x[i] *= lap;
+}
+"""
+
+
+@pytest.mark.parametrize("include", ["#include <vendor_blas.h>", "#include <vector>"])
+def test_host_code_that_does_not_compile_does_not_keep_a_kernel_from_running(tmp_path, include):
+    """A kernel uses the name of a class that device code cannot have."""
+    (tmp_path / "timer.h").write_text(TIMER.replace("#include <vendor_blas.h>", include))
+    report, findings = checked(tmp_path, TIMED)
+    assert errors(findings) == [] and report.compiled
+
+
+def test_a_class_that_a_kernel_needs_is_not_left_out(tmp_path):
+    (tmp_path / "timer.h").write_text(TIMER)
+    report, findings = checked(
+        tmp_path, TIMED.replace("const float lap = 2.0f;", "lap timer; float lap = timer.stop();")
+    )
+    (hint,) = hints(findings)
+    assert (report.compiled, hint.data["headers"]) == (False, ["vendor_blas.h"])
+    (tmp_path / "timer.h").write_text("struct Factor {\n    float get() const { return valu; }\n    float value;\n};\n")
+    report, findings = checked(tmp_path, TIMED.replace("int n)", "int n, Factor f)").replace("= 2.0f", "= f.get()"))
+    assert [(item.rule, Path(item.place.path).name) for item in findings if item.severity is Severity.ERROR] == [
+        ("compile/error", "timer.h")
+    ]
