@@ -40,7 +40,7 @@ _known_references: Memo[_References] = Memo(1 << 14)
 
 @dataclass(eq=False, slots=True)
 class DeclarationNode:
-    """A declaration as a node of the reference graph; ``offset`` is the byte offset that its positions are relative to."""
+    """A declaration as a node of the reference graph; its positions are relative to the byte ``offset``."""
 
     path: str
     offset: int
