@@ -279,6 +279,15 @@ TORCH_LIBRARY_FRAGMENT(mylib, m) { m.def("forward(Tensor x) -> Tensor"); }
         "  v[lane()] = x[0]; x[0] = v[0]; }\n",
     ),
     Sample(
+        "scoped enumerations and elaborated types",
+        "enum class Mode : int { ROW, COLUMN };\nenum class Later : int;\nenum class Later : int { A, B };\nstruct Pair { int a, b; };\n"
+        "static struct timespec began;\nstruct Watch {\n  struct Pair pair;\n  struct timespec now;\n"
+        "  void begin() { clock_gettime(0, &now); }\n  void again() { begin(); }\n};\n"
+        "template <Mode M> __global__ void k(int* x, struct Pair p) {\n"
+        "  int began = M == Mode::ROW ? p.a : p.b, Watch = (int)Later::B;\n  x[0] = began + Watch;\n}\n",
+        ("k<Mode::ROW>",),
+    ),
+    Sample(
         "tensor cores",
         "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n"
         "__global__ void k(const half* a, const half* b, float* c) {\n"

@@ -27,7 +27,7 @@ _KEYWORDS = frozenset({
 _OPERATOR = re.compile(r"operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]+|\s[\w:\s*&]+)\s*(?=\()")
 
 _ELABORATED_VARIABLE = re.compile(
-    r"(?:(?:const|static|volatile|extern)\s+)*(?:struct|class|union|enum)\s+(?:\w+\s*::\s*)*(\w+)[\s*&]+(?!final\b)\w+"
+    r"(?:(?:const|static|volatile|extern)\s+)*(?:struct|class|union|enum)\s+(?!class\b|struct\b)(?:\w+\s*::\s*)*(\w+)[\s*&]+(?!final\b)\w+"
     r"(?:\s*\[[^\]]*\])*\s*(?:;|=|,|$)"
 )
 
@@ -159,7 +159,11 @@ def _read(
         return _ItemReading(DeclarationKind.ALIAS, frozenset(WORD.findall(head)[1:2]), uses, head_words)
     if word == "typedef":
         return _ItemReading(DeclarationKind.ALIAS, _typedef_names(code, size, start, body), uses, head_words)
-    if is_type_head(head) and (body is not None or "(" not in head) and not _names_variable(head, macros):
+    if (
+        is_type_head(head)
+        and (body is not None or "(" not in head)
+        and not (body is None and _names_variable(head, macros))
+    ):
         return _ItemReading(DeclarationKind.TYPE, _type_names(code, size, start, body), uses, head_words)
     signature = find_signature(code, start, end)
     if signature is not None and (not has_initialiser(code[start : signature.open])):

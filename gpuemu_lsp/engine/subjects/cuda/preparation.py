@@ -99,6 +99,8 @@ def _compile_architectures(
         done.milliseconds += compiled.milliseconds
         if compiled.artifact is None and request.options.arch is None:
             compiled = or_newer(compiled, request.registered, compilation.run)
+        if compiled.artifact is None and not request.registered and len(done.result.entries) > 1:
+            compiled = _compiled_instances(compilation, arch, compiled, place)
         if compiled.artifact is None and done.result.guessed and not request.registered:
             compiled = without_guessed_instance(compiled, done.result.entries[0])
         done.findings += compiled.findings if request.registered else map(softened, compiled.findings)
@@ -119,6 +121,28 @@ def _compile_architectures(
                 if entry in compiled.artifact.resources:
                     done.resources.setdefault(compiled.artifact.arch, compiled.artifact.resources[entry])
     return done
+
+
+def _compiled_instances(
+    compilation: ProgramCompilation, arch: str, compiled: CompileResult, place: Place
+) -> CompileResult:
+    """Compile those of several instances that compile; return the failed compilation of all if none does.
+
+    Of a kernel that nobody registers they are read from the program, and a macro that the build defines may decide
+    which of them it has.
+    """
+    alone = {entry: replace(compilation, entries=(entry,), program=()).run(arch) for entry in compilation.entries}
+    entries = tuple(entry for entry, result in alone.items() if result.artifact is not None)
+    if not entries:
+        return compiled
+    first = next(result for result in alone.values() if result.artifact is None)
+    error = next((finding for finding in first.findings if finding.rule == "compile/error"), None)
+    others = ", ".join(f"'{entry}'" for entry in compilation.entries if entry not in entries)
+    reason = f": {error.message}" if error is not None else ""
+    message = f"Not checked as {others}, which does not compile here{reason}."
+    hint = make("config/launch-inferred", message, place, kernel=compilation.spec.name)
+    checked = replace(compilation, entries=entries, program=()).run(arch)
+    return replace(checked, findings=(*checked.findings, hint))
 
 
 def _without_optimization(
