@@ -131,6 +131,26 @@ class HostStruct:
         return self.lower()
 
 
+@dataclass(frozen=True, slots=True)
+class Instantiation:
+    """An explicit instantiation of a function template: ``template void scale<4>(float*, int);``."""
+
+    arguments: tuple[str, ...]
+    parameters: tuple[HostParameter, ...]
+
+    def template_arguments(self, function: HostFunction) -> tuple[str, ...]:
+        """Return the arguments of a function's template, as far as they and the types of the parameters say."""
+        found = list(self.arguments)
+        pairs = list(zip(function.body.parameters, self.parameters, strict=False))
+        for parameter in function.template[len(found) :]:
+            given = (own for declared, own in pairs if declared.type == parameter.name)
+            deduced = next((own.type for own in given), parameter.default)
+            if not deduced:
+                break
+            found.append(deduced)
+        return tuple(found)
+
+
 @dataclass(slots=True)
 class HostProgram:
     """The declarations of one translation unit, or of one module.
@@ -151,8 +171,8 @@ class HostProgram:
     """Macros whose text has a launch."""
     prototypes: set[str] = field(default_factory=set)
     """Names of functions that are declared, without a body."""
-    instances: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
-    """The template arguments of explicit instantiations, by function."""
+    instances: dict[str, list[Instantiation]] = field(default_factory=dict)
+    """Explicit instantiations, by function."""
     methods: set[str] = field(default_factory=set)
     """Names of member functions that a class declares, without a body."""
     assigned: frozenset[str] | None = None

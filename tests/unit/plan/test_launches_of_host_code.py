@@ -355,6 +355,18 @@ template void run<double, long long, 64>(double* x, const long long* at, int n);
     assert sorted(result.entries) == ["k<double, long long, 64>", "k<float, unsigned int, 32>"]
 
 
+def test_the_parameters_of_an_instantiation_give_template_arguments(bare: Callable[[str], PlanResult]) -> None:
+    """With a macro for the instantiations, and a default."""
+    result = bare("""
+template <typename T, int B> __global__ void k(T* x, int n) { if (blockIdx.x * B + threadIdx.x < n) x[threadIdx.x] = 1; }
+template <typename T, int B = 64> void run(T* x, int n) { k<T, B><<<n / B, B>>>(x, n); }
+template void run(int* x, int n);
+#define INSTANTIATE(T) template void run<T, 32>(T* x, int n); template void run(T*, int)
+INSTANTIATE(double);
+""")
+    assert sorted(result.entries) == ["k<double, 32>", "k<double, 64>", "k<int, 64>"]
+
+
 def test_a_kernel_that_skips_blocks_by_their_indices_writes_a_part(compiled: Callable[[str], PlanResult]) -> None:
     """The lower triangle of a matrix, of which the program copies all."""
     plan = only(

@@ -22,6 +22,7 @@ from gpuemu_lsp.engine.hostcode.program import (
     HostProgram,
     HostStruct,
     HostVariable,
+    Instantiation,
     TemplateParameter,
 )
 from gpuemu_lsp.engine.hostcode.type_names import base_name, split_template
@@ -118,9 +119,11 @@ class _Reader:
                     program.variables.setdefault(name, self._variable(node))
         elif node.type == "template_instantiation":
             function = _function_declarator(node)
-            name = text(function.child_by_field_name("declarator")) if function is not None else ""
-            if arguments := tuple(split_template(name)):
-                program.instances.setdefault(base_name(name), []).append(arguments)
+            if function is not None:
+                name = text(function.child_by_field_name("declarator"))
+                parameters = self._lowering(node).parameters(function.child_by_field_name("parameters"))
+                instance = Instantiation(tuple(split_template(name)), parameters)
+                program.instances.setdefault(base_name(name), []).append(instance)
         elif node.type == "alias_declaration":
             program.aliases.setdefault(text(node.child_by_field_name("name")), text(node.child_by_field_name("type")))
         else:

@@ -1,5 +1,6 @@
 """Macros that contain launches, the arguments of one, or are around one, expanded in the text before it is parsed.
 
+So are those that instantiate a template explicitly.
 ``LAUNCH(64) else LAUNCH(128)`` has no syntax tree, and ``kernel<<<grid, block>>>(ARGS)`` not its arguments, before the
 preprocessor has replaced the macros. A file may define such a macro again for each of its functions: the definition
 before the use counts. Other macros are expanded where they are evaluated.
@@ -18,6 +19,7 @@ from gpuemu_lsp.engine.source.preprocessor.macros import Macro, MacroTable, defi
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w*Kernel\b")
 _INVOCATION = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _INSTANCE = re.compile(r"&?\s*[A-Za-z_][\w:]*\s*<[^;{}()]*>")
+_INSTANTIATION = re.compile(r"(?:extern\s+)?template\b(?!\s*<)")
 _MAX_DEPTH = 6
 _MAX_LENGTH = 400_000
 
@@ -42,7 +44,7 @@ def with_launch_macros(text: SourceText, macros: MacroTable) -> str:
 
 def _is_wanted(name: str, macros: MacroTable) -> bool:
     return any(map(_LAUNCH.search, macros.bodies(name))) or any(
-        _is_list(macro) or _is_instance(macro) for macro in macros.definitions[name]
+        _is_list(macro) or _is_instance(macro) or _INSTANTIATION.match(macro.body) for macro in macros.definitions[name]
     )
 
 

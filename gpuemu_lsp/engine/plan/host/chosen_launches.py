@@ -69,18 +69,15 @@ class _HostReading:
         """Return the launches of a kernel in functions that nothing calls, with the sizes that they have."""
         found: list[ReadHostLaunch] = []
         for root in launching_functions(self.program, [kernel]):
-            instances = root.unit.instances.get(root.name)
-            for instance in instances or [()]:
-                run = self._run(root, frozenset(), _of_instance(assumed, instance))
-                generic = bool(root.template) and not instances
+            generic = bool(root.template) and root.name not in root.unit.instances
+            for each in _of_instances(assumed, root):
+                run = self._run(root, frozenset(), each)
                 found += [ReadHostLaunch(launch, run, generic=generic) for launch in self._of(run, kernel)]
         return tuple(found)
 
     def _launches(self, kernel: str, assumed: HostAssumptions) -> Iterator[ReadHostLaunch]:
         for root in roots(self.program, [kernel]):
-            instances = root.unit.instances.get(root.name) or [()]
-            assumptions = [_of_instance(assumed, instance) for instance in instances]
-            found = [one for each in assumptions for one in self._from(root, kernel, each)]
+            found = [one for each in _of_instances(assumed, root) for one in self._from(root, kernel, each)]
             yield from found
             if any(is_complete(one.launch) and (root.name == "main" or _shows_pointers(one)) for one in found):
                 return
@@ -127,10 +124,14 @@ class _HostReading:
         return self._runs[key]
 
 
-def _of_instance(assumed: HostAssumptions, instance: tuple[str, ...]) -> HostAssumptions:
-    """Return assumptions with the template arguments of an explicit instantiation; its first type stands for others."""
-    scalar = next((argument for argument in instance if not argument[0].isdigit()), assumed.scalar)
-    return replace(assumed, scalar=scalar, instance=instance)
+def _of_instances(assumed: HostAssumptions, function: HostFunction) -> list[HostAssumptions]:
+    """Return the assumptions for each explicit instantiation of a function, whose first type stands for others."""
+    found = []
+    for instance in function.unit.instances.get(function.name, ()):
+        arguments = instance.template_arguments(function)
+        scalar = next((argument for argument in arguments if not argument[0].isdigit()), assumed.scalar)
+        found.append(replace(assumed, scalar=scalar, instance=arguments))
+    return list(dict.fromkeys(found)) or [assumed]
 
 
 _known_readings: Memo[_HostReading] = Memo(6)
