@@ -128,7 +128,7 @@ def _compiled_instances(
 ) -> CompileResult:
     """Compile those of several instances that compile; return the failed compilation of all if none does.
 
-    Of a kernel that nobody registers they are read from the program, and a macro that the build defines may decide
+    Of an unregistered kernel they are read from the program, and a macro that the build defines may decide
     which of them it has.
     """
     alone = {entry: replace(compilation, entries=(entry,), program=()).run(arch) for entry in compilation.entries}
