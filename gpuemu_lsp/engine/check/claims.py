@@ -145,6 +145,10 @@ def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten:
             yield facts.sizes[name].fact(name, case.dims[name], need)
     if facts.relations.source is Source.ASSUMED and dependences.relates_sizes(event, case):
         yield facts.relations
+    if event is not None and event.rule in ACCESS_RULES and event.buffer is not None:
+        relation = facts.buffer(event.buffer).relation
+        if relation.source is Source.ASSUMED and dependences.is_decided_by_other_sizes(event):
+            yield relation
 
 
 def _facts_about_path(event: Event | None, case: Case, dependences: Dependences) -> Iterator[Fact]:

@@ -122,6 +122,15 @@ class Dependences:
             deciding - block <= {name} and self._occur((block & case.dims.keys()) - {name}, case) for name in case.dims
         )
 
+    def is_decided_by_other_sizes(self, event: Event) -> bool:
+        """Return whether sizes that the kernel gets, and not the number of blocks alone, decide about an access."""
+        from gpuemu_lsp.engine.emulator.analysis.dependence.sources import OtherSource
+
+        if not self._is_analysed or self._needs_values(event):
+            return True
+        sources = {source for access in self._of_accesses(event) for source in (*access.address, *access.control)}
+        return bool(_names([*self._expressions(sources - {OtherSource.GRID})]))
+
     def are_given(self, case: Case) -> bool:
         """Return whether a case has sizes that the program itself has."""
         sizes = self.plan.facts.sizes

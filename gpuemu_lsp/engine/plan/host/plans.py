@@ -180,6 +180,9 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     hidden = {name for name in building.used - known if one.run.symbols[name].origin in ("parameter", "constant")}
     own = {name: size for name, size in constraints.program_sizes().items() if name in building.used}
     choices = {dim.name: frozenset(dim.choices) for dim in dims if dim.choices}
+    conditions = tuple(_conditions(building))
+    sides = (side for _, *both in conditions for side in both)
+    compared = frozenset[str]().union(*map(names, (*passed, *sides)))
     facts = Facts(
         PlanOrigin.HOST_CODE,
         sizes={
@@ -194,12 +197,12 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
             )
             for name in building.used
         },
-        buffers=dict(building.buffers(args, {params[position].name for position in one.launch.parts})),
+        buffers=dict(building.buffers(args, {params[position].name for position in one.launch.parts}, compared)),
         values=building.values,
         relations=assumed("the program does not show how large its buffers are") if building.relates else READ,
         contents=assumed(""),
         path=Path(
-            conditions=tuple(_conditions(building)),
+            conditions=conditions,
             branches=tuple(_branch_values(building)),
             selected=READ if constraints.is_selected() else assumed(_SELECTED),
             reached=assumed(_REFUTED) if is_refuted(one) else READ,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from gpuemu_lsp.engine.plan.context import KernelContext
@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.plan.facts import READ, BufferFact, Claim, Fact, ValueFac
 from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch
 from gpuemu_lsp.engine.plan.host.constraints import LaunchSizes
 from gpuemu_lsp.engine.plan.model import PlanArg, TensorArg
-from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, parse
+from gpuemu_lsp.engine.project.expressions import MAX_LENGTH, Expression, names, parse
 from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, symbols
 
 
@@ -28,6 +28,8 @@ class Building:
     values: dict[str, ValueFact] = field(default_factory=dict)
     """Arguments whose integers the program does not show."""
     begins: set[str] = field(default_factory=set)
+    callers: set[str] = field(default_factory=set)
+    """Tensors that callers pass, of a size that the program reads."""
     ranks: dict[str, Expression] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     open: bool = False
@@ -35,8 +37,14 @@ class Building:
     relates: bool = False
     """Such a length may relate sizes; one that further dimensions of a tensor multiply does not."""
 
-    def buffers(self, args: Iterable[PlanArg], parts: Container[str]) -> Iterator[tuple[str, BufferFact]]:
-        """Yield the facts about buffers; of ``parts`` the launch writes some elements only."""
+    def buffers(
+        self, args: Iterable[PlanArg], parts: Container[str], compared: Set[str]
+    ) -> Iterator[tuple[str, BufferFact]]:
+        """Yield the facts about buffers.
+
+        Of ``parts`` the launch writes some elements only. ``compared`` are the sizes that the kernel gets, and those
+        that the program compares with others.
+        """
         for arg in args:
             if isinstance(arg, TensorArg):
                 name = arg.param
@@ -48,6 +56,7 @@ class Building:
                         begin=READ if name in self.begins else assumed(f"assumes where '{name}' begins"),
                         role=READ,
                         use=READ if used else assumed(f"assumes that the program reads every element of '{name}'"),
+                        relation=self._relation(arg, compared),
                         length=self.ranks.get(name),
                     ),
                 )
@@ -56,6 +65,12 @@ class Building:
         if arg.param in self.uncertain or arg.texture is not None:
             return assumed(f"assumes the extent of '{arg.param}'", Claim.NOTHING)
         return assumed(f"assumes the number of dimensions of '{arg.param}'") if arg.param in self.ranks else READ
+
+    def _relation(self, arg: TensorArg, compared: Set[str]) -> Fact:
+        own = frozenset[str]().union(*map(names, arg.shape))
+        if arg.param not in self.callers or not own or not own.isdisjoint(compared):
+            return READ
+        return assumed(f"assumes that the size of '{arg.param}' does not depend on those of other arguments")
 
     def is_unknown(self, value: Size) -> bool:
         """Return whether an integer depends on one that the program computes in a way that is not known."""

@@ -58,6 +58,8 @@ def tensor(
     if direction == "out" and (const or not is_copied_back(building.found, allocation, memory, kernels)):
         building.unjudged.add(name)
     shape = building.expression(elements)
+    if allocation in building.found.run.tensors:
+        building.callers.add(name)
     if known.dtype in DISCRETE:
         bounds = _range(building, name, memory, known, opaque)
     offset = building.expression(value.offset) if starts_later and whole else None
