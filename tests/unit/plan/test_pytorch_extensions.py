@@ -238,6 +238,31 @@ std::vector<torch::Tensor> best_class(torch::Tensor scores, torch::Tensor scale)
 """
 """The number of dimensions of both inputs is not checked."""
 
+CENTRES = """
+#include <torch/extension.h>
+__global__ void centres(int n, const float* boxes, float* out) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) {
+    out[2 * i] = boxes[4 * i] + boxes[4 * i + 2];
+    out[2 * i + 1] = boxes[4 * i + 1] + boxes[4 * i + 3];
+  }
+}
+void centres_of(torch::Tensor boxes, torch::Tensor out) {
+  const int total = out.numel();
+  centres<<<(total + 255) / 256, 256>>>(boxes.size(0), boxes.data_ptr<float>(), out.data_ptr<float>());
+}
+"""
+"""Only callers relate the sizes of the tensors."""
+FILL = """
+#include <torch/extension.h>
+__global__ void fill(float* out, float value, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = value;
+}
+void filled(torch::Tensor out, double value) {
+  fill<<<(out.numel() + 255) / 256, 256>>>(out.data_ptr<float>(), value, out.numel());
+}
+"""
+
 
 def findings(tmp_path: Path, text: str) -> list[Finding]:
     """Return what is reported about accesses and values, of a kernel that runs."""
@@ -256,7 +281,7 @@ def findings(tmp_path: Path, text: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    "text", [NORM, SCAN, SELECTED, GROUPS, SEGMENTS, LARGEST, LENGTHS, CONVOLUTION, PACKED, SCALED, MAXIMA]
+    "text", [NORM, SCAN, SELECTED, GROUPS, SEGMENTS, LARGEST, LENGTHS, CONVOLUTION, PACKED, SCALED, MAXIMA, FILL]
 )
 def test_correct_kernels_are_silent(tmp_path: Path, text: str) -> None:
     """Sizes that the host's checks exclude are not claimed anything about."""
@@ -278,6 +303,8 @@ def test_correct_kernels_are_silent(tmp_path: Path, text: str) -> None:
         # Further dimensions of `scores` do not change which elements of the outputs the threads write.
         (MAXIMA, "best[out] = top", "best[i] = top", "memory/global-race"),
         (LARGEST, "y[blockIdx.x * k + j]", "y[blockIdx.x * k + j + 1]", "memory/out-of-bounds"),
+        (FILL, "  if (i < n) out", "  out", "memory/out-of-bounds"),
+        (FILL, "i < n", "i <= n", "memory/out-of-bounds"),
     ],
 )  # fmt: skip
 def test_planted_bugs_are_errors(tmp_path: Path, text: str, before: str, after: str, rule: str) -> None:
@@ -285,3 +312,12 @@ def test_planted_bugs_are_errors(tmp_path: Path, text: str, before: str, after: 
     assert text.count(before) == 1
     found = findings(tmp_path, text.replace(before, after))
     assert rule in {one.rule for one in found if one.severity is Severity.ERROR}
+
+
+def test_sizes_that_only_callers_relate_are_assumptions(tmp_path: Path) -> None:
+    """The kernel does not get the size of its output, whose elements are two for each box."""
+    found = findings(tmp_path, CENTRES)
+    assert {one.severity for one in found} == {Severity.INFORMATION}
+    assert all(
+        "assumes that the size of 'out' does not depend on those of other arguments" in one.message for one in found
+    )
