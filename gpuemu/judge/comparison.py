@@ -26,6 +26,8 @@ _CLOSE = 1e-3
 _OWN_ERRORS, _OWN_UNITS = 32.0, 64.0
 """Errors of the model in its own dtypes, and unit roundoffs of the largest result, that are allowed where a budget
 cannot be derived: the elements are too many for evaluating the model a dozen times."""
+_NARROW_FACTOR = 4.0
+"""Both, of results in a narrow format: sums are in fp32, and few results are rounded to it before the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,9 @@ def _by_own_error(
         else:
             scale = _largest(expected)
             own_error = _largest(own.double() - expected)
-            allowed = _OWN_ERRORS * own_error + _OWN_UNITS * torch.finfo(actual.dtype).eps * scale
+            narrow = actual.dtype.itemsize < torch.float32.itemsize
+            errors, units = (_NARROW_FACTOR, _NARROW_FACTOR) if narrow else (_OWN_ERRORS, _OWN_UNITS)
+            allowed = errors * own_error + units * torch.finfo(actual.dtype).eps * scale
             equal = (actual == own) | (actual.isnan() & expected.isnan())
             wrong = ~((actual.double() - expected).abs() <= allowed) & ~equal
         if bool(wrong.any()):

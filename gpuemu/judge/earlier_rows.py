@@ -75,4 +75,5 @@ def _key(answer: Answer) -> str:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    """Return the text of a file; a task that is a folder has its texts in those of the answer."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""

@@ -7,6 +7,7 @@ the task's, values that its inputs do not have) is a note: a benchmark would acc
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -47,7 +48,10 @@ def judge(answer: Answer, seconds: float) -> Row:
     findings = tuple(
         {**finding, "path": str(answer.path)} if _is_written(finding, name) else finding for finding in row.findings
     )
-    return replace(row, answer=answer, findings=findings, seconds=time.monotonic() - started)
+    reason = row.reason
+    if answer.texts is not None and answer.path.suffix == ".py":  # whose lines the written module has
+        reason = reason.replace(" at answer.py:", f" at {answer.path.name}:")
+    return replace(row, answer=answer, reason=reason, findings=findings, seconds=time.monotonic() - started)
 
 
 def _of_settings(answers: Sequence[Answer], folder: Path, seconds: float) -> Row:
@@ -331,4 +335,9 @@ def _first(results: Sequence[CaseResult], values: Values) -> CaseResult | None:
 def sentence(finding: Mapping[str, Any]) -> str:
     """Return a finding in one line."""
     line = finding["range"]["start"]["line"] + 1
-    return f"{finding['rule']} at {Path(finding['path']).name}:{line}: {first_line(finding['message'])}"
+    message = _OWN_ALLOCATION.sub(r"\1 (an input or weight)", first_line(finding["message"]))
+    return f"{finding['rule']} at {Path(finding['path']).name}:{line}: {message}"
+
+
+_OWN_ALLOCATION = re.compile(r"\b(allocation \d+) at answer_process\.py:\d+")
+"""Memory that the process of an answer has allocated, in a message."""

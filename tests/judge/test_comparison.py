@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gpuemu.judge.comparison import Evaluation, compare
+from gpuemu.judge.comparison import Evaluation, _by_own_error, compare
 from gpuemu.judge.explanations import TANH_FORM
-from gpuemu.judge.model import BF16, TF32, Explanation, Status
+from gpuemu.judge.model import BF16, TF32, Comparison, Explanation, Status
 from gpuemu.judge.task import load_task
 
 TASK = """
@@ -86,6 +86,18 @@ def test_what_is_too_large_for_a_format_is_infinite():
     infinite, finite = evaluation.in_own_dtypes()
     assert compare(evaluation, [infinite, finite], {}).status is Status.SAME
     assert compare(evaluation, [infinite, finite + 1000], {}).status is Status.DIFFERS
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_large_results_are_compared_by_the_model_s_own_error(dtype):
+    evaluation = _evaluation(f"return torch.softmax(4 * x, -1).to(torch.{dtype})")
+    (own,) = evaluation.in_own_dtypes()
+    exact = evaluation.function()({name: one.double() for name, one in evaluation.given().items()})
+    wrong = own.clone()
+    wrong[7, 5] += 0.2
+    for result, status in ((exact[0].to(own.dtype), Status.SAME), (wrong, Status.DIFFERS)):
+        figures = Comparison(Status.SAME)
+        assert _by_own_error(exact, [own], [result], figures).status is status
 
 
 PRODUCT = """

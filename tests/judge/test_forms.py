@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gpuemu.judge.earlier_rows import EarlierRows
 from gpuemu.judge.forms.settings import varied
 from gpuemu.judge.judgement import judge
 from gpuemu.judge.layouts import NoAnswerError, find_answers
@@ -81,11 +82,26 @@ def test_a_submission_to_kernelbot(tmp_path):
     assert row.reason == "compared at 256, 256"
 
 
+def test_a_submission_whose_problem_was_changed_is_judged_again(tmp_path):
+    """Its task is a folder."""
+    rows = tmp_path / "rows.jsonl"
+    folder = problem(tmp_path / "problem", SUBMISSION, 256)
+    with EarlierRows(rows) as earlier:
+        (answer,) = find_answers([folder], [])
+        earlier.add(answer, {"verdict": "same"})
+    with EarlierRows(rows) as earlier:
+        assert earlier.row(answer) == {"verdict": "same"}
+        write(folder, {"reference.py": REFERENCE.replace("2 * x", "3 * x")})
+        (answer,) = find_answers([folder], [])
+        assert earlier.row(answer) is None
+
+
 def test_findings_in_a_submission_are_on_its_lines(tmp_path):
     row = only_row(problem(tmp_path, SUBMISSION.replace(", mask=i < n)\n", ")\n"), 127))
     assert row.verdict is Verdict.UNSAFE, row
     (finding,) = row.findings
     assert (finding["path"], finding["range"]["start"]["line"]) == (str(tmp_path / "submission.py"), 8)
+    assert " at submission.py:" in row.reason
 
 
 def definition(shape):

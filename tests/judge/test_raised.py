@@ -63,6 +63,14 @@ def test_what_the_emulated_device_lacks(tmp_path, text, not_emulated):
     assert Raised.of(caught.value, str(path)).is_not_emulated is not_emulated
 
 
+def test_memory_of_the_answer_s_process_is_called_an_input_or_weight():
+    place = {"start": {"line": 15, "character": 0}}
+    message = "read of 4 bytes at byte 8 of allocation 2 at answer_process.py:161 is out of bounds"
+    finding = {"rule": "memory/out-of-bounds", "path": "/x/answer.py", "range": place, "message": message}
+    expected = "read of 4 bytes at byte 8 of allocation 2 (an input or weight) is out of bounds"
+    assert judgement.sentence(finding) == f"memory/out-of-bounds at answer.py:16: {expected}"
+
+
 def test_what_may_be_written_for_the_task_s_own_layers_does_not_differ(tmp_path):
     path = tmp_path / "answer.py"
     path.write_text("HEAD = 96\n")
