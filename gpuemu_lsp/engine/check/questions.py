@@ -238,14 +238,27 @@ def _waiting(question: Question, record: RecordBlock) -> Answer:
         return (), ()
     thread, place = block.linear_thread(index or (0, 0, 0)), question.finding.place
     chains = list(_statement(block, thread, place)[0])
-    line = place.range.start.line
+    absent = _absent(block, thread, place)
+    if absent is not None:
+        other, last = absent
+        text = f"thread {block.thread_index(other)}, which is not there, is last at line {last.line + 1}"
+        chains += _decisions(block, text, other)
+    return tuple(chains), ()
+
+
+def _absent(block: RecordedBlock, thread: int, place: Place) -> tuple[int, Statement] | None:
+    """Return a thread that is not where ``thread`` waits, with its last statement: one that came there least often."""
+    line, fewest, found = place.range.start.line, 0, None
     for other in range(block.recording.thread_count):
         last = block.statements.last(other, 1)
-        if other != thread and last and last[0].line != line:
-            text = f"thread {block.thread_index(other)}, which is not there, is last at line {last[0].line + 1}"
-            chains += _decisions(block, text, other)
+        if other == thread or not last or last[0].line == line:
+            continue
+        times = len(block.statements.executions(other, place.path, line))
+        if found is None or times < fewest:
+            fewest, found = times, (other, last[0])
+        if times == 0:
             break
-    return tuple(chains), ()
+    return found
 
 
 def _decisions(block: RecordedBlock, text: str, thread: int = 0) -> tuple[ChainQuestion, ...]:

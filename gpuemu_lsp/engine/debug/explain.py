@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.debug.accesses import Accesses, Kind
 from gpuemu_lsp.engine.debug.copies import is_async_copy
 from gpuemu_lsp.engine.debug.dependences import Element, RuntimeDependences
 from gpuemu_lsp.engine.debug.dwarf.entries import scopes_of
+from gpuemu_lsp.engine.debug.dwarf.model import all_scopes
 from gpuemu_lsp.engine.debug.dwarf.sections import assembled
 from gpuemu_lsp.engine.debug.explanation import Chain, ShownAccess, ShownValue, Step
 from gpuemu_lsp.engine.debug.history import History
@@ -31,6 +32,8 @@ _CLOSEST: Final = 8
 _MOST_EARLIER: Final = 5
 _INDEXED: Final = re.compile(r"\b([A-Za-z_]\w*)\s*\[")
 _MOST_ACCESSES: Final = 6
+_OUTSIDE: Final = "out of bounds"
+_UNWRITTEN: Final = "never written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,21 +341,30 @@ class RecordedBlock:
         if element.is_write:
             return ShownAccess(name, value, "write")
         access = "update" if element.is_update else "read"
-        return ShownAccess(name, value, access, self.origin(element, statement.thread))
+        origin = self.origin(element, statement.thread)
+        return ShownAccess(name, None if origin in (_OUTSIDE, _UNWRITTEN) else value, access, origin)
+
+    def _is_argument(self, element: Element) -> bool:
+        """Return whether an element is of a parameter, which code without a line copies to a function's memory."""
+        name = re.split(r"[.\[]", self.names.name(element.address, element.size), maxsplit=1)[0]
+        variables = (variable for scope in all_scopes(self.scopes) for variable in scope.variables)
+        return any(variable.is_parameter and variable.name == name for variable in variables)
 
     def origin(self, element: Element, reader: int) -> str:
         """Return in words who wrote the value of an element that a thread reads."""
         if element.writer is None:
             picture = self.accesses.picture(element.address)
             if picture is None:
-                return "out of bounds"
+                return _OUTSIDE
             first = element.address - picture.address
             if not picture.initialised[first : first + element.size].all():
-                return "never written"
+                return _UNWRITTEN
             return "an input" if picture.kind == "buffer" else "from before the block"
         thread, tick = element.writer
         statement = self.statements.at(thread, tick)
-        where = f"line {statement.line + 1}" if statement is not None else "the compiler's code"
+        if statement is None and self._is_argument(element):
+            return "an argument"
+        where = f"line {statement.line + 1}" if statement is not None else "code of no line"
         who = "" if thread == reader else f", thread {_index(self.thread_index(thread))}"
         instruction = self.history.instruction(tick)
         copied = instruction is not None and is_async_copy(instruction)

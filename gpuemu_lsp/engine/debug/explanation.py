@@ -21,7 +21,7 @@ class ShownAccess:
     """An element of memory that a statement accesses.
 
     ``access`` is ``read``, ``write`` or ``update``, of which ``value`` is what it leaves in memory. ``origin`` says in
-    words where the value is from that was there.
+    words where the value is from that was there; ``value`` is None where none was.
     """
 
     name: str

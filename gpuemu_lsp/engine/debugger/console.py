@@ -219,7 +219,9 @@ def chain_text(chain: Chain) -> str:
         values = ", ".join(f"{one.name} = {one.value}" for one in step.values)
         rows.append(f"  {step.place.range.start.line + 1:4} | {step.text}")
         rows.append(f"       | thread {step.thread}, time {step.tick}{', ' if values else ''}{values}")
-        rows += [f"       | {one.access}s {one.name} = {one.value}, {one.origin}".rstrip(", ") for one in step.accesses]
+        for one in step.accesses:
+            value = "" if one.value is None else f" = {one.value}"
+            rows.append(f"       | {one.access}s {one.name}{value}, {one.origin}".rstrip(", "))
     return "\n".join([*rows, *chain.notes])
 
 

@@ -67,7 +67,8 @@ def _value(value: ShownValue) -> str:
 
 
 def _access(access: ShownAccess) -> str:
-    return f"{access.access}s {access.name} = {_text(access.value)}" + (f", {access.origin}" if access.origin else "")
+    value = "" if access.value is None else f" = {_text(access.value)}"
+    return f"{access.access}s {access.name}{value}" + (f", {access.origin}" if access.origin else "")
 
 
 def _text(value: Json) -> str:
