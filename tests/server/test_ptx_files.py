@@ -41,6 +41,8 @@ async def test_hovers_and_definitions(editor: Editor):
 
     assert "store to memory" in await editor.hover("scale.ptx", store, LINES[store].index("st.global"))
     assert "`add.f32 %f2, %f1, %f1;`" in await editor.hover("scale.ptx", store, LINES[store].index("%f2"))
+    declared = line_of(".reg .f32")
+    assert "special" not in str(await editor.hover("scale.ptx", declared, LINES[declared].index("%f")))
     assert "**scale**" in await editor.hover("scale.ptx", line_of(".entry"), LINES[line_of(".entry")].index("scale"))
     assert await definitions("%f2") == [line_of("add.f32")]
     assert await definitions("%rd7") == [line_of("add.s64 %rd7")]

@@ -27,7 +27,7 @@ def ending_finding(request: CheckRequest, ending: Ending) -> Finding:
         case Cancelled(reason=reason):
             message = f"The check of '{name}' was ended: {reason}." if reason else "The check was cancelled."
             return _finding(request, "engine/not-executed", message)
-        case Failed(stage=stage) if stage == _REFERENCE:
+        case Failed(stage=stage) if stage == _REFERENCE and request.spec.reference is not None:
             return _reference(request, f"The reference failed: {ending.kind}: {ending.message}", ending.traceback)
         case Failed():
             message = f"gpuemu-lsp failed while checking '{name}': {ending.kind}: {ending.message}"

@@ -110,7 +110,9 @@ def _named(
         keyword = ".entry" if called.is_entry else ".func"
         line = next((index for index in range(start, len(lines)) if word in lines[index]), start)
         return PtxName(PtxNameKind.FUNCTION, word, spot, keyword, (_range(lines, line, word),))
-    return PtxName(PtxNameKind.SPECIAL, whole, spot) if whole.startswith("%") else None
+    end = spot.end.column
+    is_series = lines[spot.start.line][end : end + 1] == "<"  # %r<6> declares %r0 to %r5
+    return PtxName(PtxNameKind.SPECIAL, whole, spot) if whole.startswith("%") and not is_series else None
 
 
 def _variable(kind: PtxNameKind, variable: Variable, lines: list[str], spot: Range) -> PtxName:

@@ -131,3 +131,27 @@ def test_the_instructions_of_a_ptx_are_followed(tmp_path):
     assert "variables are not shown: the code that fails has no names" in render_explanation(
         answer, str(tmp_path), TextStyle()
     )
+
+
+def test_a_thread_that_is_missing_in_a_shuffle_is_one_that_never_came_to_it(tmp_path):
+    text = (
+        "__global__ void sums(const float* x, float* y, int rows, int cols) {\n"
+        "  if (threadIdx.x >= cols) return;\n"
+        "  float s = 0;\n"
+        "  for (int c = threadIdx.x; c < cols; c += 32) s += x[blockIdx.x * cols + c];\n"
+        "  for (int o = 16; o; o /= 2) s += __shfl_down_sync(0xffffffff, s, o);\n"
+        "  if (threadIdx.x == 0) y[blockIdx.x] = s;\n"
+        "}\n"
+        "void run(const float* x, float* y, int rows, int cols) { sums<<<rows, 32>>>(x, y, rows, cols); }\n"
+    )
+    (tmp_path / "gpuemu.toml").write_text("")
+    (tmp_path / "sums.cu").write_text(text)
+    (request,) = collect(["sums.cu"], CheckOptions(cases=4), tmp_path).requests
+    for _ in check_kernel(request, lambda *_: None):
+        pass
+    with Store(tmp_path) as store:
+        failure = store.failures(1)[0].failure
+    answer = next(each for each in why(request, failure, failure.case) if isinstance(each, Why))
+    assert answer.explanation is not None
+    question = answer.explanation.chains[1].question
+    assert question == f"thread ({failure.dims['cols']}, 0, 0), which is not there, is last at line 2"

@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.regular_file import file_bytes, file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
-from gpuemu_lsp.engine.subjects.languages import LANGUAGES, SUFFIXES, calls_function, has_programs
+from gpuemu_lsp.engine.subjects.languages import LANGUAGES, SUFFIXES, calls_function, has_programs, language_of_path
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
 _PYTHON = ".py"
@@ -216,7 +216,9 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
         return [*mine, *_in_strings(project, path, text, place, findings)]
     found = kernels_in(project, path.as_posix(), text)
     if not found and not (project.broken and mentions(project, path)):
-        message = f"{path.name} has no __global__ function, so there is nothing to check."
+        language = language_of_path(path.as_posix())
+        word = language.kernel_word if language is not None else "__global__"
+        message = f"{path.name} has no {word} function, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
     return found
 

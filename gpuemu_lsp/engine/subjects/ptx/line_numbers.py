@@ -21,7 +21,7 @@ def with_own_lines(module: Module, path: str) -> str:
         for instruction in instructions_of(function)
     }
     lines = []
-    for number, line in enumerate(module.text.split("\n")):
+    for number, line in enumerate(module.text.rstrip("\0").split("\n")):
         if _DIRECTIVE.match(line):
             continue
         if number in starts:
