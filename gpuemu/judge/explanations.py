@@ -43,7 +43,10 @@ def explanation(model: Callable[[], Tensors], results: Tensors) -> Explanation:
     approximations = ("", TANH_FORM) if tanh.calls else ("",)
     if tanh.calls and _within(results, exact[TANH_FORM], [0.0] * len(results)):
         return Explanation(TANH_FORM)
+    narrow = any(result.dtype.itemsize < torch.float32.itemsize for result in results)
     for name, modes in _MODES.items():
+        if narrow and name != TF32:
+            continue  # the task itself has narrow results
         for approximation in approximations:
             base = exact[approximation]
             forms = [_TanhForm()] if approximation else []

@@ -88,6 +88,13 @@ def test_what_is_too_large_for_a_format_is_infinite():
     assert compare(evaluation, [infinite, finite + 1000], {}).status is Status.DIFFERS
 
 
+def test_half_precision_does_not_explain_a_task_in_half_precision():
+    evaluation = _evaluation("return (x @ x.t()).half()")
+    (own,) = evaluation.in_own_dtypes()
+    comparison = compare(evaluation, [own + 0.4], {})
+    assert (comparison.status, comparison.explanation) == (Status.DIFFERS, Explanation())
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_large_results_are_compared_by_the_model_s_own_error(dtype):
     evaluation = _evaluation(f"return torch.softmax(4 * x, -1).to(torch.{dtype})")
