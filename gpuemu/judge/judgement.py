@@ -164,7 +164,8 @@ def _confirmed(row: Row, nearer: Row, where: str) -> Row:
 
 def _is_out_of_bounds(row: Row) -> bool:
     """Return whether a row is about an access that sizes which no tile divides lead out of bounds."""
-    return row.reason.startswith("memory/out-of-bounds ")
+    errors = (finding["rule"] for finding in row.findings if finding["severity"] == "error")
+    return next(errors, "") == "memory/out-of-bounds"
 
 
 def _with_branches(row: Row, answer: Answer, executed: frozenset[int], own_sizes: frozenset[int]) -> Row:

@@ -48,6 +48,9 @@ def ended_as_by_an_interrupt() -> Iterator[None]:
     """Make SIGTERM, and the SIGHUP of a terminal that is closed, interrupts for the body, as Ctrl-C is."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # As for a command that a shell has started in the background.
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     before = {}

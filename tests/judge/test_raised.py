@@ -107,7 +107,7 @@ WHERE = "at sizes that the tiles of kernels do not divide"
 def test_what_only_sizes_that_tiles_do_not_divide_show(rule, verdict):
     """Tiles that do not divide a size lead out of bounds; a race has other reasons."""
     answer = Answer("a", Path("a.py"), Path("t.py"))
-    small = Row(answer, Verdict.UNSAFE, f"{rule} at a.py:3: y[0]")
+    small = Row(answer, Verdict.UNSAFE, "at a.py:3: y[0]", findings=({"rule": rule, "severity": "error"},))
     aligned = Row(answer, Verdict.DIFFERS, "y[0] = 1, expected 2")
     row = judgement._confirmed(small, aligned, WHERE)
     assert row.verdict is verdict

@@ -31,6 +31,8 @@ _MAX_ELEMENTS = 1_000_000
 _MAX_CONSTANTS = 8
 _FACTORS = (1, 2, 3, 4)
 _MAX_FACTORS = 8
+_MAX_TEXT = 300
+"""Characters of a candidate that is the larger of others."""
 _MAX_TILE = 2048
 _MAX_WORK = 300_000
 """Limit of the threads of a launch, and of the product of all sizes, which is often the number of multiplications."""
@@ -197,7 +199,10 @@ def _with_computed(
 
 
 def _larger(first: str, second: str) -> str:
+    """Return the larger of two lengths; the first if that would be a long expression, as of many sizes."""
     text = f"max({first}, {second})"
+    if len(text) > _MAX_TEXT:
+        return first
     try:
         return str(expression_of(size_of(parse(text), 1)))
     except TooComplexError:

@@ -57,3 +57,32 @@ def test_a_kernel_is_not_tried_with_sizes_that_do_not_belong_together(tmp_path: 
 
 def test_an_access_outside_is_found_at_sizes_that_belong_together(tmp_path: Path) -> None:
     assert ("memory/out-of-bounds", 4) in _errors(tmp_path, PAIRS.replace("[n - 1]", "[n]"))
+
+
+MANY = """
+__global__ void gather(const float* x, const int* count, const int* at, float* y, int number_of_rows, int other_rows,
+                       int number_of_outputs, int number_of_columns, int width, int number_of_all_parts,
+                       int number_of_elements) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= number_of_elements || blockIdx.y >= number_of_columns) return;
+  int row = at[2 * i], part = at[2 * i + 1];
+  float share = 1.0f / max(count[row * number_of_all_parts + part], 1);
+  const float* from = x + row * number_of_outputs + part * width;
+  atomicAdd(y + row * number_of_columns + blockIdx.y, from[blockIdx.y % width] * share);
+}
+void run(const float* x, const int* count, const int* at, float* y, int number_of_rows, int other_rows,
+         int number_of_outputs, int number_of_columns, int number_of_all_parts, int number_of_elements) {
+  const int width = number_of_outputs / number_of_all_parts;
+  gather<<<dim3((number_of_elements + 255) / 256, number_of_columns), 256>>>(
+      x, count, at, y, number_of_rows, other_rows, number_of_outputs, number_of_columns, width, number_of_all_parts,
+      number_of_elements);
+}
+"""
+
+
+def test_the_lengths_of_many_computed_sizes_are_not_longer_than_an_expression_may_be(tmp_path: Path) -> None:
+    source = tmp_path / "program.cu"
+    source.write_text(MANY)
+    (request,) = collect([str(source)], CheckOptions(cases=2), tmp_path).requests
+    found = [event for event in check_kernel(request) if isinstance(event, Finding)]
+    assert [one.rule for one in found if one.rule == "config/launch-inferred"], found
