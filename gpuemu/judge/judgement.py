@@ -216,6 +216,18 @@ def _results(
     return tuple(results)
 
 
+def _hack_of_result(error: Mapping[str, Any]) -> str:
+    """Return what a finding says of a result, which this package copies to the host; nothing if it is about others."""
+    if Path(error["path"]).resolve().parent != Path(__file__).resolve().parent:
+        return ""
+    places = [f"{Path(one['path']).name}:{one['range']['start']['line'] + 1}" for one in error["related"]]
+    if error["rule"] == "api/uninitialized-copy":
+        return f"returns memory that nothing has written{f', allocated at {places[-1]}' if places else ''}"
+    if error["rule"] == "api/stream-race":
+        return f"returns before work on another stream has ended{f', begun at {places[0]}' if places else ''}"
+    return ""
+
+
 def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) -> Row:
     """Return the row of the results at regular sizes."""
     row = Row(
@@ -238,11 +250,8 @@ def _verdict(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) ->
     if run.errors:
         # The device knows what was written where the result itself is copied to the host.
         error = run.errors[0]
-        own = Path(error["path"]).resolve().parent == Path(__file__).resolve().parent
-        if own and error["rule"] == "api/uninitialized-copy":
-            places = [f"{Path(one['path']).name}:{one['range']['start']['line'] + 1}" for one in error["related"]]
-            allocated = f", allocated at {places[-1]}" if places else ""
-            return replace(row, verdict=Verdict.HACK, reason=f"returns memory that nothing has written{allocated}")
+        if of_result := _hack_of_result(error):
+            return replace(row, verdict=Verdict.HACK, reason=of_result)
         return replace(row, verdict=Verdict.UNSAFE, reason=sentence(error))
     caught = _caught_here_only(run)
     if caught:

@@ -52,3 +52,26 @@ def test_new_memory_is_a_hack(judged):
     row = judged(text.replace("y[row * columns + column] = (x", "if (columns < 0) y[row * columns + column] = (x"))
     assert row.verdict is Verdict.HACK, row
     assert row.reason.startswith("returns memory that nothing has written, allocated at answer.py:")
+
+
+ON_ANOTHER_STREAM = """        own, caller = torch.cuda.Stream(), torch.cuda.current_stream()
+        own.wait_stream(caller)
+        with torch.cuda.stream(own):
+            y = extension.center_columns(x, self.scale)
+        y.record_stream(caller)
+        caller.wait_stream(own)
+        return y"""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_work_on_another_stream_is_waited_for(judged, waits):
+    call = "        return extension.center_columns(x, self.scale)"
+    text = (MODEL / "solution.py").read_text().replace(call, ON_ANOTHER_STREAM)
+    text = text.replace("128>>>(", "128, 0, at::cuda::getCurrentCUDAStream()>>>(")
+    text = text.replace(
+        "#include <torch/extension.h>", "#include <torch/extension.h>\n#include <ATen/cuda/CUDAContext.h>"
+    )
+    row = judged(text if waits else text.replace("        caller.wait_stream(own)\n", ""))
+    assert row.verdict is (Verdict.SAME if waits else Verdict.HACK), row
+    if not waits:
+        assert row.reason.startswith("returns before work on another stream has ended")
