@@ -111,12 +111,13 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
     kinds = [param.kind for param in declaration.template]
     view = "\n".join((source.device_view, *source.headers.values()))
     enumerations, names = _known_names.get(view, lambda: _names_in(view))
+    templates, assumed = host_templates(context)
     launched = [
         tuple(_normal(text, kind, enumerations) for text, kind in zip(arguments, kinds, strict=False))
-        for arguments in host_templates(context)
+        for arguments in templates
     ]
-    launched, guessed = _with_pytorch_types(launched, view)
-    return _from_template(context, launched, names, guessed)
+    launched, replaced = _with_pytorch_types(launched, view)
+    return _from_template(context, launched, names, guessed=assumed or replaced)
 
 
 def _names_in(view: str) -> tuple[frozenset[str], frozenset[str]]:

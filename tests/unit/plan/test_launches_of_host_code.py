@@ -367,6 +367,16 @@ INSTANTIATE(double);
     assert sorted(result.entries) == ["k<double, 32>", "k<double, 64>", "k<int, 64>"]
 
 
+def test_types_of_a_function_that_nothing_instantiates_are_guessed(bare: Callable[[str], PlanResult]) -> None:
+    """So that an instance which does not compile is not a mistake."""
+    text = """
+template <typename T, typename I> __global__ void k(T* x, const I* at, I n) { x[at[threadIdx.x] % n] = 1; }
+template <typename T, typename I> void run(T* x, const I* at, int n) { k<T, I><<<1, n>>>(x, at, n); }
+"""
+    assert bare(text).guessed
+    assert not bare(f"{text}template void run<float, int>(float*, const int*, int);").guessed
+
+
 def test_a_kernel_that_skips_blocks_by_their_indices_writes_a_part(compiled: Callable[[str], PlanResult]) -> None:
     """The lower triangle of a matrix, of which the program copies all."""
     plan = only(

@@ -69,10 +69,9 @@ class _HostReading:
         """Return the launches of a kernel in functions that nothing calls, with the sizes that they have."""
         found: list[ReadHostLaunch] = []
         for root in launching_functions(self.program, [kernel]):
-            generic = bool(root.template) and root.name not in root.unit.instances
             for each in _of_instances(assumed, root):
                 run = self._run(root, frozenset(), each)
-                found += [ReadHostLaunch(launch, run, generic=generic) for launch in self._of(run, kernel)]
+                found += [ReadHostLaunch(launch, run, generic=_is_generic(root)) for launch in self._of(run, kernel)]
         return tuple(found)
 
     def _launches(self, kernel: str, assumed: HostAssumptions) -> Iterator[ReadHostLaunch]:
@@ -93,7 +92,8 @@ class _HostReading:
             run, mine = scaled
             if not all(_is_large_scaled(launch, run) for launch in mine):
                 break
-        return [ReadHostLaunch(launch, run) for launch in mine if not _is_large(launch, 4)]
+        generic = _is_generic(root)
+        return [ReadHostLaunch(launch, run, generic=generic) for launch in mine if not _is_large(launch, 4)]
 
     def _of(self, run: HostRun, kernel: str) -> list[HostLaunch]:
         """Return the launches of a kernel; one of its name in another translation unit is another kernel."""
@@ -122,6 +122,11 @@ class _HostReading:
         if key not in self._runs:
             self._runs[key] = interpret(self.program, root, assumptions)
         return self._runs[key]
+
+
+def _is_generic(function: HostFunction) -> bool:
+    """Return whether nothing shows the template arguments of a function from which an interpretation starts."""
+    return bool(function.template) and function.name not in function.unit.instances
 
 
 def _of_instances(assumed: HostAssumptions, function: HostFunction) -> list[HostAssumptions]:

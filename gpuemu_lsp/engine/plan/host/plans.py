@@ -128,13 +128,17 @@ def _first(context: KernelContext, suited: Iterable[ReadHostLaunch]) -> HostPlan
     return opened
 
 
-def host_templates(context: KernelContext) -> list[tuple[str, ...]]:
-    """Return the template arguments with which the program launches a kernel, those of its callers first."""
+def host_templates(context: KernelContext) -> tuple[list[tuple[str, ...]], bool]:
+    """Return the template arguments with which the program launches a kernel, those of its callers first.
+
+    And whether they are assumed, as those of a function template that nothing instantiates.
+    """
     launches = partial(host_launches, context.source, context.declaration.name, context.spec.include_dirs)
     own = launches(called=False)
     found = (*launches(), *(one for one in own if not one.generic)) or own
     templates = (template_of(context, one.launch) for one in found)
-    return list(dict.fromkeys(template for template in templates if template))
+    generic = bool(found) and all(one.generic for one in found)
+    return list(dict.fromkeys(template for template in templates if template)), generic
 
 
 def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> HostPlan | None:
