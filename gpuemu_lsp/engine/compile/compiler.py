@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from gpuemu_lsp.engine.cause import Cause, ErrorTrait
 from gpuemu_lsp.engine.compile import diagnostics, messages, ptxas
 from gpuemu_lsp.engine.compile.assembler import AssemblerError, assembler_options
 from gpuemu_lsp.engine.compile.cache import DiskCache, default_folder, key_of
@@ -101,9 +102,7 @@ def compile_source(
         request.path, compilation.origin, request.options_place or compilation.origin, compilation.includes
     )
     missing = (
-        make("compile/missing-entry", f"`{item}` is not a kernel of this file: {why}", compilation.origin)
-        for item, why in program.unknown.items()
-        if item in request.expressions
+        _unknown(item, why, compilation.origin) for item, why in program.unknown.items() if item in request.expressions
     )
     found = (*missing, *diagnostics.findings(program.messages, sources))
     if not output.succeeded and not any(_explains_failure(item) for item in found):
@@ -116,6 +115,13 @@ def compile_source(
         milliseconds=(time.perf_counter() - start) * 1e3,
         include_closure=tuple(compilation.includes.included_at),
     )
+
+
+def _unknown(entry: str, why: str, origin: Place) -> Finding:
+    """Return the finding about an entry that does not name a kernel: the file lacks the name, or has several of it."""
+    undeclared = ErrorTrait.UNDECLARED in traits_of(why)
+    cause = Cause.EXCLUDED if undeclared else Cause.UNKNOWN_INSTANCE
+    return make("compile/missing-entry", f"`{entry}` is not a kernel of this file: {why}", origin, cause=cause)
 
 
 def warm_up() -> Iterator[None]:

@@ -14,8 +14,17 @@ from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 if TYPE_CHECKING:
     from gpuemu_lsp.engine.emulator.analysis.kernel_facts import KernelFacts
 
+TYPE_KINDS = frozenset({"typename", "class"})
+"""Kinds of the template parameters that are types."""
+
 FactsOf: TypeAlias = "Callable[[str], KernelFacts | None]"
 """Returns what the code of a kernel shows, by its mangled name; None for one that is not compiled."""
+
+
+def declared_types(declaration: KernelDecl) -> str:
+    """Return the types of a kernel's parameters, separated by commas."""
+    const = {True: "const ", False: ""}
+    return ",".join(f"{const[one.const]}{one.type}{'*' * one.pointer_depth}" for one in declaration.params)
 
 
 def not_compiled(mangled: str) -> None:
@@ -47,6 +56,16 @@ class KernelContext:
     def number_of(self, param: str) -> int:
         """Return the number of a parameter in the signature, -1 for a member of a struct."""
         return next((number for number, one in enumerate(self.declaration.params) if one.name == param), -1)
+
+    @property
+    def overloads(self) -> tuple[KernelDecl, ...]:
+        """The kernels of this one's name, one of each list of parameter types; those under an ``#else`` too."""
+        found: dict[tuple[str, ...], KernelDecl] = {}
+        for declaration in self.source.kernels:
+            if declaration.qualified_name == self.declaration.qualified_name:
+                kinds = (parameter.kind for parameter in declaration.template)
+                found.setdefault((declared_types(declaration), *kinds), declaration)
+        return tuple(found.values())
 
     @property
     def registered(self) -> bool:

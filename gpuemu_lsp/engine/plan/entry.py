@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.element_types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.findings import Finding, Place, Range
-from gpuemu_lsp.engine.kernel_names import parameter_types, spaced, without_arguments
-from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.kernel_names import parameter_types, spaced, without_arguments, without_types
+from gpuemu_lsp.engine.plan.context import TYPE_KINDS, KernelContext, declared_types
 from gpuemu_lsp.engine.plan.host.plans import host_templates
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
+from gpuemu_lsp.engine.source.preprocessor.lexer import WORD
 
-_TYPE_KINDS = frozenset({"typename", "class"})
 _OF_C10 = re.compile(r"\b(?:at|torch|c10)::(Half|BFloat16)\b")
 _CUDA = {"Half": "__half", "BFloat16": "__nv_bfloat16"}
 _NUMBER = re.compile(r"-?\d+")
@@ -63,7 +63,7 @@ def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | No
         ]
         if not named:
             return None, (_no_such_kernel(spec, source, wanted, place),)
-        typed = [decl for decl in named if types in (None, _types_of(decl))]
+        typed = [decl for decl in named if types in (None, _types_of(decl), _types_of(decl, spec.entry or ""))]
         return (typed[0], ()) if typed else (None, (_no_such_overload(spec, named, place),))
     named = [decl for decl in source.kernels if decl.name == spec.name]
     candidates = named or list(source.kernels)
@@ -79,35 +79,33 @@ def choose_kernel(spec: KernelSpec, source: SourceFile) -> tuple[KernelDecl | No
 
 def overloads(context: KernelContext) -> tuple[KernelDecl, ...]:
     """Return the kernels to check: the chosen one, and those of its name if gpuemu.toml does not register it."""
-    if context.registered or context.declaration.template:
+    if context.registered:
         return (context.declaration,)
-    return tuple(_alike(context).values())[:_SEVERAL]
+    return context.overloads[:_SEVERAL]
 
 
-def _alike(context: KernelContext) -> dict[str, KernelDecl]:
-    """Return the kernels of one name that are not templates, by the types of their parameters."""
-    name = context.declaration.qualified_name
-    found: dict[str, KernelDecl] = {}
-    for declaration in context.source.kernels:
-        if declaration.qualified_name == name and not declaration.template:
-            found.setdefault(_types_of(declaration), declaration)
-    return found
+def _types_of(declaration: KernelDecl, entry: str = "") -> str:
+    """Return the types of a kernel's parameters as an entry has them, with the template arguments of ``entry``."""
+    types = declared_types(declaration)
+    bound = bindings_of(declaration, entry) if declaration.template and "<" in entry else {}
+    return spaced(WORD.sub(lambda word: bound.get(word[0], word[0]), types))
 
 
-def _types_of(declaration: KernelDecl) -> str:
-    """Return the types of a kernel's parameters as an entry has them."""
-    const = {True: "const ", False: ""}
-    return spaced(",".join(f"{const[one.const]}{one.type}{'*' * one.pointer_depth}" for one in declaration.params))
+def _expression(context: KernelContext, arguments: Sequence[str]) -> str:
+    """Return the entry of an instance, with the types of its parameters where other kernels have its name."""
+    declaration = context.declaration
+    name = declaration.qualified_name
+    instance = f"{name}<{', '.join(arguments)}>" if declaration.template else name
+    return f"{instance}({_types_of(declaration, instance)})" if len(context.overloads) > 1 else instance
 
 
 def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
     """Return the instances to compile: one per dtype of ``{T}``, or the only one."""
     spec, declaration, source = context.spec, context.declaration, context.source
     if not declaration.template:
-        suffix = f"({_types_of(declaration)})" if len(_alike(context)) > 1 else ""
-        return (KernelInstance(declaration.qualified_name + suffix, None),), ()
+        return (KernelInstance(_expression(context, ()), None),), ()
     if spec.entry and "<" in spec.entry:
-        return _from_entry(spec, declaration)
+        return _from_entry(context, spec.entry)
     kinds = [param.kind for param in declaration.template]
     view = "\n".join((source.device_view, *source.headers.values()))
     enumerations, names = _known_names.get(view, lambda: _names_in(view))
@@ -174,7 +172,7 @@ def split_arguments(text: str) -> tuple[str, ...]:
 
 def bindings_of(declaration: KernelDecl, expression: str) -> dict[str, str]:
     """Return the template arguments of a name expression, by parameter."""
-    return _bind(declaration, split_arguments(expression.partition("<")[2].rsplit(">", 1)[0]))
+    return _bind(declaration, split_arguments(without_types(expression).partition("<")[2].rsplit(">", 1)[0]))
 
 
 def _no_such_kernel(spec: KernelSpec, source: SourceFile, wanted: str, place: Place) -> Finding:
@@ -191,18 +189,17 @@ def _no_such_overload(spec: KernelSpec, named: Sequence[KernelDecl], place: Plac
     return make("compile/missing-entry", message, place, kernel=spec.name)
 
 
-def _from_entry(spec: KernelSpec, decl: KernelDecl) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
-    assert spec.entry is not None
+def _from_entry(context: KernelContext, entry: str) -> tuple[tuple[KernelInstance, ...], tuple[Finding, ...]]:
+    decl = context.declaration
     dtypes: tuple[str | None, ...] = (None,)
-    if "{T}" in spec.entry:
-        dtypes = spec.dtypes or ("float32",)
+    if "{T}" in entry:
+        dtypes = context.spec.dtypes or ("float32",)
     found = []
     for dtype in dtypes:
-        text = spec.entry.replace("{T}", C_TYPE_OF[dtype]) if dtype else spec.entry
-        base, _, inner = text.partition("<")
-        arguments = split_arguments(inner.rsplit(">", 1)[0])
+        text = without_types(entry.replace("{T}", C_TYPE_OF[dtype]) if dtype else entry)
+        arguments = split_arguments(text.partition("<")[2].rsplit(">", 1)[0])
         bindings = _bind(decl, arguments)
-        expression = f"{_qualify(base.strip(), decl)}<{', '.join(arguments)}>"
+        expression = _expression(context, arguments)
         found.append(KernelInstance(expression, dtype or _dtype_of_types(decl, bindings), bindings))
     return tuple(found), ()
 
@@ -215,7 +212,7 @@ def _from_template(
     ``guessed``: the arguments of launches are not exactly those that the program gives.
     """
     spec, decl = context.spec, context.declaration
-    type_params = [param.name for param in decl.template if param.kind in _TYPE_KINDS]
+    type_params = [param.name for param in decl.template if param.kind in TYPE_KINDS]
     choices: list[tuple[str, ...]] = []
     for arguments in launched:
         filled = _fill(decl, arguments, {})
@@ -228,8 +225,9 @@ def _from_template(
         for dtype in spec.dtypes or ("float32",):
             filled = _fill(decl, model, {type_params[0]: C_TYPE_OF[dtype]})
             if filled is not None and all(map(_is_concrete, filled)):
-                expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-                by_dtype.append(KernelInstance(expression, dtype, _bind(decl, filled), guessed=not spec.dtypes))
+                by_dtype.append(
+                    KernelInstance(_expression(context, filled), dtype, _bind(decl, filled), guessed=not spec.dtypes)
+                )
         if by_dtype:
             return tuple(by_dtype), ()
     if choices:
@@ -237,15 +235,19 @@ def _from_template(
         # Instances of class templates, such as kernel traits, take long to compile.
         for filled in choices[: _FEW if any("<" in one for one in choices[0]) else _SEVERAL]:
             bindings = _bind(decl, filled)
-            expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-            found.append(KernelInstance(expression, _dtype_of_types(decl, bindings), bindings, guessed))
+            found.append(
+                KernelInstance(_expression(context, filled), _dtype_of_types(decl, bindings), bindings, guessed)
+            )
         return tuple(found), ()
     filled = _fill(decl, (), dict.fromkeys(type_params, "float"))
     if filled is not None:
         bindings = _bind(decl, filled)
-        expression = f"{decl.qualified_name}<{', '.join(filled)}>"
-        return (KernelInstance(expression, _dtype_of_types(decl, bindings), bindings, guessed=bool(type_params)),), ()
-    wanted = ", ".join("{T}" if param.kind in _TYPE_KINDS else param.name for param in decl.template)
+        return (
+            KernelInstance(
+                _expression(context, filled), _dtype_of_types(decl, bindings), bindings, guessed=bool(type_params)
+            ),
+        ), ()
+    wanted = ", ".join("{T}" if param.kind in TYPE_KINDS else param.name for param in decl.template)
     message = (
         f"'{decl.name}' is a template, and no launch in the file has template arguments for it. "
         f'Select an instance in gpuemu.toml: entry = "{decl.name}<{wanted}>"'
@@ -299,15 +301,11 @@ def _bind(decl: KernelDecl, arguments: tuple[str, ...]) -> dict[str, str]:
 
 def _dtype_of_types(decl: KernelDecl, bindings: Mapping[str, str]) -> str | None:
     for param in decl.template:
-        if param.kind in _TYPE_KINDS and param.name in bindings:
+        if param.kind in TYPE_KINDS and param.name in bindings:
             known = element_type(bindings[param.name])
             if known is not None:
                 return known.dtype
     return None
-
-
-def _qualify(base: str, decl: KernelDecl) -> str:
-    return decl.qualified_name if decl.qualified_name.endswith(base) else base
 
 
 def _short(path: str) -> str:

@@ -29,6 +29,8 @@ def softened(finding: Finding) -> Finding:
         return _without_configuration(finding)
     if finding.rule != "compile/missing-entry":
         return finding
+    if finding.cause is Cause.UNKNOWN_INSTANCE:
+        return _without_configuration(finding)
     message = "This kernel is not compiled: an #if excludes it."
     hint = make("engine/not-executed", message, finding.place, kernel=finding.kernel, severity=Severity.HINT)
     return replace(hint, cause=Cause.EXCLUDED)

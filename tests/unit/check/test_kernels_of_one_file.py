@@ -7,9 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.check_project import run
 
 from benchmarks.large_source import large_source
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.check.prepare import prepare
+from gpuemu_lsp.engine.compile.cache import DiskCache
+from gpuemu_lsp.engine.compile.compiler import compile_source
+from gpuemu_lsp.engine.compile.model import CompileRequest
+from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.jobs.requests.targets import read_kernels
 from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
@@ -20,6 +26,7 @@ from gpuemu_lsp.engine.subjects.cuda import session as sessions
 from gpuemu_lsp.engine.subjects.cuda.program import program_of
 from gpuemu_lsp.engine.subjects.cuda.session import FileSession
 from gpuemu_lsp.engine.subjects.request import CheckRequest
+from gpuemu_lsp.engine.subjects.unregistered import softened
 from gpuemu_lsp.server.checks.requests import content_digest
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile
 
@@ -80,3 +87,48 @@ def test_a_digest_has_the_text_and_the_overlay_of_every_kernel(tmp_path: Path) -
     assert len({content_digest(parsed, variant) for variant in variants}) == len(variants)
     moved = replace(first, spec=replace(first.spec, places={}))
     assert content_digest(parsed, (first, second)) == content_digest(parsed, (moved, second))
+
+
+_TEMPLATES_OF_ONE_NAME = """
+template <typename T>
+__global__ void scale(T* x, T factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= factor;
+}
+template <typename T>
+__global__ void scale(T* x, const T* factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i <LIMIT n) x[i] *= factor[0];
+}
+void both(int n) {
+  float *x, *f;
+  cudaMalloc(&x, n * sizeof(float));
+  cudaMalloc(&f, sizeof(float));
+  cudaMemset(x, 0, n * sizeof(float));
+  cudaMemset(f, 0, sizeof(float));
+  scale<float><<<(n + 255) / 256, 256>>>(x, 2.0f, n);
+  scale<float><<<(n + 255) / 256, 256>>>(x, f, n);
+}
+"""
+
+
+@pytest.mark.parametrize(("limit", "found"), [("=", {("memory/out-of-bounds", 9)}), ("", set())])
+def test_templates_of_one_name_are_checked_by_their_own_launches(
+    tmp_path: Path, limit: str, found: set[tuple[str, int]]
+) -> None:
+    path, text = tmp_path / "scale.cu", _TEMPLATES_OF_ONE_NAME.replace("LIMIT", limit)
+    path.write_text(text)
+    ((spec, _),) = read_kernels(Project(root=str(tmp_path), config=None), str(path), text)[1]
+    report, findings, _ = run(CheckRequest(spec, registered=False))
+    shown = [one for one in findings if one.severity is not Severity.HINT]
+    assert {(one.rule, one.place.range.start.line) for one in shown} == found
+    assert (report.status, report.cases.run > 4) == ("failed" if found else "unreferenced", True)
+
+
+def test_a_name_of_several_kernels_is_not_one_that_is_excluded(tmp_path: Path) -> None:
+    """The compiler's reason is shown where it does not know which kernel is meant."""
+    text = "__global__ void k(float* x) {}\n__global__ void k(double* x) {}\n"
+    for entry, cause in (("k", Cause.UNKNOWN_INSTANCE), ("q", Cause.EXCLUDED)):
+        request = CompileRequest(str(tmp_path / "k.cu"), text, expressions=(entry,))
+        (hint,) = map(softened, compile_source(request, cache=DiskCache(tmp_path / "cache")).findings)
+        assert (hint.rule, hint.severity, hint.cause) == ("engine/not-executed", Severity.HINT, cause)

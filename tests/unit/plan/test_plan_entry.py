@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gpuemu_lsp.engine.findings import Place, Range
+from gpuemu_lsp.engine.kernel_names import name_expression, parameter_types
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.plan.entry import choose_kernel, instances, overloads, split_arguments
 from gpuemu_lsp.engine.project.model import KernelSpec
@@ -104,6 +105,63 @@ def test_kernels_of_one_name_are_checked_alike(reader: Callable[[str], SourceFil
     assert decl == source.kernels[1]
     _, (finding,) = choose_kernel(replace(_SPEC, entry="k(double*, int)"), source)
     assert (finding.rule, "k(float*, int), k(const half*, int)" in finding.message) == ("compile/missing-entry", True)
+
+
+_TEMPLATES = """
+template <typename T> __global__ void k(T* x, T y, int n) {}
+template <typename T, int N> __global__ void k(T* x, const T* y, int n) {}
+__global__ void k(float* x) {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("launch", "wanted"),
+    [
+        ("k<<<1, 32>>>(x);", [["k<float>(float*, float, int)"], [], ["k(float*)"]]),
+        ("k<double><<<1, 32>>>(w, 2.0, n);", [["k<double>(double*, double, int)"], [], ["k(float*)"]]),
+        (
+            "k<double, 3><<<1, 32>>>(w, w, n);",
+            [["k<float>(float*, float, int)"], ["k<double, 3>(double*, const double*, int)"], ["k(float*)"]],
+        ),
+    ],
+)
+def test_instances_of_templates_of_one_name(
+    reader: Callable[[str], SourceFile], launch: str, wanted: list[list[str]]
+) -> None:
+    """Each has the instances of its own launches, with the types by which the compiler knows it from the others."""
+    source = reader(_TEMPLATES + f"void f(float* x, double* w, int n) {{ {launch} }}\n")
+    context = KernelContext(KernelSpec("k", "k.cu", None, entry="k"), source.kernels[0], source)
+    found = [instances(replace(context, declaration=each))[0] for each in overloads(context)]
+    assert [[each.expression for each in one] for one in found] == wanted
+
+
+def test_entry_of_one_of_several_templates(reader: Callable[[str], SourceFile]) -> None:
+    """With its own types, or with those of the instance; ``{T}`` is replaced in these too."""
+    source = reader(_TEMPLATES)
+    for entry in ("k<{T}, 2>({T}*, const {T}*, int)", "k<{T}, 2>(T*, const T*, int)"):
+        spec = replace(_SPEC, entry=entry, dtypes=("float32", "float64"))
+        decl, _ = choose_kernel(spec, source)
+        assert decl == source.kernels[1]
+        found, _ = instances(KernelContext(spec, decl, source))
+        assert [each.expression for each in found] == [
+            "k<float, 2>(float*, const float*, int)",
+            "k<double, 2>(double*, const double*, int)",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expression", "types"),
+    [
+        ("k(float*)", "(void(*)(float*))k", "float*"),
+        ("ns::k<float, (Mode)1>( float *,int )", "(void(*)(float*, int))ns::k<float, (Mode)1>", "float*, int"),
+        ("k<(Mode)1>", "k<(Mode)1>", None),
+        ("k<void (*)(int)>", "k<void (*)(int)>", None),
+        ("k<f>(void(*)(int), int)", "(void(*)(void(*)(int), int))k<f>", "void(*)(int), int"),
+    ],
+)
+def test_types_in_an_entry(entry: str, expression: str, types: str | None) -> None:
+    """They are in the parentheses at its end; those of template arguments are none."""
+    assert (name_expression(entry), parameter_types(entry)) == (expression, types)
 
 
 def test_arguments_split_at_top_level_only() -> None:

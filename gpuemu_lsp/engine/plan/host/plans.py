@@ -39,7 +39,7 @@ from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
     tile_sizes,
 )
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
-from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, preference, template_of
+from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, may_be_overload, preference, template_of
 from gpuemu_lsp.engine.plan.model import PlanArg, ResolvedLaunch, ScalarArg
 from gpuemu_lsp.engine.project.expressions import Expression, names
 from gpuemu_lsp.engine.project.model import DimSpec
@@ -110,7 +110,7 @@ def _types(declaration: KernelDecl) -> list[tuple[str, int]]:
 
 
 def _suited(context: KernelContext, found: Iterable[ReadHostLaunch]) -> list[ReadHostLaunch]:
-    complete = (one for one in found if is_complete(one.launch))
+    complete = (one for one in found if is_complete(one.launch) and may_be_overload(context, one.launch))
     return [one for one in complete if is_instance(context, template_of(context, one.launch))]
 
 
@@ -136,7 +136,7 @@ def host_templates(context: KernelContext) -> tuple[list[tuple[str, ...]], bool]
     launches = partial(host_launches, context.source, context.declaration.name, context.spec.include_dirs)
     own = launches(called=False)
     found = (*launches(), *(one for one in own if not one.generic)) or own
-    templates = (template_of(context, one.launch) for one in found)
+    templates = (template_of(context, one.launch) for one in found if may_be_overload(context, one.launch))
     generic = bool(found) and all(one.generic for one in found)
     return list(dict.fromkeys(template for template in templates if template)), generic
 

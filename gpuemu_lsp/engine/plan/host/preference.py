@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 
 from gpuemu_lsp.engine.element_types import element_type
 from gpuemu_lsp.engine.hostcode.objects import CONSTANTS
-from gpuemu_lsp.engine.hostcode.values import HostLaunch, Pointer, RecordValue
-from gpuemu_lsp.engine.plan.context import KernelContext
+from gpuemu_lsp.engine.hostcode.values import FloatValue, HostLaunch, Pointer, RecordValue, Value
+from gpuemu_lsp.engine.plan.context import TYPE_KINDS, KernelContext
 from gpuemu_lsp.engine.plan.host.chosen_launches import ReadHostLaunch
+from gpuemu_lsp.engine.source.model import Param
 from gpuemu_lsp.engine.symbolic.conditions import Condition
 from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbols
 
@@ -41,6 +42,33 @@ def template_of(context: KernelContext, launch: HostLaunch) -> tuple[str, ...]:
             break
         given.append(found)
     return tuple(given)
+
+
+def may_be_overload(context: KernelContext, launch: HostLaunch) -> bool:
+    """Return whether a launch may be of this one of the kernels of its name, by its template and other arguments."""
+    params, template = context.declaration.params, context.declaration.template
+    if len(context.overloads) == 1:
+        return True
+    fits = len(launch.arguments) == len(params) and len(launch.template) <= len(template)
+    kinds = zip(template, launch.template, strict=False)
+    return (
+        fits
+        and all((parameter.kind in TYPE_KINDS) != _is_number(given) for parameter, given in kinds)
+        and all(_accepts(context, param, value) for param, value in zip(params, launch.arguments, strict=True))
+    )
+
+
+def _is_number(template_argument: str) -> bool:
+    return template_argument.lstrip("-").isdigit() or template_argument in _TRUTH
+
+
+def _accepts(context: KernelContext, param: Param, value: Value) -> bool:
+    """Return whether a parameter may take a value: addresses and numbers differ, and so do types of elements."""
+    if isinstance(value, Pointer):
+        passed, known = element_type(value.type), element_type(param.type, context.type_aliases)
+        return param.pointer and (passed is None or known is None or passed == known)
+    is_null = isinstance(value, Size) and value.constant == 0
+    return not param.pointer or is_null or not isinstance(value, (Size, FloatValue))
 
 
 def is_instance(context: KernelContext, template: tuple[str, ...]) -> bool:

@@ -228,8 +228,8 @@ KERNEL = Table(
         ConfigKey(
             "entry",
             String(what="a C++ name"),
-            "The `__global__` function, as `scale`, `scale<{T}>` or `scale(float*, int)`; `{T}` is replaced by each of "
-            "`dtypes`. Default: the function named `name`, "
+            "The `__global__` function, as `scale`, `scale<{T}>`, `scale(float*, int)` or `scale<{T}>({T}*, int)`; "
+            "`{T}` is replaced by each of `dtypes`. Default: the function named `name`, "
             "else the only one in the file.",
             example="softmax_rows<{T}>",
         ),
