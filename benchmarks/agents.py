@@ -3,8 +3,8 @@
     python -m benchmarks.agents [--host | --bare] [--show] [NAME ...]
 
 Each kernel is sent with its entry of gpuemu.toml and its reference as texts. With ``--host`` it is its source alone,
-with the program that launches it: sizes from the command line, allocations, copies, the launch; these are the bugs
-that need no reference. With ``--bare`` it is the text of the kernel.
+with the program that launches it: sizes from the command line, allocations, values, copies, the launch; these are the
+bugs that need no reference. With ``--bare`` it is the text of the kernel.
 
 `check`, then `explain` of its first error: a kernel counts where the structured results name the line of
 ``kernels/minimal.toml``, the element (of rules about one), both parties (of a race), a path of statements, and its
@@ -29,6 +29,7 @@ KERNELS = Path(__file__).parent.parent / "kernels"
 FOLDERS = ("memory", "index", "sync", "ops")
 ABOUT_AN_ELEMENT = ("memory/", "numeric/")
 ABOUT_NO_ELEMENT = ("memory/null-pointer",)
+INTEGERS = ("char", "short", "int", "unsigned", "unsigned int", "long long", "int8_t", "uint8_t", "int64_t", "size_t")
 
 
 def main() -> None:
@@ -105,13 +106,7 @@ def program(folder: str, entry: dict[str, Any], entries: dict[str, dict[str, Any
             kind = re.sub(rf"\b{template[1]}\b", "float", kind)
         given = own["args"][name]
         if kind.endswith("*"):
-            shape = next(given[way] for way in ("in", "inout", "out") if way in given)
-            size = " * ".join([f"({expression(extent)})" for extent in shape] or ["1"]) + f" * sizeof({kind[:-1]})"
-            body += [f"{kind} {name};", f"cudaMalloc(&{name}, {size});"]
-            if "out" not in given:
-                host = f"host_{name}"
-                body += [f"{kind} {host} = ({kind})malloc({size});"]
-                body += [f"cudaMemcpy({name}, {host}, {size}, cudaMemcpyHostToDevice);"]
+            body += memory(kind[:-1], name, given)
             arguments.append(name)
         else:
             arguments.append(f"({kind})({expression(given)})")
@@ -124,6 +119,35 @@ def program(folder: str, entry: dict[str, Any], entries: dict[str, dict[str, Any
     helper = "static int ceil_div(int a, int b) { return (a + b - 1) / b; }\n"
     minimum = "static int least(int a, int b) { return a < b ? a : b; }\n"
     return f"\n#include <cstdlib>\n{helper}{minimum}int main(int argc, char** argv) {{\n{code}}}\n"
+
+
+def memory(kind: str, name: str, given: dict[str, Any]) -> list[str]:
+    """Return the statements that allocate the memory of an argument, with values as its entry says."""
+    if "may_alias" in given:
+        return [f"{kind}* {name} = {given['may_alias']};"]
+    shape = next(given[way] for way in ("in", "inout", "out") if way in given)
+    count = " * ".join([f"({expression(extent)})" for extent in shape] or ["1"])
+    size = f"{count} * sizeof({kind})"
+    allocated = [f"{kind}* {name};", f"cudaMalloc(&{name}, {size});"]
+    if "out" in given:
+        return allocated
+    if given.get("range") == [0, 1] and kind in INTEGERS:
+        return [*allocated, f"cudaMemset({name}, 0, {size});"]
+    host, value = f"host_{name}", drawn(kind, given.get("range"))
+    fill = [f"for (int i = 0; i < {count}; ++i) {host}[i] = {value};"] if value else []
+    copy = f"cudaMemcpy({name}, {host}, {size}, cudaMemcpyHostToDevice);"
+    return [*allocated, f"{kind}* {host} = ({kind}*)malloc({size});", *fill, copy]
+
+
+def drawn(kind: str, limits: list[Any] | None) -> str:
+    """Return the expression of a random value; empty for types that are not numbers of C++."""
+    if kind in ("float", "double"):
+        low, high = map(str, limits or (-1.0, 1.0))
+        return f"{low} + ({high} - {low}) * (rand() / ({kind})RAND_MAX)"
+    if kind not in INTEGERS or limits is None:
+        return "rand()" if kind in INTEGERS else ""
+    low, high = map(expression, limits)
+    return f"rand() % ({high})" if low == "0" else f"{low} + rand() % (({high}) - ({low}))"
 
 
 def extents(value: Any) -> str:
