@@ -60,8 +60,11 @@ class Dependences:
 
     def sizes(self, event: Event | None, case: Case) -> Mapping[str, Need]:
         """Return the dims of the case on which an event, or wrong numbers, depend, and how."""
-        if event is None or event.rule in INCOMPLETE_RULES:
-            return dict.fromkeys(case.dims, Need.OCCURS if event is None else Need.GIVEN)
+        if event is None:
+            return dict.fromkeys(case.dims, Need.OCCURS)
+        if event.rule in INCOMPLETE_RULES:
+            demanded = self._demanded(event, case)
+            return {name: Need.GIVEN if name in demanded else Need.HANDLED for name in case.dims}
         arg, need = self.tensor(event), Need.OCCURS
         if arg is not None and needs_multiples(event, arg):
             need |= Need.SEVERAL
@@ -75,6 +78,21 @@ class Dependences:
             for name in self._deciding(event, case)
             if name in case.dims
         }
+
+    def _demanded(self, event: Event, case: Case) -> Collection[str]:
+        """Return the dims of which the kernel may demand other values, so that a launch comes to its end.
+
+        It does not demand them of a loop whose end they do not decide.
+        """
+        if not self._is_analysed or event.rule != "sync/hang":
+            return case.dims
+        from gpuemu_lsp.engine.emulator.analysis.dependence.sources import UNSETTLED, OtherSource
+
+        sources = self._code.leaving(event.location)
+        if sources & (UNSETTLED - {OtherSource.OUTSIDE}):
+            return case.dims
+        block = self.plan.block if OtherSource.BLOCK in sources else ()
+        return _names([*block, *self._expressions(sources)])
 
     def _deciding(self, event: Event, case: Case) -> Collection[str]:
         """Return the dims that decide about the accesses of an event."""

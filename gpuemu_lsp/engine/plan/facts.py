@@ -104,6 +104,8 @@ class Need(Flag):
     """Some launch has the value whatever the other sizes are, though it may appear in the extent of a buffer only."""
     GIVEN = auto()
     """The program is known to have the value: the kernel may demand it."""
+    HANDLED = auto()
+    """The program is known to have the value, or to launch the kernel for every one."""
     DETERMINED = auto()
     """The size is one that the program determines."""
     BEYOND_ARRAY = auto()
@@ -148,6 +150,8 @@ class SizeFact:
         if Need.GIVEN in need:
             # A smaller size that stands for a constant of the program need not have its remainder.
             return value in self.values and (self.own is None or self._has_remainder(value))
+        if Need.HANDLED in need:
+            return value in self.values or self.every
         if Need.DETERMINED in need and self.source is Source.ASSUMED:
             return False
         if Need.BEYOND_ARRAY in need and self.source is Source.FITTED:

@@ -141,6 +141,41 @@ def test_what_does_not_run_to_completion_needs_sizes_that_the_program_has(rule: 
     assert known is not None and (known.rule, known.severity) == (rule, Severity.ERROR)
 
 
+LOOP = """
+.version 7.8
+.target sm_80
+.address_size 64
+.file 1 "k.cu"
+.visible .entry k(.param .u64 x, .param .u64 i, .param .u32 n)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [i];
+  ld.param.u32 %r1, [n];
+AGAIN:
+  .loc 1 3 3
+  ld.volatile.global.u32 %r2, [%rd1];
+  setp.ne.u32 %p1, %r2, BOUND;
+  @%p1 bra AGAIN;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(("bound", "rule"), [("7", "sync/hang"), ("%r1", "engine/not-executed")])
+def test_a_loop_whose_end_a_size_does_not_decide_demands_nothing_of_it(bound: str, rule: str) -> None:
+    launch = replace(LAUNCH, artifact=replace(LAUNCH.artifact, ptx=LOOP.replace("BOUND", bound)))
+    event = Event("sync/hang", "message", Location(1, 3, 3), "")
+    finding = make("sync/hang", "message", PLAN.place, kernel="k", dims={"n": 5})
+    found = claim(finding, event, CASE, Dependences(replace(PLAN, facts=facts(ANY_SIZE)), launch, ("x", "i", "n")))
+    assert found is not None and found.rule == rule
+    # Of a size that only a tile may divide the kernel can demand it all the same.
+    tiles = facts({"n": SizeFact(Source.READ, multiple=5, guarded=True)})
+    found = claim(finding, event, CASE, Dependences(replace(PLAN, facts=tiles), launch, ("x", "i", "n")))
+    assert found is not None and found.rule == "engine/not-executed"
+
+
 def test_a_time_limit_does_not_show_that_a_loop_is_endless() -> None:
     known = facts({"n": SizeFact(Source.READ, frozenset({5}))})
     found = claimed(known, "sync/hang", buffer=None, cause=Cause.TIME_LIMIT)

@@ -34,6 +34,8 @@ from gpuemu_lsp.engine.project.expressions import parse
         (SizeFact(Source.READ, guarded=True), 257, Need.OCCURS | Need.SEVERAL, Source.ASSUMED),
         # Every value occurs, but nothing says that a trap at this one is not what the kernel demands of its caller.
         (SizeFact(Source.READ, every=True), 5, Need.GIVEN, Source.ASSUMED),
+        (SizeFact(Source.READ, every=True), 5, Need.HANDLED, Source.READ),
+        (SizeFact(Source.READ, guarded=True, multiple=5), 5, Need.HANDLED, Source.ASSUMED),
         (SizeFact(Source.READ, frozenset({5})), 5, Need.GIVEN, Source.READ),
         (SizeFact(Source.READ, frozenset({256, 257}), own=768), 256, Need.GIVEN, Source.READ),
         (SizeFact(Source.READ, frozenset({256, 257}), own=768), 257, Need.GIVEN, Source.ASSUMED),

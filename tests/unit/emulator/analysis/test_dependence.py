@@ -192,3 +192,55 @@ def test_values_that_reach_an_address_through_memory_are_not_only_compared() -> 
         0: frozenset({3}),
         2: frozenset(),
     }
+
+
+WAIT = """
+  .reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %d<20>;
+  ld.param.u64 %d1, [flag];
+  ld.param.u64 %d2, [other];
+  ld.param.u32 %r1, [n];
+  ld.param.u32 %r2, [limit];
+  mov.u32 %r3, %tid.x;
+  setp.ge.u32 %p1, %r3, %r1;
+  @%p1 bra DONE;
+  mov.u32 %r4, 0;
+LOOP:
+  .loc 1 1 0
+  ld.volatile.global.u32 %r5, [%d1];
+  setp.ne.u32 %p2, %r5, 0;
+  @%p2 bra COUNT;
+  bra LOOP;
+COUNT:
+  .loc 1 2 0
+  add.u32 %r4, %r4, 1;
+  setp.lt.u32 %p3, %r4, %r2;
+  @%p3 bra COUNT;
+  STORE
+DONE:
+  ret;"""
+
+
+def leaving(line: int, store: str = "") -> frozenset[Source]:
+    """Return what decides whether the loop at a line is left."""
+    found = with_file(ptx_kernel("flag other n:u32 limit:u32", WAIT.replace("STORE", store)))
+    locations = {location.line: location for one in found.loops for location in one.locations}
+    return found.leaving(locations.get(line))
+
+
+def test_a_loop_is_left_by_what_its_own_conditions_are_computed_from() -> None:
+    """A size that decides which threads reach the loop is no part of it."""
+    assert leaving(1) == {ParameterValue(0), MemoryContents(0)}
+    assert leaving(2) == {ParameterValue(3)}
+    assert leaving(9) == {OtherSource.RECURSION}
+
+
+def test_a_place_in_no_loop_is_that_of_a_loop_without_an_end() -> None:
+    """Its instructions may have no location of their own."""
+    body = WAIT.replace("@%p2 bra COUNT;", "").replace(".loc 1 1 0", "").replace("STORE", "")
+    found = with_file(ptx_kernel("flag other n:u32 limit:u32", body))
+    assert found.leaving(None) == frozenset()
+
+
+def test_what_the_kernel_stores_decides_about_a_loop_that_waits_for_it() -> None:
+    assert leaving(1, "st.global.u32 [%d1], %r2;") == {ParameterValue(0), MemoryContents(0), ParameterValue(3)}
+    assert leaving(1, "st.global.u32 [%d2], %r2;") == leaving(1)

@@ -11,6 +11,7 @@ module         holds
 ``control``    the blocks that a branch decides to execute
 ``taint``      the flow of sources to registers and blocks: of values, of outcomes of comparisons, of execution
 ``kernel``     :func:`~.kernel.dependences`: what decides about each access, barrier and collective
+``loops``      what decides whether loops end
 ``compared``   parameters whose loaded values are only compared and computed with
 =============  =======================================================================================================
 """

@@ -13,6 +13,7 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.emulator.analysis.dependence.loops import Loop, loops_of
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import OtherSource, Source
 from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, roots
@@ -73,6 +74,7 @@ class KernelDependences:
     accesses: Mapping[tuple[Location, int], Mapping[str, Dependence]]
     writes: Mapping[int, Dependence]
     synchronization: Dependence
+    loops: tuple[Loop, ...] = ()
     _stores: tuple[_Store, ...] = field(repr=False, default=())
 
     def at(self, location: Location) -> Iterator[Dependence]:
@@ -99,6 +101,14 @@ class KernelDependences:
         return frozenset(
             number for (place, number), by_opcode in self.accesses.items() if place == location and opcode in by_opcode
         )
+
+    def leaving(self, location: Location | None) -> frozenset[Source]:
+        """Return what decides whether the loops around a location are left, or the endless ones if it is in none.
+
+        Nothing is known of what a thread waits for that is in no loop.
+        """
+        around = [one for one in self.loops if location in one.locations] or [one for one in self.loops if one.endless]
+        return frozenset[Source]().union(*(one.sources for one in around)) if around else _NOTHING_KNOWN.address
 
     def updates(self, is_open: IsOpen) -> frozenset[Location]:
         """Return where shared memory is loaded and stored at one address that alone depends on open sources."""
@@ -161,7 +171,7 @@ def dependences(ptx: str, entry: str) -> KernelDependences:
                     at_place[opcode] = at_place.get(opcode, Dependence()) | dependence
                 if opcode not in _READS:
                     writes[pointer] = writes.get(pointer, Dependence()) | dependence
-    return KernelDependences(dict(accesses), writes, synchronization, tuple(stores))
+    return KernelDependences(dict(accesses), writes, synchronization, tuple(loops_of(taint)), tuple(stores))
 
 
 def _dependence(
