@@ -36,6 +36,7 @@ from gpuemu_lsp.engine.plan.host.parameters.builder import Building
 from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
     bounded_sizes,
     guarded_sizes,
+    rounded_sizes,
     tile_sizes,
 )
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
@@ -169,6 +170,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         building.unjudged |= {arg.param for arg in args}
     ragged = frozenset(filter(constraints.is_ragged, building.used))
     bounded = bounded_sizes(context, one.launch) & building.used
+    rounded = rounded_sizes(context, one.launch) & building.used
     strided = bounded - frozenset[str]().union(*map(names, (*grid, *block)))
     threads = math.prod(extent.constant or 1 for extent in one.launch.block if extent is not None)
     dims = tuple(_with_second_round(dim, threads) if dim.name in strided else dim for dim in dims)
@@ -182,6 +184,8 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     passed = [arg.value for arg in used if isinstance(arg.value, Expression)]
     known = frozenset[str]().union(*map(names, (*passed, *grid, *block, shared)))
     hidden = {name for name in building.used - known if one.run.symbols[name].origin in ("parameter", "constant")}
+    # A kernel cannot demand anything of a size that a user chooses and it never gets.
+    chosen = frozenset(name for name in building.used - known if one.run.symbols[name].origin == "input")
     own = {name: size for name, size in constraints.program_sizes().items() if name in building.used}
     choices = {dim.name: frozenset(dim.choices) for dim in dims if dim.choices}
     conditions = tuple(_conditions(building))
@@ -193,7 +197,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
             name: _size_fact(
                 constraints.values(name) | choices.get(name, frozenset()),
                 constraints.exact_divisors(name),
-                every=name in ragged,
+                every=name in ragged | rounded | chosen,
                 guarded=name in bounded,
                 separate=name in hidden,
                 free=name in free,
