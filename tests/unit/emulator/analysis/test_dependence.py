@@ -228,7 +228,7 @@ def leaving(line: int, store: str = "") -> frozenset[Source]:
 
 
 def test_a_loop_is_left_by_what_its_own_conditions_are_computed_from() -> None:
-    """A size that decides which threads reach the loop is no part of it."""
+    """A size that decides which threads reach the loop is not among them."""
     assert leaving(1) == {ParameterValue(0), MemoryContents(0)}
     assert leaving(2) == {ParameterValue(3)}
     assert leaving(9) == {OtherSource.RECURSION}

@@ -13,7 +13,7 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.emulator.analysis.dependence.loops import Loop, loops_of
+from gpuemu_lsp.engine.emulator.analysis.dependence.loops import LoopEnd, loops_of
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import OtherSource, Source
 from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, roots
@@ -74,7 +74,7 @@ class KernelDependences:
     accesses: Mapping[tuple[Location, int], Mapping[str, Dependence]]
     writes: Mapping[int, Dependence]
     synchronization: Dependence
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopEnd, ...] = ()
     _stores: tuple[_Store, ...] = field(repr=False, default=())
 
     def at(self, location: Location) -> Iterator[Dependence]:

@@ -1,7 +1,7 @@
 """What decides whether the loops of a kernel end: the sources of the conditions on which their branches leave them.
 
 A condition that is computed from memory depends on what the kernel itself stores there too. What decides only whether a
-thread reaches the loop is no part of it.
+thread reaches the loop is not among them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LOADS = frozenset({"ld", "ldu", "ldmatrix", "prefetch", "prefetchu"})
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop: the locations of its instructions, and the sources that decide when it is left.
+class LoopEnd:
+    """When a loop ends: the locations of its instructions, and the sources that decide when it is left.
 
     No branch leaves an ``endless`` one.
     """
@@ -40,7 +40,7 @@ class Loop:
     endless: bool
 
 
-def loops_of(taint: Taint) -> Iterator[Loop]:
+def loops_of(taint: Taint) -> Iterator[LoopEnd]:
     """Yield the loops of a kernel."""
     blocks, graph = taint.program.blocks, taint.graph
     bodies: dict[int, set[int]] = defaultdict(set)
@@ -62,7 +62,7 @@ def loops_of(taint: Taint) -> Iterator[Loop]:
                 bits |= taint.execution.read(number, index, names) & ~before
         unknown = frozenset({OtherSource.RECURSION}) if taint.program.recursive or not graph.reducible else frozenset()
         locations = frozenset(one.location for number in body for one in blocks[number].code if one.location)
-        yield Loop(locations, _with_stored(taint.sources_of(bits), stored) | unknown, endless)
+        yield LoopEnd(locations, _with_stored(taint.sources_of(bits), stored) | unknown, endless)
 
 
 def registers_of(end: object) -> tuple[str, ...]:
@@ -88,12 +88,12 @@ def _stored(taint: Taint) -> Mapping[Source, frozenset[Source]]:
 
 def _with_stored(sources: frozenset[Source], stored: Mapping[Source, frozenset[Source]]) -> frozenset[Source]:
     """Return the sources with those of what is stored in the memory among them."""
-    found, waiting = set(sources), list(sources)
+    reached, waiting = set(sources), list(sources)
     while waiting:
         source = waiting.pop()
         if isinstance(source, MemoryContents | VariableContents):
-            # A store through a pointer that is not known may be to any memory.
-            more = (stored.get(source, frozenset()) | stored.get(OtherSource.ANY_MEMORY, frozenset())) - found
-            found |= more
+            # A store through a pointer that is not reached may be to any memory.
+            more = (stored.get(source, frozenset()) | stored.get(OtherSource.ANY_MEMORY, frozenset())) - reached
+            reached |= more
             waiting += more
-    return frozenset(found)
+    return frozenset(reached)
