@@ -36,6 +36,9 @@ def guarded(run: Callable[[], int]) -> int:
         print(f"gpuemu: the result cannot be written: {error}", file=sys.stderr)
         return EXIT_USAGE
     except Exception as error:  # an internal error must not look like a verdict
+        if isinstance(error, FileNotFoundError) and not _has_working_directory():
+            print("gpuemu: the current directory has been removed; change to another one.", file=sys.stderr)
+            return EXIT_USAGE
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             return EXIT_INTERRUPTED  # an interrupt during an import may be wrapped in another exception
         traceback.print_exc()
@@ -62,6 +65,15 @@ def ended_as_by_an_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _has_working_directory() -> bool:
+    """Return whether the directory in which this process runs still has a path."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _discard_output() -> None:

@@ -66,6 +66,16 @@ def test_closed_streams(project):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("arguments", [["--check"], ["--check", "k.cu"], ["--check", "--daemon"]], ids=" ".join)
+def test_a_directory_that_was_removed_is_not_an_internal_error(project, tmp_path, arguments):
+    (tmp_path / "gone").mkdir()
+    shell = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    command = ["sh", "-c", shell, "sh", str(tmp_path / "gone"), *project.command(*arguments)]
+    result = subprocess.run(command, cwd=project.root, capture_output=True, text=True, timeout=60)
+    expected = "gpuemu: the current directory has been removed; change to another one.\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", expected)
+
+
 @pytest.mark.parametrize("module", ["argparse", "gpuemu_lsp.cli.process_boundary", "gpuemu_lsp.engine.store"])
 def test_an_interrupt_during_imports_is_silent(project, module):
     """A finder that interrupts stands for a person who is quick."""
