@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gpuemu_lsp.engine.plan.wrappers.inference import inferred_kernel
+from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel
+from gpuemu_lsp.engine.project.model import KernelSpec
 from tests.unit.plan.test_triton_launches import infer, shown
 
 
@@ -106,3 +111,45 @@ def f(index, size):
     gather[(triton.cdiv(index.shape[0], 64),)](table, index, y, index.shape[0], BLOCK=64)
     """, "gather")  # fmt: skip
     assert str(found.spec.args["index"].range[1]) == "size"
+
+
+_GROUPED = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def means(x, y, n, groups, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i // (groups // 4), tl.load(x + i, mask=i < n), mask=(i < n) & (i % (groups // 4) == 0))
+
+
+def apply(x, groups):
+    y = torch.zeros_like(x)
+    means[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), groups, BLOCK=128)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("callers", "choices", "include"),
+    [
+        ("def one(x):\n    return apply(x, 32)\n", (32,), (32,)),
+        ("def one(x):\n    return apply(x, 32)\n\ndef other(x):\n    return apply(x, 8)\n", (8, 32), (8, 32)),
+        # A test has a few values of many, and a number of a caller may be any.
+        ("def test_apply():\n    apply(torch.randn(64), 32)\n", (), (32,)),
+        ("def one(x):\n    return apply(x, 32)\n\ndef other(x, groups):\n    return apply(x, groups)\n", (), (32,)),
+        ("", (), ()),
+    ],
+)
+def test_a_number_that_every_call_fixes_has_no_other_values(
+    callers: str, choices: tuple[int, ...], include: tuple[int, ...]
+) -> None:
+    """One that the kernel compares with an index has them: its other values show what the comparison misses."""
+    spec = KernelSpec("means", "/p/m.py", None, entry="means")
+    found = inferred_kernel(spec, f"{_GROUPED}\n\n{callers}", ["means"])
+    assert isinstance(found, InferredKernel)
+    dims = found.spec.dims or {}
+    assert (dims["groups"].choices, dims["groups"].include) == (choices, include)
+    assert dims["x_0"].choices == ()

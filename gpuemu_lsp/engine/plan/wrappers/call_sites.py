@@ -76,6 +76,31 @@ def including(dim: DimSpec, values: Iterable[int]) -> DimSpec:
     return DimSpec(dim.name, choices[0], choices[-1], wanted, 1, choices)
 
 
+def is_sampling(caller: str) -> bool:
+    """Return whether a function by this name calls with a few sizes of many: a test, or a benchmark."""
+    return caller.lower().lstrip("_").startswith(("test", "bench"))
+
+
+def fixed_numbers(
+    function: HostFunction, calls: Iterable[Call], origins: Mapping[str, frozenset[str]], largest: int
+) -> dict[str, DimSpec]:
+    """Return the dims that are a number which the function is given, and of which each call gives a constant.
+
+    These are all the values that they have. ``origins`` is as for :func:`sizes_of_calls`.
+    """
+    own = [values for called, values in calls if called is function]
+    position = {parameter.name: index for index, parameter in enumerate(function.body.parameters)}
+    found = {}
+    for dim, names in origins.items():
+        index = position.get(next(iter(names)), len(position)) if len(names) == 1 else len(position)
+        given = [values[index] if index < len(values) else None for values in own]
+        constants = {one.constant if isinstance(one, Size) else None for one in given}
+        known = sorted(one for one in constants if one is not None and 0 < one <= largest)
+        if known and len(known) == len(constants) <= _MAX_VALUES:
+            found[dim] = DimSpec(dim, known[0], known[-1], tuple(known), 1, tuple(known))
+    return found
+
+
 def sizes_of_calls(
     function: HostFunction, calls: Iterable[Call], dims: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[int]]:

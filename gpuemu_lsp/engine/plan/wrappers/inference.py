@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -14,7 +13,14 @@ from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
 from gpuemu_lsp.engine.hostcode.python.modules import MODULE, functions_of, name_of, python_program
 from gpuemu_lsp.engine.hostcode.state import HostRun, LimitError
 from gpuemu_lsp.engine.hostcode.values import Value
-from gpuemu_lsp.engine.plan.wrappers.call_sites import Call, including, parametrized, sizes_of_calls
+from gpuemu_lsp.engine.plan.wrappers.call_sites import (
+    Call,
+    fixed_numbers,
+    including,
+    is_sampling,
+    parametrized,
+    sizes_of_calls,
+)
 from gpuemu_lsp.engine.plan.wrappers.inferred_kernel import InferredKernel, MissingLaunch
 from gpuemu_lsp.engine.plan.wrappers.kernel_accesses import KernelAccesses, kernel_accesses
 from gpuemu_lsp.engine.plan.wrappers.launch_entry import LaunchEntry
@@ -112,18 +118,27 @@ class KernelInference:
 
     def _with_sizes_of_calls(self, found: InferredKernel, wrapper: Node, wrappers: list[Node]) -> InferredKernel:
         """Add the sizes with which the module's other functions, and its own statements, call the wrapper."""
-        calls: list[Call] = []
+        function, calls, own = self._function(wrapper), list[Call](), list[Call]()
+        evaluated = True
         for caller in wrappers[wrappers.index(wrapper) + 1 :]:
             for given in parametrized(caller):
                 # What a caller that cannot be evaluated calls is not known, like the callers of other files.
-                with suppress(LimitError, RecursionError):
-                    calls += self._run(caller, True, given=given).calls
-        values = sizes_of_calls(self._function(wrapper), calls, found.origins)
+                try:
+                    made = self._run(caller, True, given=given).calls
+                except (LimitError, RecursionError):
+                    evaluated = False
+                    continue
+                calls += made
+                own += () if is_sampling(name_of(caller)) else made
+        values = sizes_of_calls(function, calls, found.origins)
         largest = _LARGEST_OF_CALL // max(len(found.spec.dims or ()), 1)
         dims = {
             name: including(dim, [one for one in values.get(name, ()) if one <= largest])
             for name, dim in (found.spec.dims or {}).items()
         }
+        if evaluated and any(called is function for called, _ in own):
+            numbers = {name: names for name, names in found.origins.items() if name in dims.keys() - found.ragged}
+            dims |= fixed_numbers(function, calls, numbers, largest)
         return replace(found, spec=replace(found.spec, dims=dims), values=values)
 
     def _wrappers(self, kernel: str) -> list[Node]:
