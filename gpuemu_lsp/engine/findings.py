@@ -19,6 +19,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 _RUN_RULES = ("memory/", "sync/", "numeric/")
 """Prefixes of the rules that launches of cases break."""
+_OF_ANY_DTYPE = ("memory/", "sync/", "numeric/unwritten-output")
+"""Prefixes of those that do not compare values: on one line they are one mistake, whatever the dtype is."""
 
 
 class Severity(StrEnum):
@@ -71,6 +73,7 @@ class Role(StrEnum):
     INCLUDE = "include"
     OP_ENTRY = "op-entry"
     OP_REFERENCE = "op-reference"
+    OTHER_INSTANCE = "other-instance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,21 @@ class Finding:
         proves = self.severity is Severity.ERROR and earlier.severity is Severity.INFORMATION
         return of_run and (proves or self.severity is earlier.severity) and self._run_key == earlier._run_key
 
+    def repeats(self, earlier: Finding) -> bool:
+        """Return whether this is the mistake of ``earlier`` in another instance of the kernel, of another dtype."""
+        of_run = self.case is not None and earlier.case is not None and self.rule.startswith(_OF_ANY_DTYPE)
+        others = None not in (self.dtype, earlier.dtype) and self.dtype != earlier.dtype
+        severities = self.severity is earlier.severity or earlier.severity is Severity.ERROR
+        return of_run and others and severities and replace(self, dtype=earlier.dtype)._run_key == earlier._run_key
+
+    def with_instances(self, *found: Related) -> Finding:
+        """Return the finding with remarks about other instances, each once."""
+        return replace(self, related=tuple(dict.fromkeys((*self.related, *found)))) if found else self
+
+    @property
+    def _instances(self) -> tuple[Related, ...]:
+        return tuple(one for one in self.related if one.role is Role.OTHER_INSTANCE)
+
     @property
     def _run_key(self) -> tuple[object, ...]:
         place = self.place.path, self.place.range.start.line
@@ -156,10 +174,19 @@ class Finding:
         return replace(self, fingerprint=digest)
 
 
-def collect(findings: list[Finding], finding: Finding) -> None:
-    """Add a finding to those of a check, in place of the one that it replaces."""
+def collect(findings: list[Finding], finding: Finding) -> Finding:
+    """Add a finding to those of a check, in place of the one that it replaces; return what is kept.
+
+    A mistake that is found in a second instance of a kernel is a remark on the first finding.
+    """
     for position, earlier in enumerate(findings):
         if finding.replaces(earlier):
-            findings[position] = finding
-            return
+            kept = finding.with_instances(*earlier._instances)
+        elif finding.repeats(earlier):
+            kept = earlier.with_instances(Related(earlier.place, f"also as {finding.dtype}", Role.OTHER_INSTANCE))
+        else:
+            continue
+        findings[position] = kept
+        return kept
     findings.append(finding)
+    return finding

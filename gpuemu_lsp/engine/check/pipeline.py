@@ -97,7 +97,7 @@ class _Totals:
             finding = left_to_other_instances(finding)
         if self.unlaunched and finding.rule == "engine/not-executed":
             finding = replace(finding, rule="config/launch-inferred", severity=Severity.HINT)
-        collect(self.found, finding)
+        finding = collect(self.found, finding)
         if finding.severity is Severity.ERROR:
             self.errors += 1
         if finding.rule in _UNVERIFIED:
