@@ -147,7 +147,8 @@ def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten:
         yield facts.relations
     if event is not None and event.rule in ACCESS_RULES and event.buffer is not None:
         relation = facts.buffer(event.buffer).relation
-        if relation.source is Source.ASSUMED and dependences.is_decided_by_other_sizes(event):
+        related = relation.claim is Claim.NOTHING or dependences.is_decided_by_other_sizes(event)
+        if relation.source is Source.ASSUMED and related and not dependences.is_before_begin(event):
             yield relation
 
 

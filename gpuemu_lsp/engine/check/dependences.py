@@ -174,7 +174,7 @@ class Dependences:
         left = self._left_behind(event, arg)
         # A race is one whatever the length is, but the length could show how several sizes are related.
         host, several = self.plan.facts.origin is PlanOrigin.HOST_CODE, len(case.dims) > 1
-        apart = event.rule.endswith("-race") or self._is_before_begin(event)
+        apart = event.rule.endswith("-race") or self.is_before_begin(event)
         return left if host and apart and not several else (arg.param, *left)
 
     def _left_behind(self, event: Event, arg: TensorArg) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ class Dependences:
                 left |= dict.fromkeys(through)
         return tuple(left)
 
-    def _is_before_begin(self, event: Event) -> bool:
+    def is_before_begin(self, event: Event) -> bool:
         """Return whether an access is in front of the allocation, whose begin is the address that is passed."""
         begin = self.plan.facts.buffer(event.buffer or "").begin
         before = event.rule == "memory/out-of-bounds" and event.offset is not None and -_NEAR <= event.offset < 0

@@ -284,7 +284,8 @@ def _method_push(
         data = owner.fields.get("data")
         if isinstance(data, Pointer) and data.allocation is not None:
             run.set_memory(data.allocation, replace(run.memory(data.allocation), size=None, contents=Contents("any")))
-        run.assign(place, RecordValue("vector", {**owner.fields, "size": run.unknown("size", "computed")}))
+        hint = f"{run.name_of(place, 'vector')}_size"
+        run.assign(place, RecordValue("vector", {**owner.fields, "size": run.unknown(hint, "computed")}))
         return Unknown()
     return None
 

@@ -173,9 +173,9 @@ class BufferFact:
 
     ``extent`` is about its length, ``begin`` about the address being the first of an allocation, ``role`` about its
     being an input or an output, ``use`` about the program reading every element of an output. ``relation`` is about the
-    length being independent of sizes that the kernel gets: it does not get those of this buffer, a caller's tensor, and
-    the program does not compare them. ``length`` is the length, in values, if the assumption about the extent holds,
-    such as that a tensor has no further dimensions.
+    length being independent of sizes that the kernel gets: it does not get those of this buffer, which callers or code
+    that is not known determine, and the program does not compare them. ``length`` is the length, in values, if the
+    assumption about the extent holds, such as that a tensor has no further dimensions.
     """
 
     extent: Fact = STATED

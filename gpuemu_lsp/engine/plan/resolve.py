@@ -14,7 +14,18 @@ from gpuemu_lsp.engine.plan.candidates import computed_size, grid_tiles
 from gpuemu_lsp.engine.plan.computed_sizes import divisors_of_computed_sizes, passed_sizes, with_computed_sizes
 from gpuemu_lsp.engine.plan.context import FactsOf, KernelContext, not_compiled
 from gpuemu_lsp.engine.plan.entry import KernelInstance, choose_kernel, instances, overloads
-from gpuemu_lsp.engine.plan.facts import FITTED, READ, BufferFact, Facts, Path, PlanOrigin, SizeFact, Source, assumed
+from gpuemu_lsp.engine.plan.facts import (
+    FITTED,
+    READ,
+    BufferFact,
+    Claim,
+    Facts,
+    Path,
+    PlanOrigin,
+    SizeFact,
+    Source,
+    assumed,
+)
 from gpuemu_lsp.engine.plan.host.passed_types import wrong_arguments
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
 from gpuemu_lsp.engine.plan.launch import divisible, resolve_launch
@@ -234,6 +245,11 @@ def _plan_of_launch(
     name = host.variant
     how = f"as the program launches '{name}', which has the same parameters" if name else "as the program launches it"
     message = f"'{plan.kernel}' is checked {how}: {'; '.join(plan.notes)}."
+    computed = sorted(name for name, one in host.facts.buffers.items() if one.relation.claim is Claim.NOTHING)
+    if computed:
+        names_ = ", ".join(f"'{name}'" for name in computed)
+        reason = f"How the program computes the lengths of {names_} is not known"
+        message = f"{message} {reason}, and accesses behind them are not reported."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return plan, (hint,)
 

@@ -205,7 +205,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
             )
             for name in building.used
         },
-        buffers=dict(building.buffers(args, {params[position].name for position in one.launch.parts}, compared)),
+        buffers=dict(building.buffers(args, {params[position].name for position in one.launch.parts}, compared, known)),
         values=building.values,
         relations=assumed("the program does not show how large its buffers are") if building.relates else READ,
         contents=assumed(""),

@@ -38,12 +38,12 @@ class Building:
     """Such a length may relate sizes; one that further dimensions of a tensor multiply does not."""
 
     def buffers(
-        self, args: Iterable[PlanArg], parts: Container[str], compared: Set[str]
+        self, args: Iterable[PlanArg], parts: Container[str], compared: Set[str], launched: Set[str]
     ) -> Iterator[tuple[str, BufferFact]]:
         """Yield the facts about buffers.
 
         Of ``parts`` the launch writes some elements only. ``compared`` are the sizes that the kernel gets, and those
-        that the program compares with others.
+        that the program compares with others; ``launched`` are those of the launch.
         """
         for arg in args:
             if isinstance(arg, TensorArg):
@@ -56,7 +56,7 @@ class Building:
                         begin=READ if name in self.begins else assumed(f"assumes where '{name}' begins"),
                         role=READ,
                         use=READ if used else assumed(f"assumes that the program reads every element of '{name}'"),
-                        relation=self._relation(arg, compared),
+                        relation=self._relation(arg, compared, launched),
                         length=self.ranks.get(name),
                     ),
                 )
@@ -66,9 +66,14 @@ class Building:
             return assumed(f"assumes the extent of '{arg.param}'", Claim.NOTHING)
         return assumed(f"assumes the number of dimensions of '{arg.param}'") if arg.param in self.ranks else READ
 
-    def _relation(self, arg: TensorArg, compared: Set[str]) -> Fact:
+    def _relation(self, arg: TensorArg, compared: Set[str], launched: Set[str]) -> Fact:
         own = frozenset[str]().union(*map(names, arg.shape))
-        if arg.param not in self.callers or not own or not own.isdisjoint(compared):
+        if not own or not own.isdisjoint(compared):
+            return READ
+        if own.isdisjoint(launched) and any(self.found.run.symbols[name].origin == "computed" for name in own):
+            # The program computes it, and so may relate it to anything.
+            return assumed(f"assumes the size of '{arg.param}'", Claim.NOTHING)
+        if arg.param not in self.callers:
             return READ
         return assumed(f"assumes that the size of '{arg.param}' does not depend on those of other arguments")
 
