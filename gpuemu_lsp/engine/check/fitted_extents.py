@@ -191,7 +191,8 @@ def _settled(
     params = tuple(f"{arg.param}: " for arg in plan.args if isinstance(arg, TensorArg))
     notes = (*shapes, *(note for note in plan.notes if not note.startswith(params)))
     message = f"The launch of '{plan.kernel}' is not configured; assumed: {'; '.join(notes)}."
-    hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
+    guessed = {"guessed": True} if plan.guessed else {}
+    hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype, data=guessed)
     unfitted = assumed("no product of its sizes is the length of the buffer", Claim.NOT_CHECKED)
     facts = settled.facts
     if facts.origin is PlanOrigin.SIGNATURE:

@@ -9,7 +9,8 @@ from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.text import count
 
-CLEAN, WRONG, UNSAFE, NOT_CHECKED = "clean", "wrong", "unsafe", "not-checked"
+CLEAN, SAFE, WRONG, UNSAFE, NOT_CHECKED = "clean", "safe", "wrong", "unsafe", "not-checked"
+VERDICTS = (CLEAN, SAFE, WRONG, UNSAFE, NOT_CHECKED)
 RAN = ("passed", "failed", "unreferenced")
 """Statuses of kernels whose cases ran."""
 _UNSAFE = ("memory/", "sync/", "api/")
@@ -19,9 +20,10 @@ _NOT_OF_KERNELS = ("engine/", "compile/", "config/", "reference/")
 
 
 def verdict_of(kernels: Sequence[KernelReport], findings: Sequence[Finding]) -> str:
-    """Return the verdict: an error decides, then what did not run.
+    """Return the verdict: an error decides, then what did not run, then whether numbers were compared.
 
     A kernel with a finding that rests on an assumption is not clean: at sizes that a caller may have, it may be wrong.
+    Nor is one whose numbers nothing was compared with: its accesses and its synchronization are safe.
     """
     errors = [finding.rule for finding in findings if finding.severity is Severity.ERROR]
     rules = [rule for rule in errors if not rule.startswith(_NOT_OF_KERNELS)]
@@ -31,7 +33,9 @@ def verdict_of(kernels: Sequence[KernelReport], findings: Sequence[Finding]) -> 
         return WRONG
     ran = bool(kernels) and all(kernel.status in ("passed", "unreferenced") for kernel in kernels)
     clean = ran and not any(assumed_findings(kernel, findings) for kernel in kernels)
-    return CLEAN if clean and not errors else NOT_CHECKED
+    if not clean or errors:
+        return NOT_CHECKED
+    return CLEAN if all(kernel.compared for kernel in kernels) else SAFE
 
 
 def assumed_findings(kernel: KernelReport, findings: Sequence[Finding]) -> list[Finding]:
@@ -68,7 +72,7 @@ def verdict_sentence(
             f"{passed} of {count(cases, 'case')} clean, and {count(len(assumed), 'finding')} that rest on assumptions: "
             f"first {first.rule} at line {first.place.range.start.line + 1}, {first.message}"
         )
-    if verdict == CLEAN and not all(kernel.compared for kernel in kernels):
+    if verdict == SAFE:
         parts.append("not all numbers were compared with a reference")
     if verdict == NOT_CHECKED and reason is not None and not assumed:
         parts.append(reason.rstrip("."))

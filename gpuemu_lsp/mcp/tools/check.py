@@ -14,11 +14,9 @@ from gpuemu_lsp.engine.project.revision import changed_files
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.text import count
 from gpuemu_lsp.engine.report.verdict import (
-    CLEAN,
     NOT_CHECKED,
     RAN,
-    UNSAFE,
-    WRONG,
+    VERDICTS,
     assumed_findings,
     verdict_of,
     verdict_sentence,
@@ -51,7 +49,7 @@ _DID_NOT_RUN: Schema = record(
 )
 RESULT: Schema = record(
     {
-        "verdict": text(choices=(CLEAN, WRONG, UNSAFE, NOT_CHECKED)),
+        "verdict": text(choices=VERDICTS),
         "summary": text("the verdict as a sentence"),
         "sources": array(
             record({"file": text(), "role": text(choices=("source", "reference")), "sha256": nullable(text())}),
@@ -192,6 +190,10 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         if not kernel.compared:
             reason, then = _not_compared((kernel.source, kernel.name) in referenced)
             yield point("comparison of its numbers", reason, then, kernel)
+        if guess := next((one for one in run.findings if _is_guess(one, kernel)), None):
+            yield point(
+                "launches that its callers make", guess.message, "check it with the code that launches it", kernel
+            )
         if assumed := assumed_findings(kernel, run.findings):
             reason = f"{count(len(assumed), 'finding')} of severity information: {assumed[0].message}"
             yield point("sizes and launches that are assumed", reason, "register it with its real sizes", kernel)
@@ -203,6 +205,11 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         messages = " ".join(finding.message for finding in run.findings) or call.reason or "there is no kernel"
         then = "name fewer files, or give a larger budget" if call.reason else "name a file with kernels"
         yield point("everything", messages, then)
+
+
+def _is_guess(finding: Finding, kernel: KernelReport) -> bool:
+    """Return whether a finding says how a kernel is launched for lack of code that launches it."""
+    return finding.kernel == kernel.name and finding.data.get("guessed") is True
 
 
 def _not_compared(referenced: bool) -> tuple[str, str]:
@@ -242,8 +249,9 @@ CHECK = Tool(
     title="Check kernels",
     description=(
         "Run GPU kernels in an emulator with checkers and compare them with their references. Waits, and ends within "
-        "its budget with a verdict: clean, wrong (numbers, limits), unsafe (memory, races, synchronisation) or "
-        "not-checked. What did not run is never clean: read did_not_run. ToolCall it after each edit of a kernel."
+        "its budget with a verdict: clean, safe (no reference says whether its numbers are right), wrong (numbers, "
+        "limits), unsafe (memory, races, synchronisation) or not-checked. What did not run is never clean: read "
+        "did_not_run. Call it after each edit of a kernel."
     ),
     arguments=record(
         {

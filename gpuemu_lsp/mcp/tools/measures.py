@@ -9,7 +9,7 @@ from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.report.counters import counters_record
 from gpuemu_lsp.engine.report.coverage import files_of, percent, unknown
 from gpuemu_lsp.engine.report.model import Run, relative
-from gpuemu_lsp.engine.report.verdict import CLEAN, NOT_CHECKED, UNSAFE, WRONG, verdict_of
+from gpuemu_lsp.engine.report.verdict import VERDICTS, verdict_of
 from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.mcp.call import Tool, ToolCall, ToolError
 from gpuemu_lsp.mcp.records import SIZES, Lines
@@ -22,7 +22,7 @@ _ARGUMENTS: dict[str, Schema] = {
     **WHAT,
     "budget": number(f"seconds until the answer (default: {BUDGET})", minimum=1, maximum=MOST_SECONDS),
 }
-_VERDICT: Schema = text("of the check that measured", choices=(CLEAN, WRONG, UNSAFE, NOT_CHECKED))
+_VERDICT: Schema = text("of the check that measured", choices=VERDICTS)
 _NOT_MEASURED: Schema = array(record({"kernel": text(), "reason": text()}), "kernels of which nothing is known")
 _COUNT: Schema = integer(minimum=0)
 
