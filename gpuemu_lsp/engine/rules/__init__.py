@@ -45,10 +45,13 @@ _GROUPS = (
 
 RULES: dict[str, Rule] = {rule.name: rule for group in _GROUPS for rule in group.RULES}
 """Every rule by name, in the order of the documentation."""
+_LONGEST_MESSAGE = 8_000
 
 
 def make(rule: str, message: str, place: Place, **fields: Any) -> Finding:
     """Build a finding with its rule's default severity. ``fields`` are the other fields of :class:`Finding`.
+
+    A message that is much longer than any of ours, such as what a user's code raises, is cut.
 
     Raises
     ------
@@ -56,4 +59,6 @@ def make(rule: str, message: str, place: Place, **fields: Any) -> Finding:
         If there is no rule of that name, so that no finding has an undocumented one.
     """
     severity = fields.pop("severity", RULES[rule].severity)
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]} ... ({len(message):,} characters)"
     return Finding(rule=rule, message=message, place=place, severity=severity, **fields)
