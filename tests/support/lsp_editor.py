@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -232,12 +232,12 @@ class Editor:
 
 
 @asynccontextmanager
-async def open_editor(folder: Path) -> AsyncIterator[Editor]:
+async def open_editor(folder: Path, command: Sequence[str] = COMMAND) -> AsyncIterator[Editor]:
     """Start a server for a folder; at the end it must have kept to the protocol."""
     client = make_test_lsp_client()
     editor = Editor(client, folder)
     attach(editor)
-    await client.start_io(*COMMAND)
+    await client.start_io(*command)
     yield editor
     if client.capabilities is not None:
         await asyncio.wait_for(client.shutdown_session(), PATIENCE)
