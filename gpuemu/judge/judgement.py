@@ -42,6 +42,8 @@ _REFUSALS = frozenset({"RuntimeError", "ValueError", "AssertionError", "NotImple
 
 def judge(answer: Answer, seconds: float) -> Row:
     """Return the verdict on an answer; its process may run for this long for each group of sizes."""
+    if answer.problem:
+        return Row(answer, Verdict.NOT_JUDGED, answer.problem)
     started = time.monotonic()
     with temporary_folder("gpuemu-judge-") as name:
         row = _of_settings(answer.in_files(Path(name)), Path(name), seconds)

@@ -42,14 +42,20 @@ _KEYS = (("custom_code", "ref_code"), ("solution", "reference"), ("code", "ref_c
 """Keys of the answer and of the task in JSON lines: those of CUDA-L1 first."""
 _JSON = (".json", ".jsonl")
 _EXTENSION = ".cu"
+_NO_ANSWER = "no file with `class ModelNew`, nor an answer of another benchmark with its task"
+_NO_PAIR = "not a record with an answer and its task, as others of this file are"
+_NO_TASK = (
+    "no task was found for this answer: name it with --reference PATH, a file with `class Model` and `get_inputs()`, "
+    "or the folder of a benchmark or of one of its tasks"
+)
 
 
 class NoAnswerError(Exception):
-    """A path holds no answer, or the task of one was not found."""
+    """A path holds no answer, or no answer has a task."""
 
 
 def find_answers(paths: Sequence[Path], references: Sequence[Path]) -> tuple[Answer, ...]:
-    """Return the answers below paths, each with its task.
+    """Return the answers below paths, each with its task, or with the problem why it has none.
 
     Parameters
     ----------
@@ -61,7 +67,7 @@ def find_answers(paths: Sequence[Path], references: Sequence[Path]) -> tuple[Ans
     Raises
     ------
     NoAnswerError
-        If a path does not exist or holds no answer, or no task was found for any answer of a path.
+        If a path does not exist, a folder holds no answer, or no answer has a task.
     """
     answers: list[Answer] = []
     for path in (*paths, *references):
@@ -69,17 +75,13 @@ def find_answers(paths: Sequence[Path], references: Sequence[Path]) -> tuple[Ans
             raise NoAnswerError(f"{path}: No such file or directory")
     for path in paths:
         own = [answer for file in _files(path) for answer in _answers(file, references)]
+        if not own and path.is_file():
+            own = [_without_task(path, _NO_ANSWER)]  # a file that is named gets a row
         if not own:
-            unpaired = next((file for file in _files(path) if _is_answer(file)), None)
-            if unpaired is not None:
-                raise NoAnswerError(
-                    f"{unpaired}: no task was found for this answer: name it with --reference PATH, a file with "
-                    "`class Model` and `get_inputs()`, or the folder of a benchmark or of one of its tasks"
-                )
-            raise NoAnswerError(
-                f"{path}: no file with `class ModelNew`, nor an answer of another benchmark with its task"
-            )
+            raise NoAnswerError(f"{path}: {_NO_ANSWER}")
         answers += own
+    if answers and all(answer.problem for answer in answers):
+        raise NoAnswerError(f"{answers[0].path}: {answers[0].problem}")
     return tuple(_with_names(answers))
 
 
@@ -101,14 +103,10 @@ def _is_answer(file: Path) -> bool:
     text = _text(file)
     if file.suffix == _EXTENSION:
         return robust_kbench.is_extension(text)
-    return _NEW_MODEL.search(text) is not None or kernelbot.is_submission(text) or _is_solution(text)
-
-
-def _is_solution(text: str) -> bool:
-    try:
-        return flashinfer_bench.is_solution(json.loads(text))
-    except ValueError:
-        return False
+    if file.suffix in _JSON:
+        value = _value(text)
+        return flashinfer_bench.is_solution(value) or (value is None and flashinfer_bench.seems_solution(text))
+    return _NEW_MODEL.search(text) is not None or kernelbot.is_submission(text)
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -126,6 +124,16 @@ def _in_natural_order(path: Path) -> list[tuple[int, str]]:
 
 
 def _answers(file: Path, references: Sequence[Path]) -> list[Answer]:
+    """Return the answers of a file; one whose task is missing or cannot be read has a problem instead."""
+    return _with_tasks(file, references) or ([_without_task(file, _NO_TASK)] if _is_answer(file) else [])
+
+
+def _without_task(file: Path, problem: str, line: int = 0) -> Answer:
+    name = f"{file.name}:{line}" if line else _name(file)
+    return Answer(name, file.absolute(), file.absolute(), problem=problem)
+
+
+def _with_tasks(file: Path, references: Sequence[Path]) -> list[Answer]:
     text = _text(file)
     if file.suffix in _JSON:
         return list(_of_json(file, text, references))
@@ -148,18 +156,12 @@ def _answers(file: Path, references: Sequence[Path]) -> list[Answer]:
 
 
 def _written(file: Path, task: Path, texts: Callable[..., Texts], *arguments: Any) -> Answer:
-    """Return an answer of another form, with the texts of its modules.
-
-    Raises
-    ------
-    NoAnswerError
-        If the files are not of the form that they seem to have.
-    """
+    """Return an answer of another form, with the texts of its modules, or the problem that its task is not of it."""
     try:
         sources = (file,) if file.suffix == _EXTENSION else ()
         return Answer(_name(file), file.absolute(), task.absolute(), texts=texts(*arguments), sources=sources)
     except (ValueError, KeyError, TypeError, AttributeError, SyntaxError, OSError, yaml.YAMLError) as error:
-        raise NoAnswerError(f"{file}: its task {task} cannot be read: {type(error).__name__}: {error}") from error
+        return _without_task(file, f"this answer or its task {task} cannot be read: {type(error).__name__}: {error}")
 
 
 def _name(file: Path) -> str:
@@ -167,26 +169,47 @@ def _name(file: Path) -> str:
 
 
 def _of_json(file: Path, text: str, references: Sequence[Path]) -> Iterator[Answer]:
-    """Yield the answers of a file of JSON: a solution of FlashInfer-Bench, or lines that hold the texts of both."""
-    try:
-        record = json.loads(text)
-    except ValueError:
-        record = None
-    if flashinfer_bench.is_solution(record):
-        definition = flashinfer_bench.definition_file(file, record, references)
+    """Yield the answers of a file of JSON: a solution of FlashInfer-Bench, or records that hold the texts of both.
+
+    The records are lines, a list, or the only value of the file.
+    """
+    whole = _value(text)
+    if flashinfer_bench.is_solution(whole):
+        definition = flashinfer_bench.definition_file(file, whole, references)
         if definition is not None:
-            yield _written(file, definition, flashinfer_bench.texts, record, definition)
+            yield _written(file, definition, flashinfer_bench.texts, whole, definition)
         return
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            return
-        for answer, task in _KEYS:
-            if isinstance(record, dict) and isinstance(record.get(answer), str) and isinstance(record.get(task), str):
-                path = file.absolute()
-                yield Answer(f"{file.name}:{number}", path, path, texts=Texts(record[answer], (record[task],)))
-                break
+    if isinstance(whole, list):
+        records = list(enumerate(whole, 1))
+    elif whole is not None:
+        records = [(0, whole)]
+    else:
+        records = [(number, _value(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    pairs = {number: _pair(record) for number, record in records}
+    if not any(pairs.values()):
+        return
+    for number, pair in pairs.items():
+        if pair is None:
+            yield _without_task(file, _NO_PAIR, number)
+        else:
+            name = f"{file.name}:{number}" if number else _name(file)
+            yield Answer(name, file.absolute(), file.absolute(), texts=Texts(pair[0], (pair[1],)))
+
+
+def _pair(record: Any) -> tuple[str, str] | None:
+    """Return the texts of an answer and of its task that a record holds."""
+    for answer, task in _KEYS:
+        if isinstance(record, dict) and isinstance(record.get(answer), str) and isinstance(record.get(task), str):
+            return record[answer], record[task]
+    return None
+
+
+def _value(text: str) -> Any:
+    """Return the value of a text in JSON, None if it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _kernelbench(file: Path, references: Sequence[Path]) -> Path | None:

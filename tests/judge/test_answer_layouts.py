@@ -101,3 +101,42 @@ def test_what_is_missing_is_said(tree, files, words):
 def test_a_path_that_does_not_exist(tmp_path):
     with pytest.raises(NoAnswerError, match="No such file"):
         find_answers([tmp_path / "nothing"], [])
+
+
+def problems(answers):
+    return {one.name: one.problem for one in answers}
+
+
+def test_an_answer_without_a_task_is_among_the_others(tree):
+    """Each answer has a row, also one that cannot be judged."""
+    root = tree(**{"a.py": ANSWER, "b.py": TASK + ANSWER, "other.py": "x = 1\n"})
+    found = problems(find_answers([root], []))
+    assert found.keys() == {"a.py", "b.py"}
+    assert "no task was found" in found["a.py"]
+    assert found["b.py"] == ""
+
+
+def test_a_file_that_is_named_is_among_the_others(tree):
+    root = tree(**{"pair.py": TASK + ANSWER, "wrong.json": "{"})
+    found = problems(find_answers([root / "pair.py", root / "wrong.json"], []))
+    assert found.keys() == {"pair.py", "wrong.json"}
+    assert "nor an answer of another benchmark" in found["wrong.json"]
+
+
+def test_each_record_of_json_is_among_the_others(tree):
+    pair = {"custom_code": ANSWER, "ref_code": TASK}
+    lines = [json.dumps(pair), "", '{"custom_code": "', json.dumps({"custom_code": ANSWER}), json.dumps(pair)]
+    found = problems(find_answers([tree(**{"x.jsonl": "\n".join(lines)})], []))
+    assert {name: bool(problem) for name, problem in found.items()} == {
+        "x.jsonl:1": False,
+        "x.jsonl:3": True,
+        "x.jsonl:4": True,
+        "x.jsonl:5": False,
+    }
+
+
+@pytest.mark.parametrize(("value", "names"), [(1, ["x.json"]), (2, ["x.json:1", "x.json:2"])])
+def test_json_that_is_one_record_or_a_list(tree, value, names):
+    pair = {"solution": ANSWER, "reference": TASK}
+    text = json.dumps(pair if value == 1 else [pair] * value, indent=1)
+    assert [one.name for one in find_answers([tree(**{"x.json": text})], [])] == names

@@ -215,6 +215,26 @@ def test_a_task_that_cannot_be_read_is_named(tmp_path):
         find_answers([tmp_path], [])
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"definition": "absent", "spec": {"entry_point": "main.py::run"}, "sources": []},
+        {"definition": "scale", "spec": {"entry_point": "main.py::run"}},
+        {"definition": "scale", "spec": {"entry_point": "other.py::run"}, "sources": []},
+        '{"definition": "scale", "spec": {"entry_point": "main.py::run"}, "sources": [',
+    ],
+    ids=["no definition", "no sources", "no entry point", "not JSON"],
+)
+def test_each_solution_has_a_row(tmp_path, wrong):
+    files = {"definitions/scale.json": definition(["M", "N"]), "solutions/right.json": solution(CALL)}
+    write(tmp_path, {**files, "solutions/wrong.json": wrong})
+    right, other = find_answers([tmp_path / "solutions"], [])
+    assert (right.name, right.problem) == ("right.json", "")
+    assert other.name == "wrong.json"
+    row = judge(other, 1.0)
+    assert (row.verdict, row.reason) == (Verdict.NOT_JUDGED, other.problem)
+
+
 def test_the_shapes_that_a_file_lists(tmp_path):
     reference = (
         "class Model:\n    pass\n\n\nBATCH = 8\nhidden = 64\n\n\ndef get_inputs():\n    return [BATCH, hidden]\n"

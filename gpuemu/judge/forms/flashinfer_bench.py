@@ -8,6 +8,7 @@ that are stored as tensors are not read.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,20 @@ from gpuemu.judge.forms.settings import varied
 from gpuemu.judge.model import Texts
 
 _COMPILED = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
+_OF_SOLUTIONS = frozenset({"spec", "sources"})
+_ENTRY_POINT = re.compile(r'"entry_point"\s*:')
 _DEFAULT_SIZE = 256
 """That of an axis without a workload."""
 
 
 def is_solution(record: Any) -> bool:
-    """Return whether a JSON value is a solution."""
-    return isinstance(record, dict) and {"definition", "spec", "sources"} <= record.keys()
+    """Return whether a JSON value is a solution, maybe one that lacks something."""
+    return isinstance(record, dict) and "definition" in record and not _OF_SOLUTIONS.isdisjoint(record)
+
+
+def seems_solution(text: str) -> bool:
+    """Return whether a text that is not JSON seems to be a solution."""
+    return _ENTRY_POINT.search(text) is not None
 
 
 def definition_file(solution: Path, record: Mapping[str, Any], references: Sequence[Path]) -> Path | None:
