@@ -48,7 +48,12 @@ def multiplies_in_tf32(text: str) -> bool:
 
 def has_only_triton(text: str) -> bool:
     """Return whether an answer's kernels are Triton's alone, which need no CUDA device of PyTorch."""
-    return _TRITON.search(text) is not None and _EXTENSIONS.search(text) is None
+    return _TRITON.search(text) is not None and not has_extensions(text)
+
+
+def has_extensions(text: str) -> bool:
+    """Return whether an answer has extensions of PyTorch or libraries, which it may build when it is loaded."""
+    return _EXTENSIONS.search(text) is not None
 
 
 def fallbacks(text: str) -> tuple[int, ...]:

@@ -21,15 +21,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from gpuemu.judge.answer_text import has_only_triton
+from gpuemu.judge.answer_text import has_extensions, has_only_triton
 from gpuemu.judge.extension_folders import extension_folder
 from gpuemu.judge.model import Answer, Call, Case
 from gpuemu.judge.raised import Raised
 from gpuemu_lsp.engine.runtime.processes.supervised import end_all, run_supervised
-from gpuemu_lsp.engine.runtime.toolchain.torch_library import serves_triton
+from gpuemu_lsp.engine.runtime.toolchain.torch_library import installed_torch, serves_triton, torch_toolkit
+from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 
 _END_SECONDS = 15.0
 """What `gpuemu run` may take to end a program and to report, after its own limit."""
+_BUILD_SECONDS = 600.0
+"""What an answer may take in addition when its extensions are built, which is about a minute for each."""
 _ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
 
 
@@ -185,6 +188,8 @@ class AnswerRun:
 def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: float) -> AnswerRun:
     """Call an answer with the inputs of cases, which are in a folder, for at most this long.
 
+    What is built once, PyTorch's device and the extensions of an answer, does not count.
+
     Raises
     ------
     JudgementStoppedError
@@ -200,16 +205,20 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     events, record, log = folder / "events.jsonl", folder / "run.json", folder / "answer.log"
     for file in (events, record):
         file.unlink(missing_ok=True)
-    options = ["--format", "json", "--output", str(record), "--timeout", str(math.ceil(seconds))]
     device = "off" if has_only_triton(answer.all_text) and not serves_triton() else "on"
-    command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
+    if device == "on":
+        _build_device()
     problem = None
-    # The words of a shell, so that what the answer prints goes to a file.
-    words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
     try:
         with extension_folder(answer.all_text, folder) as extensions:
             if _stopped.is_set():
                 raise JudgementStoppedError
+            if has_extensions(answer.all_text) and not any(extensions.rglob("*.so")):
+                seconds += _BUILD_SECONDS
+            options = ["--format", "json", "--output", str(record), "--timeout", str(math.ceil(seconds))]
+            command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
+            # The words of a shell, so that what the answer prints goes to a file.
+            words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
             environment = {"TORCH_EXTENSIONS_DIR": str(extensions)}
             run_supervised(words, environment=environment, seconds=seconds + _END_SECONDS)
     except subprocess.TimeoutExpired:
@@ -236,6 +245,14 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
         log=log.read_text(encoding="utf-8", errors="replace") if log.exists() else "",
         filled=device == "off",
     )
+
+
+def _build_device() -> None:
+    """Build PyTorch's device, unless it was before; what prevents that is reported by `gpuemu run`."""
+    torch = installed_torch()
+    if torch is not None and torch.cuda is None:
+        with contextlib.suppress(ProgramBuildError, OSError):
+            torch_toolkit(torch)
 
 
 def _call(record: Mapping[str, Any]) -> Call:
