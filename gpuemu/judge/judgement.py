@@ -19,6 +19,8 @@ from gpuemu.judge.hacks import hack_of
 from gpuemu.judge.messages import compiler_error, first_line, is_missing_here, last_line
 from gpuemu.judge.model import (
     ALIGNED,
+    LONG,
+    SHORT,
     TF32,
     USUAL,
     Answer,
@@ -90,7 +92,8 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     cases = tuple(map(Case.from_record, reply["cases"]))
     own_sizes = frozenset(size for shape in reply["own_shapes"] for size in (*shape, math.prod(shape)))
     aligned = [case for case in cases if case.label == ALIGNED]
-    regular = [case for case in cases if case.regular and case not in aligned]
+    long = [case for case in cases if case.label in (SHORT, LONG)]
+    regular = [case for case in cases if case.regular and case not in aligned and case not in long]
     tried = [case for case in regular if case.values in (Values.TASK, Values.AGAIN)]
     others = [case for case in cases if not case.regular]
     together = run = run_answer(answer, [*regular, *others], folder, seconds)
@@ -111,6 +114,8 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
             run = run_answer(answer, confirming, folder, seconds)
             results = _results(answer, confirming, run, task, folder)
             row = _confirmed(row, _verdict(answer, results, run), where)
+    if row.verdict is Verdict.SAME and long:
+        row = _with_long_sequences(row, long, task, folder, seconds)
     weak = next((case.weak for case in regular if case.weak), "")
     if weak:
         row = replace(row, notes=(*row.notes, f"the task can hardly tell at these sizes: {weak}"))
@@ -133,6 +138,25 @@ def _is_right_when_small(row: Row, tried: Sequence[Case], folder: Path, seconds:
         run = run_answer(row.answer, [case for case in tried if case.label == USUAL], folder, seconds)
         return not run.errors and run.problem is None
     return not any(result.is_wrong for result in row.results if result.case.decides and result.case.label == USUAL)
+
+
+def _with_long_sequences(row: Row, cases: Sequence[Case], task: TaskConnection, folder: Path, seconds: float) -> Row:
+    """Return the row of an answer that is right at short sequences, or that at long ones if these are the reason."""
+    run = run_answer(row.answer, cases, folder, seconds)
+    results = _results(row.answer, cases, run, task, folder)
+    long = _verdict(row.answer, results, run)
+    if long.verdict is Verdict.NOT_JUDGED:
+        return replace(row, notes=(*row.notes, f"at {cases[-1].described}: {long.reason}"))
+    if long.verdict is not Verdict.SAME and (control := [case for case in cases if case.label == SHORT]):
+        run = run_answer(row.answer, control, folder, seconds)
+        short = _verdict(row.answer, _results(row.answer, control, run, task, folder), run)
+        if short.verdict is not Verdict.SAME:  # smaller layers than the task's are the reason
+            return replace(row, notes=(*row.notes, f"at smaller layers than the task's: {short.reason}"))
+    results = row.results + results
+    if long.verdict is Verdict.SAME:
+        same = [result.case.described for result in results if result.case.decides and result.status is Status.SAME]
+        return replace(row, results=results, reason=f"compared at {'; '.join(same)}")
+    return replace(long, results=results)
 
 
 def _nearer(tried: Sequence[Case], aligned: Sequence[Case]) -> dict[str, list[Case]]:

@@ -12,6 +12,8 @@ from gpuemu.judge.raised import Raised
 
 USUAL, ALIGNED = "small", "aligned"
 """Labels of sizes: the usual ones, and those that the usual tiles of kernels divide wherever they divide the task's."""
+LONG, SHORT = "long", "short"
+"""Those at which blocks pass over several tiles of a sequence, and the same but for a short sequence."""
 
 
 TF32, F16, BF16 = "tf32", "f16", "bf16"

@@ -7,8 +7,9 @@ input, neither), whether the model accepts a combination, and what it costs is m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.fx.experimental import _config
 from torch.utils._device import DeviceContext
 
 from gpuemu.judge.literals import Literal, size_literals
-from gpuemu.judge.model import ALIGNED, USUAL
+from gpuemu.judge.model import ALIGNED, LONG, SHORT, USUAL
 from gpuemu.judge.task import TaskError, load_task
 from gpuemu.judge.values import tensors_of
 from gpuemu.judge.work import WorkCounter
@@ -27,6 +28,10 @@ _LEAST = 2
 _BATCH = 8
 _TILES = (128, 64, 32, 16, 8)
 """Powers of two that tiles of kernels have, the largest first."""
+_SEQUENCE, _SHORT_SEQUENCE = 2 * _TILES[0], 16
+"""Sequences of two of the largest tiles, and of one of the usual ones at most."""
+_QUADRATIC = 1.03
+"""How much faster than its share of the inputs the work of a size grows at least, if blocks pass over all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class TaskSizes:
             raise TaskError(f"its model fails at its own sizes: {self._problem}")
         self._reference = own
         self._batch: set[Literal] = set()
+        self._outer: set[Literal] = set()
         self._inputs, self._weights = self._roles(own)
 
     @property
@@ -119,6 +125,7 @@ class TaskSizes:
             larger = self._shrunk(LARGE)
             if larger.work > small.work:
                 sets.append(replace(larger, label="own" if larger.own else "larger"))
+            sets += self._long(larger)
         return tuple(sets)
 
     def _weight(self, literal: Literal) -> int:
@@ -135,6 +142,8 @@ class TaskSizes:
                     break
                 if shapes is not None and shapes != own.shapes:
                     inputs.append(literal)
+                    if _are_outer(shapes, own.shapes):
+                        self._outer.add(literal)
                     if all(a[:1] != b[:1] and a[1:] == b[1:] for a, b in zip(shapes, own.shapes, strict=False)):
                         self._batch.add(literal)
                     break
@@ -153,20 +162,77 @@ class TaskSizes:
                 return replace(sizes, label=ALIGNED)
         return None
 
-    def _shrunk(self, budget: int, tile: int = 1) -> SizeSet:
-        """Return the task's sizes, halved until a forward pass is within a budget: the inputs', then the layers'."""
-        values = dict(self._own)
-        probe = self._reference
+    def _long(self, larger: SizeSet) -> list[SizeSet]:
+        """Return sizes with long sequences, if the larger ones do not have them: the task's layers, or smaller ones.
+
+        Smaller layers have the same with a short sequence too, so that what fails at a long one only is known.
+        """
+        sequences = [size for size in self._inputs if self._is_quadratic(size)]
+        if not sequences:
+            return []
+        # An image is a sequence of as many elements as both sides have together.
+        enough, short = (round(length ** (1 / len(sequences))) for length in (_SEQUENCE, _SHORT_SEQUENCE))
+        if all(larger.values.get(size, size.value) >= min(size.value, enough) for size in sequences):
+            return []
+        outer = [size for size in self._inputs if size in self._batch | self._outer and size not in sequences]
+        longest = max(size.value for size in sequences)
+        lengths = [length for shift in range(longest.bit_length()) if 2 * (length := longest >> shift) > enough]
+        for layers, tried in (([], lengths), (self._weights, [length for length in lengths if length <= enough])):
+            for length in tried:
+                given = {size: _halved(size.value, length) for size in sequences}
+                sizes = self._shrunk(LARGE, groups=(outer, layers), given=given, least=1)
+                if sizes.work > LARGE:
+                    continue
+                found = [replace(sizes, label=LONG)]
+                if sizes.layers:
+                    values = {**sizes.values, **{size: _halved(size.value, short) for size in sequences}}
+                    probe = self._probe(values)
+                    if probe is None:
+                        continue
+                    control = replace(sizes, label=SHORT, values=values, work=probe.work, shapes=probe.shapes)
+                    found.insert(0, control)
+                return found
+        return []
+
+    def _is_quadratic(self, size: Literal) -> bool:
+        """Return whether work grows faster with a size than the inputs do: each element meets all others."""
+        probes = [self._probe({size: size.value >> shift}) for shift in range(3)]
+        if size.value < _SHORT_SEQUENCE or any(probe is None for probe in probes):
+            return False
+        first, second, third = (probe for probe in probes if probe is not None)
+        pairs = zip(first.shapes, second.shapes, strict=True)
+        dimensions = max(sum(x != y for x, y in zip(a, b, strict=True)) for a, b in pairs)
+        return first.work - second.work > (second.work - third.work) * _QUADRATIC * 2**dimensions
+
+    def _shrunk(
+        self,
+        budget: int,
+        tile: int = 1,
+        *,
+        groups: Iterable[Sequence[Literal]] | None = None,
+        given: Mapping[Literal, int] = MappingProxyType({}),
+        least: int = _LEAST,
+    ) -> SizeSet:
+        """Return the task's sizes, halved until a forward pass is within a budget: the inputs', then the layers'.
+
+        ``groups`` are those that are halved instead, one after the other, ``given`` are values to begin with, and
+        ``least`` is the least value.
+        """
+        values = {**self._own, **given}
+        probe = self._probe(values) if given else self._reference
+        if probe is None:
+            return SizeSet(USUAL, {}, work=self._reference.work)
         layers = False
-        for literals in (self._inputs, self._weights):
+        for literals in groups if groups is not None else (self._inputs, self._weights):
             fixed: set[Literal] = set()
             while probe.work > budget:
                 free = [
                     size
                     for size in literals
                     if size not in fixed
-                    and values[size] >= 2 * _LEAST
-                    and values[size] // 2 % math.gcd(size.value, tile) == 0
+                    and values[size] >= 2 * least
+                    # What blocks are counted over needs no multiple of a tile.
+                    and (size in self._outer or values[size] // 2 % math.gcd(size.value, tile) == 0)
                 ]
                 if not free:
                     break
@@ -178,7 +244,7 @@ class TaskSizes:
                     accepted = self._probe(halved)
                     if accepted is not None and accepted.work < probe.work:
                         values, probe = halved, accepted
-                        layers = layers or literals is self._weights
+                        layers = layers or any(size in self._weights for size in group)
                         break
                 else:
                     fixed.add(largest)
@@ -233,6 +299,24 @@ class TaskSizes:
         # A reduction reads more than it returns.
         read = sum(tensor.numel() for tensor in tensors_of(inputs))
         return _Probe(described(init), described(dict(state)), _shapes(inputs), max(work.count, read) + parameters)
+
+
+def _halved(value: int, most: int) -> int:
+    """Return a value, halved until it is at most another."""
+    while value > most:
+        value //= 2
+    return value
+
+
+def _are_outer(shapes: Sequence[tuple[int, ...]], own: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether the dimensions that change are before the last two, and among the first two, as heads are."""
+    changed = [
+        (place, len(a))
+        for a, b in zip(shapes, own, strict=False)
+        for place, (x, y) in enumerate(zip(a, b, strict=False))
+        if x != y
+    ]
+    return all(place < min(rank - 2, 2) for place, rank in changed)
 
 
 def described(value: Any) -> str:

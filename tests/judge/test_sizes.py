@@ -143,3 +143,58 @@ def test_an_expression_of_numbers_is_one_literal():
     literals = size_literals("N, M = 2**20, 16 * 1024\nK = (1 << 4) + 3\nL = 2**1000\n")
     assert [literal.value for literal in literals] == [2**20, 16384, 19, 2, 1000]
     assert with_values("N = (1 << 4) + 3\n", {size_literals("N = (1 << 4) + 3\n")[0]: 6}) == "N = 6\n"
+
+
+ATTENTION = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return torch.softmax(x @ x.transpose(-2, -1), dim=-1) @ x
+
+
+batch, heads, length, width = 16, 8, 1024, 64
+
+
+def get_inputs():
+    return [torch.rand(batch, heads, length, width)]
+
+
+def get_init_inputs():
+    return [width]
+"""
+
+
+def test_a_sequence_is_as_long_as_two_tiles_at_the_own_layers():
+    """What attention is computed for, batches and heads, is made smaller before the sequence."""
+    *_, long = TaskSizes(ATTENTION, "task.py", "Model").size_sets()
+    assert (long.label, long.shapes, long.layers) == ("long", ((1, 1, 512, 64),), False)
+    assert long.work <= LARGE
+
+
+def test_a_sequence_is_as_long_as_two_tiles_at_smaller_layers():
+    text = ATTENTION.replace("16, 8, 1024, 64", "16, 8, 512, 1024")
+    *_, short, long = TaskSizes(text, "task.py", "Model").size_sets()
+    assert (long.shapes[0][:3], long.layers) == ((1, 1, 256), True)
+    assert (short.label, short.shapes) == ("short", ((1, 1, 16, long.shapes[0][3]),))
+
+
+def test_an_image_is_a_sequence_of_its_sides():
+    text = ATTENTION.replace("16, 8, 1024, 64", "16, 64, 64, 128")
+    text = text.replace("self.linear(x)", "self.linear(x.flatten(2).transpose(1, 2))")
+    *_, long = TaskSizes(
+        text.replace("batch, heads, length, width)", "batch, width, heads, length)"), "", "Model"
+    ).size_sets()
+    assert (long.label, long.shapes) == ("long", ((1, 128, 16, 16),))
+
+
+@pytest.mark.parametrize("text", [LINEAR, ATTENTION.replace("1024", "32")], ids=["no sequence", "short"])
+def test_other_tasks_have_no_long_sequence(text):
+    assert "long" not in [sizes.label for sizes in TaskSizes(text, "task.py", "Model").size_sets()]
