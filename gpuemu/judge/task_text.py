@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import symtable
 from collections.abc import Iterable, Sequence
 
 FUNCTIONS = ("get_inputs", "get_init_inputs")
@@ -39,8 +40,22 @@ def needed_statements(statements: Sequence[ast.stmt], names: Iterable[str]) -> l
         for statement in statements:
             if id(statement) not in needed and name in bound[id(statement)]:
                 needed[id(statement)] = statement
-                waiting |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                waiting |= _used(statement)
     return list(needed.values())
+
+
+def _used(statement: ast.stmt) -> set[str]:
+    """Return the names of the module that a statement uses, which are not those of its parameters and variables."""
+    tables = [symtable.symtable(ast.unparse(statement), "", "exec")]
+    names = set()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        of_module = table.get_type() == "module"
+        names |= {
+            one.get_name() for one in table.get_symbols() if one.is_referenced() and (of_module or one.is_global())
+        }
+    return names
 
 
 def _bound(statement: ast.stmt) -> set[str]:

@@ -38,3 +38,9 @@ def test_what_only_the_answer_uses_is_left_out():
         "    def forward(self, x):",
         "        return kernel(x)",
     ]
+
+
+def test_a_parameter_is_not_the_name_of_the_module():
+    """Constructors of answers call their arguments as the task calls its sizes."""
+    text = "size = 8\nrate = 2\nclass ModelNew:\n    def __init__(self, size):\n        self.size = [size * rate for _ in size]\n"
+    assert needed_text(text, ("ModelNew",)) == text.replace("size = 8", "", 1)
