@@ -9,7 +9,8 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.layouts`: where benchmarks keep answers and tasks
 - :mod:`.forms`: those that are not called ``ModelNew`` and ``Model``, as modules that have these
 - :mod:`.gradients`: gradients as a result, for answers to a backward pass
-- :mod:`.judgement`: one answer to its verdict
+- :mod:`.judgement`: one answer to its row: the sizes at which it is run, one group after the other
+- :mod:`.verdicts`: what its calls at one group of sizes say
 - :mod:`.hacks`: right results that are not computed as the task asks
 - :mod:`.messages`, :mod:`.raised`: what a failed build says; an exception and whose fault it is
 - :mod:`.answer_text`: what the text of an answer says

@@ -6,7 +6,7 @@ import ast
 import contextlib
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
 
 from gpuemu.judge.task_text import needed_text
@@ -21,19 +21,18 @@ _NARROW = {
 }
 _EXTENSIONS = re.compile(r"\b(?:cpp_extension|load_inline|load_library|ctypes)\b")
 _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.M)
-_COMMON_SIZE = 256
-"""Blocks and tiles have such sizes: a number up to it says nothing about the task."""
+COMMON_SIZE = 256
+"""Blocks and tiles have such sizes: a number up to it may say nothing about the task."""
 
 
-def names_a_size(text: str, model: str, sizes: Sequence[int]) -> bool:
-    """Return whether what the class ``model`` of a text uses has a number that is one of the task's larger sizes.
+def named_sizes(text: str, model: str, sizes: Collection[int]) -> frozenset[int]:
+    """Return which of the task's sizes are numbers in what the class ``model`` of a text uses.
 
     Answers repeat the task's own sizes and inputs, which their model does not use.
     """
     with contextlib.suppress(SyntaxError):
         text = needed_text(text, (model,)).strip() or text
-    numbers = set(map(int, _NUMBER.findall(text)))
-    return bool(numbers.intersection(size for size in sizes if size > _COMMON_SIZE))
+    return frozenset(map(int, _NUMBER.findall(text))).intersection(sizes)
 
 
 def narrow_formats(text: str) -> tuple[str, ...]:

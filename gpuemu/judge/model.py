@@ -12,6 +12,8 @@ from gpuemu.judge.raised import Raised
 
 USUAL, ALIGNED = "small", "aligned"
 """Labels of sizes: the usual ones, and those that the usual tiles of kernels divide wherever they divide the task's."""
+NAMED = "named"
+"""That of sizes of which those that the answer's text has are the task's own."""
 LONG, SHORT = "long", "short"
 """Those at which blocks pass over several tiles of a sequence, and the same but for a short sequence."""
 
@@ -97,9 +99,14 @@ class Answer:
         return _text(self.path)
 
     @property
+    def file_texts(self) -> tuple[str, ...]:
+        """The texts of its module and of its further files."""
+        return tuple(map(_text, (self.path, *self.sources)))
+
+    @property
     def all_text(self) -> str:
-        """The text of its module and of its further files."""
-        return "\n".join(map(_text, (self.path, *self.sources)))
+        """These as one text."""
+        return "\n".join(self.file_texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ class Case:
     """Sizes and values at which an answer is called.
 
     ``own`` sizes are the task's; ``regular`` ones are divided by powers of two. ``layers``: weights are smaller than
-    the task's, whose sizes are ``replaced``. ``random``: the results of the task's model depend on random numbers.
+    the task's. ``random``: the results of the task's model depend on random numbers.
     ``weak`` is why its results hardly tell a right answer from a wrong one, empty if they do. ``work`` counts the
     multiplications and elements of the task's model, which changes ``changed_inputs``, positions among the tensors.
     ``after`` is the case whose model and tensors are called once more, with the values of this one.
@@ -120,7 +127,6 @@ class Case:
     own: bool
     regular: bool
     layers: bool
-    replaced: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
     random: bool
     weak: str
@@ -130,7 +136,7 @@ class Case:
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Case:
         """Return the case that ``dataclasses.asdict`` made a record of, after its way through JSON."""
-        lists: dict[str, Any] = {name: tuple(record[name]) for name in ("replaced", "changed_inputs")}
+        lists: dict[str, Any] = {name: tuple(record[name]) for name in ("changed_inputs",)}
         lists["shapes"] = tuple(map(tuple, record["shapes"]))
         return Case(**{**record, **lists, "values": Values(record["values"])})
 
@@ -207,6 +213,10 @@ class Comparison:
         return Comparison(**{**record, **values, "ignored": tuple(record["ignored"])})
 
 
+_REFUSALS = frozenset({"RuntimeError", "ValueError", "AssertionError", "NotImplementedError"})
+"""Errors by which functions refuse sizes."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaseResult:
     """A case, the answer's call, None if it was not made, and the comparison, None if there is no result."""
@@ -235,6 +245,11 @@ class CaseResult:
         if self.raised is not None:
             return not self.raised.is_not_emulated
         return self.status is Status.DIFFERS
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the answer has raised an error by which functions refuse sizes."""
+        return self.raised is not None and self.raised.error in _REFUSALS and not self.case.own
 
     @property
     def sentence(self) -> str:

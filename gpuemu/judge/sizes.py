@@ -6,8 +6,9 @@ input, neither), whether the model accepts a combination, and what it costs is m
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -17,13 +18,15 @@ from torch.fx.experimental import _config
 from torch.utils._device import DeviceContext
 
 from gpuemu.judge.literals import Literal, size_literals
-from gpuemu.judge.model import ALIGNED, LONG, SHORT, USUAL
+from gpuemu.judge.model import ALIGNED, LONG, NAMED, SHORT, USUAL
 from gpuemu.judge.task import TaskError, load_task
 from gpuemu.judge.values import tensors_of
 from gpuemu.judge.work import WorkCounter
 
 SMALL, LARGE = 4_000_000, 40_000_000
 """Multiplications and elements of a forward pass that the emulator is given: usually, and at the largest sizes."""
+OWN = 200_000_000
+"""The same at sizes of the task's own that an answer names, which are tried only where it fails at others."""
 _LEAST = 2
 _BATCH = 8
 _TILES = (128, 64, 32, 16, 8)
@@ -106,6 +109,11 @@ class TaskSizes:
         self._inputs, self._weights = self._roles(own)
 
     @property
+    def replaced(self) -> tuple[int, ...]:
+        """The values of the literals that are sizes."""
+        return tuple(sorted({size.value for size in (*self._inputs, *self._weights)}))
+
+    @property
     def own_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of the inputs at the task's own sizes."""
         return self._reference.shapes
@@ -116,7 +124,7 @@ class TaskSizes:
         small = self._shrunk(SMALL)
         sets.append(replace(small, label=USUAL))
         odd = self._odd(small)
-        if odd is not None:
+        if odd is not None and odd.work <= LARGE:
             sets.append(odd)
         if not small.own:
             aligned = self._aligned()
@@ -127,6 +135,15 @@ class TaskSizes:
                 sets.append(replace(larger, label="own" if larger.own else "larger"))
             sets += self._long(larger)
         return tuple(sets)
+
+    def with_own(self, kept: Collection[int]) -> SizeSet | None:
+        """Return sizes at which those that an answer names are the task's own, None if they do not fit."""
+        groups = [[size for size in literals if size.value not in kept] for literals in (self._inputs, self._weights)]
+        for budget, tile in itertools.product((LARGE, OWN), (*_TILES, 1)):
+            sizes = self._shrunk(budget, tile, groups=groups)
+            if sizes.work <= budget:
+                return replace(sizes, label=NAMED)
+        return None
 
     def _weight(self, literal: Literal) -> int:
         """Return how much sooner a literal is made smaller: the batch first, then what the tiles of kernels cover."""
@@ -202,7 +219,7 @@ class TaskSizes:
         first, second, third = (probe for probe in probes if probe is not None)
         pairs = zip(first.shapes, second.shapes, strict=True)
         dimensions = max(sum(x != y for x, y in zip(a, b, strict=True)) for a, b in pairs)
-        return first.work - second.work > (second.work - third.work) * _QUADRATIC * 2**dimensions
+        return first.work - second.work > (second.work - third.work) * _QUADRATIC * (1 << dimensions)
 
     def _shrunk(
         self,

@@ -11,7 +11,7 @@ import os
 import queue
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from gpuemu.judge.comparison import Evaluation, compare, ignored_weights
 from gpuemu.judge.model import USUAL, Case, Status, Values
-from gpuemu.judge.sizes import SizeSet, TaskSizes
+from gpuemu.judge.sizes import LARGE, SizeSet, TaskSizes
 from gpuemu.judge.task import Task, TaskError, load_task
 from gpuemu.judge.task_text import FUNCTIONS, needed_text
 from gpuemu.judge.values import UnsupportedValueError, copied, equal, load, mapped, results_of, save, tensors_of
@@ -47,25 +47,30 @@ class TaskProcess:
         self._folder = folder
         self._path, self._text, self._model = "", "", "Model"
         self._draws: dict[str, _Draw] = {}
+        self._sizes: TaskSizes | None = None
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a request: ``cases`` of a task, or ``compare`` the result of one."""
+        """Answer a request: ``cases`` of a task, those with own sizes, or ``compare`` the result of one."""
         try:
             if request["do"] == "cases":
                 self._path, self._model = request["path"], request["model"]
                 self._text = Path(self._path).read_text(encoding="utf-8")
                 if request["holds_answer"]:
                     self._text = needed_text(self._text, (self._model, *FUNCTIONS))
-                sizes = TaskSizes(self._text, self._path, self._model)
-                cases = [asdict(case) for case in self._make_cases(sizes)]
-                return {"cases": cases, "own_shapes": sizes.own_shapes}
+                self._sizes = TaskSizes(self._text, self._path, self._model)
+                cases = [asdict(case) for case in self._make_cases(self._sizes.size_sets())]
+                return {"cases": cases, "own_shapes": self._sizes.own_shapes, "replaced": self._sizes.replaced}
+            if request["do"] == "cases with own sizes":
+                assert self._sizes is not None
+                sizes = self._sizes.with_own(request["sizes"])
+                return {"cases": [asdict(case) for case in self._make_cases(filter(None, [sizes]))]}
             return self._compare(request["case"], Path(request["output"]))
         except (TaskError, UnsupportedValueError, SyntaxError) as error:
             return {"problem": str(error)}
 
-    def _make_cases(self, sizes: TaskSizes) -> list[Case]:
+    def _make_cases(self, size_sets: Iterable[SizeSet]) -> list[Case]:
         cases = []
-        for size_set in sizes.size_sets():
+        for size_set in size_sets:
             for draw in _draws_of(size_set):
                 case = self._written(_case(draw), draw)
                 if case is not None:
@@ -156,13 +161,10 @@ def _draws_of(sizes: SizeSet) -> list[_Draw]:
     first = _Draw(sizes, Values.TASK, 42)
     if sizes.label != USUAL:
         return [first]
-    return [
-        first,
-        _Draw(sizes, Values.AGAIN, 44, after=_name(first)),
-        _Draw(sizes, Values.NORMAL, 43),
-        _Draw(sizes, Values.WEIGHTS, 45),
-        _Draw(sizes, Values.EVAL, 46),
-    ]
+    deciding = [first, _Draw(sizes, Values.AGAIN, 44, after=_name(first)), _Draw(sizes, Values.WEIGHTS, 45)]
+    if sizes.work > LARGE:  # as of layers whose sizes are in the model's text: what only adds a note takes too long
+        return deciding
+    return [*deciding, _Draw(sizes, Values.NORMAL, 43), _Draw(sizes, Values.EVAL, 46)]
 
 
 def _name(draw: _Draw) -> str:
@@ -179,7 +181,6 @@ def _case(draw: _Draw) -> Case:
         own=sizes.own,
         regular=sizes.regular,
         layers=sizes.layers,
-        replaced=tuple(sorted({literal.value for literal in sizes.values})) if sizes.layers else (),
         shapes=sizes.shapes,
         random=False,
         weak="",

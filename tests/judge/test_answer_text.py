@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu.judge.answer_text import fallbacks, multiplies_in_tf32, names_a_size, untaken_branches
+from gpuemu.judge.answer_text import fallbacks, multiplies_in_tf32, named_sizes, untaken_branches
 
 
 @pytest.mark.parametrize(
-    ("text", "names"), [("#define N 8192", True), ("BLOCK = 128", False), ("x81920", False), ("1e8192.5", False)]
+    ("text", "names"), [("#define N 8192", {8192}), ("BLOCK = 128", {128}), ("x81920", set()), ("1e8192.5", set())]
 )
 def test_numbers_of_the_task(text, names):
-    assert names_a_size(text, "ModelNew", (8192, 128)) is names
+    assert named_sizes(text, "ModelNew", (8192, 128)) == names
 
 
 def test_numbers_that_the_model_does_not_use():
     model = "class ModelNew:\n    def forward(self, x):\n        return f(x, {})\n"
     repeated = "SIZE = 8192\n\n\ndef get_inputs():\n    return [SIZE]\n"
-    assert not names_a_size(model.format("1") + repeated, "ModelNew", (8192,))
-    assert names_a_size(model.format("SIZE") + repeated, "ModelNew", (8192,))
+    assert not named_sizes(model.format("1") + repeated, "ModelNew", (8192,))
+    assert named_sizes(model.format("SIZE") + repeated, "ModelNew", (8192,))
 
 
 @pytest.mark.parametrize(("text", "narrow"), [("acc += tl.dot(a, b)", True), ("wmma::mma_sync", True), ("dot", False)])

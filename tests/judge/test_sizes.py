@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpuemu.judge.literals import size_literals, with_values
+from gpuemu.judge.model import Values
 from gpuemu.judge.sizes import LARGE, SMALL, TaskSizes
 from gpuemu.judge.task import TaskError
+from gpuemu.judge.task_process import _draws_of
 
 LINEAR = """
 import torch
@@ -198,3 +200,29 @@ def test_an_image_is_a_sequence_of_its_sides():
 @pytest.mark.parametrize("text", [LINEAR, ATTENTION.replace("1024", "32")], ids=["no sequence", "short"])
 def test_other_tasks_have_no_long_sequence(text):
     assert "long" not in [sizes.label for sizes in TaskSizes(text, "task.py", "Model").size_sets()]
+
+
+FIXED = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4096, 4096), nn.Linear(4096, 4096))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def get_inputs():
+    return [torch.rand(64, 4096)]
+"""
+
+
+def test_layers_that_cannot_be_smaller_are_called_as_rarely_as_a_verdict_allows():
+    (small,) = TaskSizes(FIXED, "task.py", "Model").size_sets()
+    assert small.shapes == ((2, 4096),)
+    assert small.work > LARGE
+    assert [draw.values for draw in _draws_of(small)] == [Values.TASK, Values.AGAIN, Values.WEIGHTS]

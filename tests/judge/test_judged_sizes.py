@@ -1,0 +1,122 @@
+"""Answers that are right or wrong at some sizes only are judged at those that are like the task's."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu.judge.judgement import judge
+from gpuemu.judge.model import Answer, Verdict
+
+WRITTEN_FOR_ITS_SIZES = """
+import torch
+import triton
+import triton.language as tl
+
+rows, columns = {rows}, 8192
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+def get_inputs():
+    return [torch.rand(rows, columns)]
+
+
+@triton.jit
+def scale(x, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * 8192 + tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, {factor} * tl.load(x + i))
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        scale[({grid}, 8)](x, y, BLOCK=1024)
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "grid", "factor", "verdict"),
+    [
+        (512, "x.shape[0]", 2, Verdict.SAME),
+        (512, "x.shape[0]", 3, Verdict.DIFFERS),
+        (65536, "65536", 2, Verdict.NOT_JUDGED),
+    ],
+)
+def test_a_kernel_with_numbers_of_the_task(tmp_path, rows, grid, factor, verdict):
+    """It reads out of bounds at smaller ones."""
+    path = tmp_path / "answer.py"
+    path.write_text(WRITTEN_FOR_ITS_SIZES.format(rows=rows, grid=grid, factor=factor))
+    row = judge(Answer("answer.py", path, path), 120.0)
+    assert row.verdict is verdict, row
+    assert "8192" in (row.reason if verdict is Verdict.NOT_JUDGED else str(row.notes))
+
+
+ATTENTION = """
+import torch
+import triton
+import triton.language as tl
+
+batch, length, width = 8, 512, 1024
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return torch.softmax(x @ x.transpose(-2, -1), dim=-1) @ x
+
+
+def get_inputs():
+    return [torch.randn(batch, length, width)]
+
+
+def get_init_inputs():
+    return [width]
+
+
+@triton.jit
+def attend(x, y, length, width, TILE: tl.constexpr, WIDTH: tl.constexpr):
+    row, first = tl.program_id(0), tl.program_id(1) * length * width
+    at, inner = tl.arange(0, WIDTH), tl.arange(0, WIDTH) < width
+    query = tl.load(x + first + row * width + at, mask=inner, other=0.0)
+    most, total, result = -float("inf"), 0.0, tl.zeros((WIDTH,), tl.float32)
+    for start in range(0, length, TILE):
+        place = start + tl.arange(0, TILE)
+        mask = (place[:, None] < length) & inner[None, :]
+        keys = tl.load(x + first + place[:, None] * width + at[None, :], mask=mask, other=0.0)
+        scores = tl.where(place < length, tl.sum(keys * query[None, :], 1), -float("inf"))
+        highest = tl.maximum(most, tl.max(scores, 0))
+        weights, scale = tl.exp(scores - highest), tl.exp(most - highest)
+        total = total * scale + tl.sum(weights, 0)
+        result = result * scale + tl.sum(weights[:, None] * keys, 0)
+        most = highest
+    tl.store(y + first + row * width + at, result / total, mask=inner)
+
+
+class ModelNew(Model):
+    def forward(self, x):
+        x = self.linear(x)
+        y = torch.empty_like(x)
+        attend[(x.shape[1], x.shape[0])](x, y, x.shape[1], x.shape[2], TILE=32, WIDTH=triton.next_power_of_2(x.shape[2]))
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [(ATTENTION, Verdict.SAME), (ATTENTION.replace("result * scale", "result"), Verdict.DIFFERS)],
+    ids=["right", "without rescale"],
+)
+def test_attention_in_tiles(tmp_path, text, verdict):
+    path = tmp_path / "answer.py"
+    path.write_text(text)
+    row = judge(Answer("answer.py", path, path), 300.0)
+    assert row.verdict is verdict, row
+    assert "1x256x" in row.reason
