@@ -80,7 +80,7 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     together = run = run_answer(answer, [*regular, *others], folder, seconds)
     if not run.loaded:
         return not_loaded(answer, run)
-    if run.errors or run.problem:
+    if run.errors or run.unwritten or run.problem:
         # Errors at sizes and values that the task does not have do not decide.
         run = run_answer(answer, tried, folder, seconds)
     results = compared(answer, tried, run, task, folder)
@@ -105,7 +105,10 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     if row.verdict is not Verdict.SAME:
         return row
     results = () if together.errors else compared(answer, others, together, task, folder)
-    unsafe = [f"{sentence(finding)}, at sizes or values that the task does not have" for finding in together.errors]
+    unsafe = [
+        f"{sentence(finding)}, at sizes or values that the task does not have"
+        for finding in (*together.errors, *together.unwritten)
+    ]
     row = replace(
         row,
         results=row.results + results,
@@ -119,7 +122,7 @@ def _is_right_when_small(row: Row, tried: Sequence[Case], folder: Path, seconds:
     """Return whether an answer that fails is right at the small sizes, and only larger ones show what is wrong."""
     if row.verdict is Verdict.UNSAFE:  # findings do not say at which sizes
         run = run_answer(row.answer, [case for case in tried if case.label == USUAL], folder, seconds)
-        return not run.errors and run.problem is None
+        return not run.errors and not run.unwritten and run.problem is None
     return not any(result.is_wrong for result in row.results if result.case.decides and result.case.label == USUAL)
 
 

@@ -36,6 +36,9 @@ _BUILD_SECONDS = 600.0
 _ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
 
 
+UNWRITTEN = "api/uninitialized-copy"
+"""The rule of a copy to the host of memory that nothing has written, or not all of it."""
+
 _stopped = threading.Event()
 
 
@@ -183,6 +186,20 @@ class AnswerRun:
     def errors(self) -> list[Mapping[str, Any]]:
         """The findings that are errors."""
         return [finding for finding in self.findings if finding["severity"] == "error"]
+
+    @property
+    def unwritten(self) -> list[Mapping[str, Any]]:
+        """The findings on results of which only a part was written."""
+        return [
+            finding
+            for finding in self.findings
+            if finding["rule"] == UNWRITTEN and finding["severity"] != "error" and is_of_result(finding)
+        ]
+
+
+def is_of_result(finding: Mapping[str, Any]) -> bool:
+    """Return whether a finding is on a copy of a result to the host, which this package makes."""
+    return Path(finding["path"]).resolve().parent == Path(__file__).resolve().parent
 
 
 def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: float) -> AnswerRun:

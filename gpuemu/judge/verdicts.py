@@ -12,7 +12,7 @@ from gpuemu.judge.answer_text import multiplies_in_tf32, narrow_formats
 from gpuemu.judge.hacks import hack_of
 from gpuemu.judge.messages import compiler_error, first_line, is_missing_here, last_line
 from gpuemu.judge.model import TF32, Answer, Case, CaseResult, Comparison, Row, Status, Values, Verdict
-from gpuemu.judge.processes import AnswerRun, TaskConnection
+from gpuemu.judge.processes import UNWRITTEN, AnswerRun, TaskConnection, is_of_result
 
 _STRICT = "1e-4"
 """KernelBench's tolerance for fp32, within which an approximation that is known is the same."""
@@ -58,10 +58,10 @@ def compared(
 
 def _hack_of_result(error: Mapping[str, Any]) -> str:
     """Return what a finding says of a result, nothing if it is about others."""
-    if Path(error["path"]).resolve().parent != Path(__file__).resolve().parent:
+    if not is_of_result(error):
         return ""
     places = [f"{Path(one['path']).name}:{one['range']['start']['line'] + 1}" for one in error["related"]]
-    if error["rule"] == "api/uninitialized-copy":
+    if error["rule"] == UNWRITTEN:
         return f"returns memory that nothing has written{f', allocated at {places[-1]}' if places else ''}"
     if error["rule"] == "api/stream-race":
         return f"returns before work on another stream has ended{f', begun at {places[0]}' if places else ''}"
@@ -102,6 +102,10 @@ def verdict_of(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) 
     if not same:
         reason = deciding[0].sentence if deciding else "the task has no sizes that fit the emulator"
         return replace(row, reason=reason)
+    if run.unwritten:
+        return replace(
+            row, verdict=Verdict.UNSAFE, reason=f"returns memory that is not all written: {sentence(run.unwritten[0])}"
+        )
     hack = hack_of(answer, results, run)
     if hack is not None:
         return replace(row, verdict=Verdict.HACK, reason=hack)

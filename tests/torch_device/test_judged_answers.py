@@ -75,3 +75,44 @@ def test_work_on_another_stream_is_waited_for(judged, waits):
     assert row.verdict is (Verdict.SAME if waits else Verdict.HACK), row
     if not waits:
         assert row.reason.startswith("returns before work on another stream has ended")
+
+
+TRIANGLE = """
+import torch
+import triton
+import triton.language as tl
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tril(x)
+
+
+def get_inputs():
+    return [torch.rand(64, 64)]
+
+
+@triton.jit
+def lower(x, y, n, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    mask = (column < n) & (column <= row)
+    tl.store(y + row * n + column, tl.load(x + row * n + column, mask=mask), mask=mask)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        lower[(64,)](x, y, 64, BLOCK=64)
+        return y
+"""
+
+
+@pytest.mark.parametrize("new", ["empty_like", "zeros_like"])
+def test_a_result_of_which_a_part_is_not_written_is_unsafe(tmp_path, new):
+    """New memory of this device is zero, and that of a GPU may be."""
+    path = tmp_path / "answer.py"
+    path.write_text(TRIANGLE.replace("empty_like", new))
+    row = judge(Answer("answer.py", path, path), SECONDS)
+    assert row.verdict is (Verdict.UNSAFE if new == "empty_like" else Verdict.SAME), row
+    if new == "empty_like":
+        assert row.reason.startswith("returns memory that is not all written")
