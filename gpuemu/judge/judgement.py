@@ -90,7 +90,8 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) and _is_right_when_small(row, tried, folder, seconds):
         aligned = []  # what divides the small sizes divides the larger ones: tiles are not the reason
     for where, confirming in _nearer(tried, aligned).items():
-        may_be_layers = any(result.is_wrong and result.case.layers for result in row.results)
+        refused = any(result.is_wrong and result.case.layers for result in row.results)
+        may_be_layers = row.verdict is Verdict.NOT_JUDGED and refused
         if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) or may_be_layers:
             run = run_answer(answer, confirming, folder, seconds)
             results = compared(answer, confirming, run, task, folder)

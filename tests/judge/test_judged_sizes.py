@@ -55,6 +55,54 @@ def test_a_kernel_with_numbers_of_the_task(tmp_path, rows, grid, factor, verdict
     assert "8192" in (row.reason if verdict is Verdict.NOT_JUDGED else str(row.notes))
 
 
+WITHOUT_A_WEIGHT = """
+import torch
+import triton
+import triton.language as tl
+
+width = 1 << 21
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return 2 * x * self.scale
+
+
+def get_inputs():
+    return [torch.rand(2, width)]
+
+
+def get_init_inputs():
+    return [width]
+
+
+@triton.jit
+def double(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+class ModelNew(Model):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        double[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+        return y
+"""
+
+
+def test_a_weight_that_is_left_out_at_smaller_layers_than_the_task_has(tmp_path):
+    """Other weights are tried at these only."""
+    path = tmp_path / "answer.py"
+    path.write_text(WITHOUT_A_WEIGHT)
+    row = judge(Answer("answer.py", path, path), 120.0)
+    assert row.verdict is Verdict.HACK, row
+    assert "initial values of weight scale" in row.reason
+
+
 ATTENTION = """
 import torch
 import triton
