@@ -19,6 +19,8 @@ from gpuemu.judge.processes import TaskConnection, TaskFailedError, run_answer
 from gpuemu.judge.verdicts import compared, not_loaded, notes_of, sentence, verdict_of
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 
+_FAILS = (Verdict.UNSAFE, Verdict.DIFFERS)
+
 _OF_SIZES = frozenset({"memory/out-of-bounds", "memory/uninitialized-read", "memory/misaligned"})
 """Rules of findings that a kernel may have at sizes that it is not written for."""
 
@@ -87,15 +89,7 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     if not together.errors:  # after which calls of the same process fail
         results += compared(answer, [case for case in regular if case not in tried], together, task, folder)
     row = verdict_of(answer, results, run)
-    if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) and _is_right_when_small(row, tried, folder, seconds):
-        aligned = []  # what divides the small sizes divides the larger ones: tiles are not the reason
-    for where, confirming in _nearer(tried, aligned).items():
-        refused = any(result.is_wrong and result.case.layers for result in row.results)
-        may_be_layers = row.verdict is Verdict.NOT_JUDGED and refused
-        if row.verdict in (Verdict.UNSAFE, Verdict.DIFFERS) or may_be_layers:
-            run = run_answer(answer, confirming, folder, seconds)
-            results = compared(answer, confirming, run, task, folder)
-            row = _confirmed(row, verdict_of(answer, results, run), where)
+    row = _at_nearer_sizes(row, tried, aligned, task, folder, seconds)
     if _may_be_sizes(row) and not any(result.is_wrong and result.case.own for result in row.results):
         row = _at_named_sizes(row, reply["replaced"], task, folder, seconds)
     if row.verdict is Verdict.SAME and long:
@@ -117,6 +111,21 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
         notes=(*row.notes, *notes_of(results), *unsafe),
     )
     return _with_branches(row, answer, run.lines | together.lines, own_sizes)
+
+
+def _at_nearer_sizes(
+    row: Row, tried: Sequence[Case], aligned: Sequence[Case], task: TaskConnection, folder: Path, seconds: float
+) -> Row:
+    """Return the row of an answer that fails at sizes that are more like the task's, and of others their own."""
+    if row.verdict in _FAILS and _is_right_when_small(row, tried, folder, seconds):
+        aligned = []  # what divides the small sizes divides the larger ones: tiles are not the reason
+    for where, confirming in _nearer(tried, aligned).items():
+        refused = any(result.is_wrong and result.case.layers for result in row.results)
+        if row.verdict in _FAILS or (row.verdict is Verdict.NOT_JUDGED and refused):
+            run = run_answer(row.answer, confirming, folder, seconds)
+            results = compared(row.answer, confirming, run, task, folder)
+            row = _confirmed(row, verdict_of(row.answer, results, run), where)
+    return row
 
 
 def _is_right_when_small(row: Row, tried: Sequence[Case], folder: Path, seconds: float) -> bool:

@@ -200,15 +200,15 @@ class TaskSizes:
                 sizes = self._shrunk(LARGE, groups=(outer, layers), given=given, least=1)
                 if sizes.work > LARGE:
                     continue
-                found = [replace(sizes, label=LONG)]
+                size_sets = [replace(sizes, label=LONG)]
                 if sizes.layers:
                     values = {**sizes.values, **{size: _halved(size.value, short) for size in sequences}}
                     probe = self._probe(values)
                     if probe is None:
                         continue
                     control = replace(sizes, label=SHORT, values=values, work=probe.work, shapes=probe.shapes)
-                    found.insert(0, control)
-                return found
+                    size_sets.insert(0, control)
+                return size_sets
         return []
 
     def _is_quadratic(self, size: Literal) -> bool:

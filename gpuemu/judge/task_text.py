@@ -53,7 +53,9 @@ def _used(statement: ast.stmt) -> set[str]:
         tables += table.get_children()
         of_module = table.get_type() == "module"
         names |= {
-            one.get_name() for one in table.get_symbols() if one.is_referenced() and (of_module or one.is_global())
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if symbol.is_referenced() and (of_module or symbol.is_global())
         }
     return names
 
