@@ -7,54 +7,6 @@ import pytest
 from gpuemu.judge.judgement import judge
 from gpuemu.judge.model import Answer, Verdict
 
-WRITTEN_FOR_ITS_SIZES = """
-import torch
-import triton
-import triton.language as tl
-
-rows, columns = {rows}, 8192
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.rand(rows, columns)]
-
-
-@triton.jit
-def scale(x, y, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * 8192 + tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + i, {factor} * tl.load(x + i))
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        y = torch.empty_like(x)
-        scale[({grid}, 8)](x, y, BLOCK=1024)
-        return y
-"""
-
-
-@pytest.mark.parametrize(
-    ("rows", "grid", "factor", "verdict"),
-    [
-        (512, "x.shape[0]", 2, Verdict.SAME),
-        (512, "x.shape[0]", 3, Verdict.DIFFERS),
-        (65536, "65536", 2, Verdict.NOT_JUDGED),
-    ],
-)
-def test_a_kernel_with_numbers_of_the_task(tmp_path, rows, grid, factor, verdict):
-    """It reads out of bounds at smaller ones."""
-    path = tmp_path / "answer.py"
-    path.write_text(WRITTEN_FOR_ITS_SIZES.format(rows=rows, grid=grid, factor=factor))
-    row = judge(Answer("answer.py", path, path), 120.0)
-    assert row.verdict is verdict, row
-    assert "8192" in (row.reason if verdict is Verdict.NOT_JUDGED else str(row.notes))
-
-
 WITHOUT_A_WEIGHT = """
 import torch
 import triton
@@ -98,7 +50,7 @@ def test_a_weight_that_is_left_out_at_smaller_layers_than_the_task_has(tmp_path)
     """Other weights are tried at these only."""
     path = tmp_path / "answer.py"
     path.write_text(WITHOUT_A_WEIGHT)
-    row = judge(Answer("answer.py", path, path), 120.0)
+    row = judge(Answer("answer.py", path, path), 300.0)
     assert row.verdict is Verdict.HACK, row
     assert "initial values of weight scale" in row.reason
 

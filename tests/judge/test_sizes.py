@@ -226,3 +226,13 @@ def test_layers_that_cannot_be_smaller_are_called_as_rarely_as_a_verdict_allows(
     assert small.shapes == ((2, 4096),)
     assert small.work > LARGE
     assert [draw.values for draw in _draws_of(small)] == [Values.TASK, Values.AGAIN, Values.WEIGHTS]
+
+
+@pytest.mark.parametrize(
+    ("kept", "shape"), [((8192,), (64, 8192)), ((8192, 4096), (4096, 8192)), ((8192, 4096, 16384), None)]
+)
+def test_sizes_that_an_answer_has_in_its_text_are_the_own(kept, shape):
+    """Those that do not fit together are None."""
+    text = LINEAR.replace("4096, 512, 1024, 32", "4096, 8192, 16384, 32")
+    sizes = TaskSizes(text, "task.py", "Model").with_own(kept)
+    assert (sizes.shapes[0] if sizes is not None else None) == shape
