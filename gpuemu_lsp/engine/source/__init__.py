@@ -23,7 +23,7 @@
 this package are UTF-8 bytes, the unit of NVRTC's columns; the language server converts them at its boundary.
 """
 
-from gpuemu_lsp.engine.source.device_view.view import DeviceViews, device_views, without_rejected
+from gpuemu_lsp.engine.source.device_view.view import DeviceViews, device_views, of_kernels, without_rejected
 from gpuemu_lsp.engine.source.headers.includers import includers
 from gpuemu_lsp.engine.source.headers.includes import hidden_includes, include_closure
 from gpuemu_lsp.engine.source.headers.search_folders import usual_include_dirs
@@ -35,6 +35,7 @@ __all__ = [
     "hidden_includes",
     "include_closure",
     "includers",
+    "of_kernels",
     "read",
     "usual_include_dirs",
     "without_rejected",

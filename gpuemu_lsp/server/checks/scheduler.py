@@ -128,6 +128,7 @@ class BatchScheduler:
             # The kernel that was edited does not wait for the file's program.
             alone = checks[:1] if edited and len(checks) >= _MANY_KERNELS else []
             for check in alone:
+                check.request = replace(check.request, alone=True)
                 self._submit(loop, batch, check)
             batch.handles.append(self._submit_file(loop, batch, checks[len(alone) :]))
         else:

@@ -59,12 +59,15 @@ _known_locals: Memo[bool] = Memo(1 << 14)
 
 
 def reachable_code(
-    files: Sequence[ParsedSource], macros: MacroTable, rejected: Mapping[str, Set[int]] = MappingProxyType({})
+    files: Sequence[ParsedSource],
+    macros: MacroTable,
+    rejected: Mapping[str, Set[int]] = MappingProxyType({}),
+    kernels: Set[str] | None = None,
 ) -> ReachableCode:
     """Return the items of all files that device code needs.
 
     ``rejected`` are byte offsets, by file, at which a compiler for devices has found errors: what is there and has no
-    device specifier counts as host code.
+    device specifier counts as host code. ``kernels`` are the names of the kernels that are roots, by default all.
     """
     declared = {name for file in files for declaration in file.declarations for name in declaration.names}
     nodes = [node for file in files for node in declaration_nodes(file, macros, declared)]
@@ -73,7 +76,8 @@ def reachable_code(
         for offset in rejected.get(node.path, ()):
             _reject(node, offset)
     _propagate_host(nodes, index)
-    words = _mark_reachable(nodes, index, files)
+    roots = [node for node in nodes if _is_root(node) and (kernels is None or not _is_other_kernel(node, kernels))]
+    words = _mark_reachable(roots, index, files)
     words |= _mark_dependents(nodes, index, files)
     dropped: dict[str, tuple[tuple[int, int], ...]] = {}
     for file in files:
@@ -159,11 +163,11 @@ def _refers(node: DeclarationNode, functions: Set[str], types: Set[str], variabl
 
 
 def _mark_reachable(
-    nodes: Sequence[DeclarationNode], index: Mapping[str, list[DeclarationNode]], files: Sequence[ParsedSource]
+    roots: Iterable[DeclarationNode], index: Mapping[str, list[DeclarationNode]], files: Sequence[ParsedSource]
 ) -> set[str]:
     """Mark the roots and everything they reference; return all identifiers in it."""
     words: set[str] = set()
-    waiting = [node for node in nodes if _is_root(node)]
+    waiting = list(roots)
     wanted = {word for file in files for word in _launch_words(file.text)}
     waiting += (node for word in wanted for node in index.get(word, ()) if _is_eligible(node))
     while waiting:
@@ -222,6 +226,12 @@ def _is_root(node: DeclarationNode) -> bool:
         # A functor: often device code reaches it only as a template argument that host code names.
         return any(EXECUTION_SPACE_WORDS & inner.uses for inner in node.family())
     return kind is DeclarationKind.INVOCATION and bool(EXECUTION_SPACE_WORDS & node.uses)
+
+
+def _is_other_kernel(node: DeclarationNode, kernels: Set[str]) -> bool:
+    """Return whether a node declares or instantiates a kernel that is none of ``kernels``."""
+    names = node.declaration.names
+    return "__global__" in node.declaration.head_words and bool(names) and names.isdisjoint(kernels)
 
 
 def _is_eligible(node: DeclarationNode) -> bool:

@@ -100,13 +100,22 @@ def without_rejected(views: DeviceViews, include_dirs: Sequence[str], rejected: 
     return _views_of(views.files, views.macros, include_dirs, rejected)
 
 
+def of_kernels(views: DeviceViews, include_dirs: Sequence[str], names: Set[str]) -> DeviceViews:
+    """Return the views without the other kernels, and without what only these need.
+
+    ``names`` are those of the kernels without scope. A kernel that one of them launches stays.
+    """
+    return _views_of(views.files, views.macros, include_dirs, {}, names)
+
+
 def _views_of(
     files: tuple[ParsedSource, ...],
     macros: MacroTable,
     include_dirs: Sequence[str],
     rejected: Mapping[str, Set[int]],
+    kernels: Set[str] | None = None,
 ) -> DeviceViews:
-    reachable = reachable_code(files, macros, rejected)
+    reachable = reachable_code(files, macros, rejected, kernels)
     nothing: frozenset[int] = frozenset()
     selections = {
         file.path: select_directives(file, reachable.words, macros, include_dirs, rejected.get(file.path, nothing))

@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.plan.model import PlanResult
 from gpuemu_lsp.engine.plan.resolve import resolve
 from gpuemu_lsp.engine.plan.struct_sizes import with_compiled_sizes
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source import device_views
+from gpuemu_lsp.engine.source import device_views, of_kernels
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.subjects.cuda.missing_headers import left_out
 from gpuemu_lsp.engine.subjects.cuda.newer_architecture import or_newer
@@ -42,6 +42,10 @@ def prepare_cuda(kernel: SourceRequest) -> PreparedKernel:
         errors = _errors_without_entry(ProgramCompilation(spec, source, views, headers, (), session.compile, ()))
         hints = () if errors else tuple(map(softened, result.findings))
         return PreparedKernel((*errors, *(result.findings if request.registered else hints)), place, source)
+    declaration, _ = choose_kernel(spec, source)
+    if request.alone and declaration is not None:
+        views = of_kernels(views, spec.include_dirs, {declaration.name})
+        source, headers = replace(source, device_view=views.view), {**request.overlay, **views.headers}
     compilation = ProgramCompilation(spec, source, views, headers, result.entries, session.compile, request.program)
     compiled = _compile_architectures(request, compilation, result, place)
     artifact = compiled.artifacts[0] if compiled.artifacts else None
@@ -60,7 +64,6 @@ def prepare_cuda(kernel: SourceRequest) -> PreparedKernel:
     if artifact is None:
         return prepared
     findings = (*findings, *left_out(views, spec.include_dirs, request.registered))
-    declaration, _ = choose_kernel(spec, source)
     if declaration is not None:
         unoptimized = partial(compilation.run, artifact.arch, optimize=False)
         findings = (*findings, *unassigned_locals(source, declaration, findings, unoptimized))
