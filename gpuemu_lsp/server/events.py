@@ -74,6 +74,13 @@ class CheckSkipped:
 
 
 @dataclass(frozen=True, slots=True)
+class PlansRead:
+    """The plans of a file's kernels, as last parsed, are known."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class TextEdited:
     """The text of a file differs from the one last checked."""
 
@@ -147,6 +154,7 @@ ServerEvent: TypeAlias = (
     | KernelFinished
     | BatchEnded
     | CheckSkipped
+    | PlansRead
     | TextEdited
     | JobStarted
     | JobEnded

@@ -22,7 +22,16 @@ from gpuemu_lsp.server.checks.result_filer import is_repeatable
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource, Layer
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile, is_python, kernel_id, text_on_disk
-from gpuemu_lsp.server.events import BatchEnded, CheckSkipped, EventBus, PauseChanged, ServerEvent, TextEdited
+from gpuemu_lsp.server.events import (
+    BatchEnded,
+    CheckSkipped,
+    EventBus,
+    KernelFinished,
+    PauseChanged,
+    PlansRead,
+    ServerEvent,
+    TextEdited,
+)
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
 
@@ -56,6 +65,8 @@ class CheckQueue:
         """Digest of each file whose last check, whole and not deep, is running or has a repeatable result."""
         self._options: dict[str, CheckRunOptions] = {}
         """Options of pending checks, merged from all requests since the last check began."""
+        self._unread: dict[str, ParsedFile] = {}
+        """Files of running checks whose plans are to be read once one of their kernels has its result."""
         self._held: set[str] = set()
         """Files whose automatic checks wait for the end of a pause."""
         self.paused = False
@@ -168,6 +179,7 @@ class CheckQueue:
         self._forget_pending([path])
         self._held.discard(path)
         self._checked.pop(path, None)
+        self._unread.pop(path, None)
         self._session.results.drop(path, frozenset())
         layers: tuple[Layer, ...] = ("config", "compile", "run")
         return {changed for layer in layers for changed in self._session.diagnostics.drop(layer, path)}
@@ -185,11 +197,24 @@ class CheckQueue:
             await jobs.wait_idle()
 
     def on_event(self, event: ServerEvent) -> None:
-        """Forget the digest of a check that was not completed, or that would not repeat."""
+        """Forget the digest of a check that was not completed, or that would not repeat; read plans that are shown."""
         match event:
+            case KernelFinished(batch) if batch.key.kind == "check":
+                self._read_plans(batch.key.path)
             case BatchEnded(batch, completed) if batch.key.kind == "check":
+                self._read_plans(batch.key.path)
                 if not (completed and is_repeatable(batch)):
                     self._checked.pop(batch.key.path, None)
+
+    def _read_plans(self, path: str) -> None:
+        """Read the plans that lenses and the test explorer show: the kernel at which the user is has its result."""
+        parsed = self._unread.pop(path, None)
+        if parsed is not None:
+            self._session.jobs.background(self._read(parsed))
+
+    async def _read(self, parsed: ParsedFile) -> None:
+        if await self._session.parsed_files.read_plans(parsed):
+            self._events.publish(PlansRead(parsed.path))
 
     def _forget_pending(self, paths: Iterable[str]) -> None:
         """Report the checks that were cancelled before they began: no batch does."""
@@ -251,8 +276,8 @@ class CheckQueue:
         edited = document is not None and document.edited_since(0)
         whole = options.kernels is None
         self._scheduler.start(key, chosen, snapshot.revision, whole=whole, deep=options.deep, edited=edited)
-        # While the workers compile: no handler waits for plans.
-        session.jobs.background(session.parsed_files.run_in_thread(parsed.read_plans))
+        if chosen:
+            self._unread[path] = parsed
         if options.kernels is None and not options.deep:
             self._checked[path] = snapshot.digest
 

@@ -60,7 +60,7 @@ class KernelEntry:
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
-        """Its plans from its launches; a millisecond when they are first asked for."""
+        """Its plans from its launches; reading them takes 10 ms, or a second for all kernels of a large file."""
         return self.language.plans(self.spec, self.registered, self.source, self.module)
 
     @property
@@ -144,11 +144,6 @@ class ParsedFile:
             identity = kernel_id(spec)
             return next((entry.decl for entry in self.entries if entry.id == identity), None)
         return _decl_of(self.kernels, spec)
-
-    def read_plans(self) -> None:
-        """Read the plans of all kernels, which the test explorer and code lenses show after a check."""
-        for entry in self.entries:
-            _ = entry.plans
 
     def depends_on(self, path: str) -> bool:
         """Return whether another file affects the results of this one.
@@ -322,6 +317,17 @@ class ParsedFiles:
             self._last.pop(next(iter(self._last)))
         self._last[path] = parsed
         return parsed
+
+    async def read_plans(self, parsed: ParsedFile) -> bool:
+        """Read the plans of a parse's kernels; return False if a newer parse has taken its place.
+
+        Each kernel is a call of its own, so that a parse waits for one of them at most.
+        """
+        for entry in parsed.entries:
+            if self._last.get(parsed.path) is not parsed:
+                return False
+            await self.run_in_thread(getattr, entry, "plans")
+        return self._last.get(parsed.path) is parsed
 
     async def parse_config(self, path: str, text: str) -> Project:
         """Parse the text of an open gpuemu.toml. The project that checks use changes only on save."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.server.checks.stored_failures import StoredFailures
-from gpuemu_lsp.server.events import BatchEnded, BatchStarted, ServerEvent, StoredFailuresChanged
+from gpuemu_lsp.server.events import BatchEnded, BatchStarted, PlansRead, ServerEvent, StoredFailuresChanged
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.test_explorer.items import TestItem, item_to_client, items_of
 
@@ -25,6 +25,8 @@ class TestExplorer:
         self._failures = failures
         self._notify = notify
         self._sent: dict[str, list[TestItem]] = {}
+        self._dtypes: dict[str, dict[str, tuple[str, ...]]] = {}
+        """Dtypes of the kernels of each file whose plans were read, by the identity of the kernel."""
         self.active = False
         """Whether the client has requested the items."""
 
@@ -34,7 +36,7 @@ class TestExplorer:
         if parsed is None or parsed.project is None:
             return []
         failures = self._failures.of(parsed.project.root)
-        return items_of(self._session.uri_of(path), parsed, failures, self._label(path))
+        return items_of(self._session.uri_of(path), parsed, failures, self._dtypes.get(path, {}), self._label(path))
 
     def _label(self, path: str) -> str:
         """Return a file's name, with its folders below the workspace folder where several files have the name."""
@@ -48,7 +50,9 @@ class TestExplorer:
         """Return all items: those of registered kernels and of open files."""
         self.active = True
         for path in self._session.files():
-            await self._session.parse(path)
+            parsed = await self._session.parse(path)
+            if parsed is not None and await self._session.parsed_files.read_plans(parsed):
+                self._keep_dtypes(path)
             self._sent[path] = self.items(path)
         return [item for items in self._sent.values() for item in items]
 
@@ -58,8 +62,19 @@ class TestExplorer:
             case BatchStarted(batch) | BatchEnded(batch, completed=True) if batch.key.kind == "check":
                 # Also before: a client drops the states of items that it does not have yet.
                 self._update([batch.key.path])
+            case PlansRead(path):
+                self._keep_dtypes(path)
+                self._update([path])
             case StoredFailuresChanged(root):
                 self._update(path for path in self._session.files() if Path(path).is_relative_to(root))
+
+    def _keep_dtypes(self, path: str) -> None:
+        """Take the dtypes of a file's kernels from their plans, which were read before."""
+        parsed = self._session.parsed_files.last(path)
+        if parsed is not None:
+            self._dtypes[path] = {
+                entry.id: tuple(dict.fromkeys(plan.dtype for plan in entry.plans)) for entry in parsed.entries
+            }
 
     def _update(self, paths: Iterable[str]) -> None:
         """Send the items of the files where they differ from those last sent."""

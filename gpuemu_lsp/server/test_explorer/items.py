@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.findings import Json
 from gpuemu_lsp.engine.source.python.model_pair import answer_name
-from gpuemu_lsp.server.documents.parsed_files import KernelEntry, ParsedFile
+from gpuemu_lsp.server.documents.parsed_files import ParsedFile
 
 ANSWER = "class ModelNew"
 """The part of an id that stands for the answer of a file, as no kernel has such a name."""
@@ -66,11 +66,16 @@ def parse_id(identity: str) -> TestId:
 
 
 def items_of(
-    uri: str, parsed: ParsedFile, failures: Sequence[dict[str, Json]], label: str | None = None
+    uri: str,
+    parsed: ParsedFile,
+    failures: Sequence[dict[str, Json]],
+    dtypes: Mapping[str, tuple[str, ...]],
+    label: str | None = None,
 ) -> list[TestItem]:
     """Return the items of a file: its answer to a benchmark, and kernels, registered ones first; none without both.
 
-    ``label`` is that of the file, by default its name.
+    ``dtypes`` are those of kernels whose launches decide them, by identity. ``label`` is that of the file, by default
+    its name.
     """
     entries = [entry for entry in parsed.entries if entry.registered or entry.decl is not None]
     answer = answer_name(parsed.text) if parsed.path.endswith(".py") else None
@@ -84,7 +89,7 @@ def items_of(
         kernel = kernel_item_id(uri, entry.id)
         line = entry.decl.name_range.start.line if entry.decl is not None else None
         items.append(TestItem(kernel, parsed.name_of(entry), "kernel", file_id(uri), line))
-        for dtype in _dtypes(entry):
+        for dtype in spec.dtypes or dtypes.get(entry.id, ()):
             inner = f"{kernel}/{dtype}"
             items.append(TestItem(inner, dtype, "dtype", kernel, line))
             stored = [item for item in failures if (item["kernel"], item["dtype"]) == (spec.name, dtype)]
@@ -108,11 +113,6 @@ def item_to_client(item: TestItem, uri: str) -> dict[str, Any]:
         "state": "failed" if item.message is not None else None,
         "message": item.message,
     }
-
-
-def _dtypes(entry: KernelEntry) -> tuple[str, ...]:
-    """Return the dtypes a kernel is checked with, as far as they are known without compiling it."""
-    return entry.spec.dtypes or tuple(dict.fromkeys(plan.dtype for plan in entry.plans))
 
 
 def _cases(parent: str, line: int | None, failures: Sequence[dict[str, Json]]) -> Iterator[TestItem]:

@@ -24,9 +24,13 @@ def stored(case: str, n: int, rule: str = "numeric/nan") -> dict[str, Any]:
     }
 
 
+def dtypes_of(parsed) -> dict[str, tuple[str, ...]]:
+    return {entry.id: tuple(plan.dtype for plan in entry.plans) for entry in parsed.entries}
+
+
 async def cases(harness, *failures: dict[str, Any]) -> list[TestItem]:
     parsed = await harness.services.session.parse(harness.path)
-    return [item for item in items_of("file:///scale.cu", parsed, failures) if item.kind == "case"]
+    return [item for item in items_of("file:///scale.cu", parsed, failures, dtypes_of(parsed)) if item.kind == "case"]
 
 
 async def test_cases_of_the_same_sizes_have_different_labels(harness):
@@ -49,6 +53,19 @@ async def test_a_stored_case_has_failed_before_it_is_checked_again(harness):
     assert (sent["state"], sent["message"]) == ("failed", "y[0] = NaN, expected 2 (n = 5)")
     kernel = item_to_client(TestItem("id", "scale", "kernel", None), "file:///scale.cu")
     assert (kernel["state"], kernel["message"]) == (None, None)
+
+
+async def test_items_of_an_edited_text_keep_their_dtypes_and_do_not_read_plans(harness):
+    harness.open()
+    (job,) = await harness.until(1)
+    await harness.services.explorer.discover()
+    before = [item.label for item in harness.services.explorer.items(harness.path) if item.kind == "dtype"]
+    harness.edit(GOOD.replace("n)", "n) ", 1))
+    parsed = await harness.services.session.parse(harness.path)
+    during = [item.label for item in harness.services.explorer.items(harness.path) if item.kind == "dtype"]
+    assert (before, during) == (["float32"], ["float32"])
+    assert all("plans" not in vars(entry) for entry in parsed.entries)
+    await job.finish(harness.report("passed"))
 
 
 async def test_files_of_one_name_are_labelled_with_their_folders(harness):

@@ -229,9 +229,16 @@ def _is_root(node: DeclarationNode) -> bool:
 
 
 def _is_other_kernel(node: DeclarationNode, kernels: Set[str]) -> bool:
-    """Return whether a node declares or instantiates a kernel that is none of ``kernels``."""
-    names = node.declaration.names
-    return "__global__" in node.declaration.head_words and bool(names) and names.isdisjoint(kernels)
+    """Return whether a node declares or instantiates a kernel that is none of ``kernels``.
+
+    A macro may make its kernel's name of parts, and so stays.
+    """
+    declaration = node.declaration
+    return (
+        declaration.kind in (DeclarationKind.FUNCTION, DeclarationKind.INSTANTIATION)
+        and "__global__" in declaration.head_words
+        and kernels.isdisjoint(declaration.head_words)
+    )
 
 
 def _is_eligible(node: DeclarationNode) -> bool:
