@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from gpuemu_lsp.engine.findings import Range
 
@@ -113,6 +114,20 @@ class EmbeddingModule:
     string: int
 
 
+class CompiledTexts(Protocol):
+    """What NVRTC compiles of a file and its user headers, made when it is first asked for."""
+
+    @property
+    def view(self) -> str:
+        """The device view of the file."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Device views of user headers by absolute path; NVRTC reads them in place of the files on disk."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """One .cu file as read by :func:`~gpuemu_lsp.engine.source.reader.read`. ``has_errors``: unbalanced brackets."""
@@ -123,17 +138,26 @@ class SourceFile:
     includes: tuple[Include, ...]
     constants: Mapping[str, str]
     """File-level integer constants: ``#define N 4``, ``constexpr int N = 4``, ``const int N = 4``, enumerators."""
-    device_view: str
+    views: CompiledTexts | None = field(default=None, compare=False, repr=False)
+    """None for a language that is compiled as it is."""
     has_errors: bool = False
     dynamic_shared: Mapping[str, str] = field(default_factory=dict)
     """Element type of the ``extern __shared__`` array, by name of the kernel that declares it."""
     instances: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Explicit instantiations of kernels, each a name and its template arguments: ``("k", ("float", "4"))``."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Device views of user headers by absolute path; NVRTC reads them in place of the files on disk."""
     structs: Mapping[str, StructDecl] = field(default_factory=dict)
     """Structs and enums of the file and its headers, by name without scopes; empty if no kernel takes one by value."""
     module: EmbeddingModule | None = None
     """The Python module that launches the kernels; ``path`` is then its path."""
     type_names: Mapping[str, str] = field(default_factory=dict)
     """The C text behind typedefs and aliases of plain types, by name."""
+
+    @property
+    def device_view(self) -> str:
+        """The text that is compiled."""
+        return self.text if self.views is None else self.views.view
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The user headers that are compiled, by absolute path."""
+        return {} if self.views is None else self.views.headers

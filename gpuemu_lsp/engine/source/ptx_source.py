@@ -33,14 +33,14 @@ def read_ptx(path: str, text: str) -> SourceFile:
         module = parse(text)
     except PtxError:
         kernels = tuple(_declared(text, match, ()) for match in _ENTRY.finditer(text))
-        return SourceFile(path, text, kernels, (), {}, text, has_errors=True)
+        return SourceFile(path, text, kernels, (), {}, has_errors=True)
     entries = {name: function for name, function in module.functions.items() if function.is_entry}
     kernels = tuple(
         _declared(text, match, _params(entries[match["name"]], match["name"], _range(text, match)))
         for match in _ENTRY.finditer(text)
         if match["name"] in entries and entries[match["name"]].body is not None
     )
-    return SourceFile(path, text, kernels, (), {}, text)
+    return SourceFile(path, text, kernels, (), {})
 
 
 def _declared(text: str, match: re.Match[str], params: tuple[Param, ...]) -> KernelDecl:

@@ -69,11 +69,10 @@ def read(
         kernels=contents.kernels,
         includes=includes(file.text, path, include_dirs),
         constants=contents.constants,
-        device_view=views.view,
+        views=views,
         has_errors=not file.items.balanced,
         dynamic_shared=contents.dynamic_shared,
         instances=contents.instances,
-        headers=views.headers,
         structs=contents.structs,
         type_names=contents.type_names,
     )

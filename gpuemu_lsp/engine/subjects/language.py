@@ -103,7 +103,7 @@ class SourceRequest:
         from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
         declared = KernelDecl(name, name, (), (), name_range, whole, extern_c=True)
-        return SourceFile(self.spec.source, self.text, (declared,), (), {}, self.text)
+        return SourceFile(self.spec.source, self.text, (declared,), (), {})
 
 
 @dataclass(frozen=True, slots=True)

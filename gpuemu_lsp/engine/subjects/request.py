@@ -74,8 +74,8 @@ class CheckRequest:
     by absolute path. ``registered`` is False for a kernel that no gpuemu.toml mentions. ``program`` are the name
     expressions of all kernels of the file: one compilation then serves the checks of them all. ``batch`` identifies
     requests of one file at one time: a worker that has checked one of them reads no file again for the others.
-    ``alone`` compiles a kernel without those, from a text that does not have them. ``module`` is the Python module whose
-    string ``text`` is.
+    ``alone`` compiles a kernel without those, from a text that does not have them. ``module`` is the Python module
+    whose string ``text`` is.
     """
 
     spec: KernelSpec

@@ -40,7 +40,7 @@ def test_each_kernel_has_the_same_code_without_the_others(sample: Sample, tmp_pa
     for expression in sample.expressions:
         name = expression.partition("<")[0].rpartition("::")[2]
         codes = []
-        for shown in (views, of_kernels(views, (), {name})):
+        for shown in (views, of_kernels(views, {name})):
             request = CompileRequest(str(path), shown.view, expressions=(expression,), headers=shown.headers)
             artifact = compile_source(request).artifact
             assert artifact is not None, shown.view
@@ -62,7 +62,7 @@ def test_the_other_kernels_and_their_helpers_are_left_out() -> None:
     lines = text.split("\n")
 
     def kept(name: str) -> list[int]:
-        view = of_kernels(views, (), {name}).view.split("\n")
+        view = of_kernels(views, {name}).view.split("\n")
         assert all(line in ("", lines[number]) for number, line in enumerate(map(str.rstrip, view)))
         return [number for number, line in enumerate(view) if line.strip()]
 

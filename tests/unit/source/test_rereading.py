@@ -76,10 +76,16 @@ def _without_memory(self: Memo[Any], key: Hashable, compute: Callable[[], Any]) 
     return compute()
 
 
+def _read(text: str) -> object:
+    """Return what reading a text gives, with its device view."""
+    source = read("/nowhere/kernel.cu", text)
+    return source, source.device_view, source.headers
+
+
 def _read_first(text: str, monkeypatch: pytest.MonkeyPatch) -> object:
     with monkeypatch.context() as patch:
         patch.setattr(Memo, "get", _without_memory)
-        return read("/nowhere/kernel.cu", text)
+        return _read(text)
 
 
 def _read_sequentially(text: str, monkeypatch: pytest.MonkeyPatch) -> object:
@@ -92,8 +98,8 @@ def _read_sequentially(text: str, monkeypatch: pytest.MonkeyPatch) -> object:
 @given(texts=st.sampled_from(_SOURCES).flatmap(_edits))
 def test_reading_after_edits_is_reading_for_the_first_time(texts: list[str]) -> None:
     for text in texts[:-1]:
-        read("/nowhere/kernel.cu", text)
-    assert read("/nowhere/kernel.cu", texts[-1]) == _read_first(texts[-1], pytest.MonkeyPatch())
+        _read(text)
+    assert _read(texts[-1]) == _read_first(texts[-1], pytest.MonkeyPatch())
 
 
 @settings(max_examples=200, deadline=None)
@@ -138,8 +144,8 @@ def test_blocks_end_between_tokens(text: str, monkeypatch: pytest.MonkeyPatch) -
 def test_reading_a_large_file_after_edits(texts: list[str]) -> None:
     monkeypatch = pytest.MonkeyPatch()
     for text in texts[:-1]:
-        read("/nowhere/kernel.cu", text)
-    assert read("/nowhere/kernel.cu", texts[-1]) == _read_sequentially(texts[-1], monkeypatch)
+        _read(text)
+    assert _read(texts[-1]) == _read_sequentially(texts[-1], monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +159,7 @@ def test_reading_a_large_file_after_edits(texts: list[str]) -> None:
 def test_an_edit_costs_what_changed(edit: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     text = large_source(40, 4000)
     middle = text.index(edit[0], len(text) // 2)
-    read("/nowhere/kernel.cu", text)
+    _read(text)
     computed: list[Hashable] = []
     get = Memo.get
 
@@ -165,5 +171,5 @@ def test_an_edit_costs_what_changed(edit: tuple[str, str], monkeypatch: pytest.M
         return get(self, key, count)
 
     monkeypatch.setattr(Memo, "get", counted)
-    read("/nowhere/kernel.cu", text[:middle] + edit[1] + text[middle + len(edit[0]) :])
+    _read(text[:middle] + edit[1] + text[middle + len(edit[0]) :])
     assert 0 < len(computed) < 40, [str(key)[:80] for key in computed]

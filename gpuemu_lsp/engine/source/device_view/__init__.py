@@ -41,6 +41,9 @@ host-only is not a root, but stays if device code names it: nvcc diagnoses exact
 constants and aliases are compiled for the device (``--device-as-default-execution-space``), so a pure helper needs no
 annotation. Host-only members are blanked alone: a parameter struct with a ``std::string`` accessor keeps its layout.
 
+A kernel that was edited is compiled without the others of its file (:func:`view.of_kernels`): only the kernel itself is
+then a root, and what only the others need is blanked with them.
+
 Prototypes stay with their function, ``using`` declarations and static assertions if everything they name stays.
 
 Known limits

@@ -48,7 +48,6 @@ class DeclarationNode:
     references: _References
     members: list[DeclarationNode] = field(default_factory=list)
     host: bool = False
-    reachable: bool = False
 
     @property
     def own(self) -> str:

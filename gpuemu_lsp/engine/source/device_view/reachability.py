@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gpuemu_lsp.engine.source.device_view.nodes import MENTION, DeclarationNode, declaration_nodes
@@ -58,30 +58,40 @@ class ReachableCode:
 _known_locals: Memo[bool] = Memo(1 << 14)
 
 
-def reachable_code(
-    files: Sequence[ParsedSource],
-    macros: MacroTable,
-    rejected: Mapping[str, Set[int]] = MappingProxyType({}),
-    kernels: Set[str] | None = None,
-) -> ReachableCode:
-    """Return the items of all files that device code needs.
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceGraph:
+    """The declarations of some files, each decided to be host-only or not; ``index`` has them by name."""
+
+    files: tuple[ParsedSource, ...]
+    nodes: tuple[DeclarationNode, ...]
+    index: Mapping[str, Sequence[DeclarationNode]]
+
+
+def reference_graph(
+    files: Sequence[ParsedSource], macros: MacroTable, rejected: Mapping[str, Set[int]] = MappingProxyType({})
+) -> ReferenceGraph:
+    """Return the declarations of files, those that are host-only marked.
 
     ``rejected`` are byte offsets, by file, at which a compiler for devices has found errors: what is there and has no
-    device specifier counts as host code. ``kernels`` are the names of the kernels that are roots, by default all.
+    device specifier counts as host code.
     """
     declared = {name for file in files for declaration in file.declarations for name in declaration.names}
-    nodes = [node for file in files for node in declaration_nodes(file, macros, declared)]
+    nodes = tuple(node for file in files for node in declaration_nodes(file, macros, declared))
     index = _index(nodes)
     for node in nodes:
         for offset in rejected.get(node.path, ()):
             _reject(node, offset)
     _propagate_host(nodes, index)
-    roots = [node for node in nodes if _is_root(node) and (kernels is None or not _is_other_kernel(node, kernels))]
-    words = _mark_reachable(roots, index, files)
-    words |= _mark_dependents(nodes, index, files)
+    return ReferenceGraph(tuple(files), nodes, index)
+
+
+def reachable_code(graph: ReferenceGraph, kernels: Set[str] | None = None) -> ReachableCode:
+    """Return the items that device code needs; ``kernels`` are the names of those that are roots, by default all."""
+    search = _Search(graph)
+    words = search.mark_reachable(kernels) | search.mark_dependents()
     dropped: dict[str, tuple[tuple[int, int], ...]] = {}
-    for file in files:
-        dropped[file.path] = tuple(_dropped(node for node in nodes if node.path == file.path))
+    for file in graph.files:
+        dropped[file.path] = tuple(search.dropped(node for node in graph.nodes if node.path == file.path))
     return ReachableCode(dropped, frozenset(words))
 
 
@@ -120,7 +130,7 @@ def _reject(node: DeclarationNode, offset: int) -> None:
         node.host = True
 
 
-def _propagate_host(nodes: Sequence[DeclarationNode], index: Mapping[str, list[DeclarationNode]]) -> None:
+def _propagate_host(nodes: Sequence[DeclarationNode], index: Mapping[str, Sequence[DeclarationNode]]) -> None:
     """Propagate host-only: to code without specifier that calls a host function or uses a host type, transitively."""
     undecided = [node for top in nodes for node in top.family() if not node.host and not node.is_device]
     known: set[str] = set()
@@ -162,24 +172,82 @@ def _refers(node: DeclarationNode, functions: Set[str], types: Set[str], variabl
     )
 
 
-def _mark_reachable(
-    roots: Iterable[DeclarationNode], index: Mapping[str, list[DeclarationNode]], files: Sequence[ParsedSource]
-) -> set[str]:
-    """Mark the roots and everything they reference; return all identifiers in it."""
-    words: set[str] = set()
-    waiting = list(roots)
-    wanted = {word for file in files for word in _launch_words(file.text)}
-    waiting += (node for word in wanted for node in index.get(word, ()) if _is_eligible(node))
-    while waiting:
-        node = waiting.pop()
-        if node.reachable:
-            continue
-        for word in _mark(node):
-            words.add(word)
-            for found in index.get(word, ()):
-                if not found.reachable and _is_eligible(found) and not _is_shadowed(word, found, node):
-                    waiting.append(found)
-    return words
+@dataclass(slots=True)
+class _Search:
+    """The nodes of a graph that were found reachable so far."""
+
+    graph: ReferenceGraph
+    marked: set[DeclarationNode] = field(default_factory=set)
+
+    def mark_reachable(self, kernels: Set[str] | None) -> set[str]:
+        """Mark the roots and everything they reference; return all identifiers in it."""
+        index = self.graph.index
+        words: set[str] = set()
+        waiting = [
+            node
+            for node in self.graph.nodes
+            if _is_root(node) and (kernels is None or not _is_other_kernel(node, kernels))
+        ]
+        wanted = {word for file in self.graph.files for word in _launch_words(file.text)}
+        waiting += (node for word in wanted for node in index.get(word, ()) if _is_eligible(node))
+        while waiting:
+            node = waiting.pop()
+            if node in self.marked:
+                continue
+            for word in self._mark(node):
+                words.add(word)
+                for found in index.get(word, ()):
+                    if found not in self.marked and _is_eligible(found) and not _is_shadowed(word, found, node):
+                        waiting.append(found)
+        return words
+
+    def mark_dependents(self) -> set[str]:
+        """Mark prototypes, using directives and static assertions whose references are all reachable."""
+        nodes, index = self.graph.nodes, self.graph.index
+        scopes = {
+            part
+            for file in self.graph.files
+            for item in file.items.items
+            for name in item.scope
+            for part in name.split("::")
+        }
+        reachable_names = {name for node in nodes if node in self.marked for name in node.declaration.names}
+        words = {word for node in nodes if node in self.marked for word in node.uses}
+        added: set[str] = set()
+        for node in nodes:
+            declaration = node.declaration
+            if node in self.marked or node.host:
+                continue
+            if declaration.kind is DeclarationKind.FUNCTION:
+                stays = declaration.item.body is None and bool(declaration.names & reachable_names)
+            elif declaration.kind is DeclarationKind.USING:
+                stays = _using_stays(node.own, words, scopes)
+            elif declaration.kind is DeclarationKind.ASSERTION:
+                stays = "std" not in node.uses and all(
+                    word not in index or word in reachable_names for word in node.uses
+                )
+            else:
+                stays = False
+            if stays:
+                added |= self._mark(node)
+        return added
+
+    def dropped(self, nodes: Iterable[DeclarationNode]) -> Iterator[tuple[int, int]]:
+        """Yield the byte spans of the nodes and members that are not marked."""
+        for node in nodes:
+            if node not in self.marked:
+                yield node.offset + node.declaration.item.start, node.offset + node.declaration.item.end
+            else:
+                yield from self.dropped(node.members)
+
+    def _mark(self, node: DeclarationNode) -> set[str]:
+        """Mark a node and its members, except host-only ones; return the identifiers in them."""
+        self.marked.add(node)
+        words = set(node.uses)
+        for member in node.members:
+            if not member.host or member.declaration.kind not in _REMOVABLE:
+                words |= self._mark(member)
+        return words
 
 
 def _is_shadowed(word: str, target: DeclarationNode, node: DeclarationNode) -> bool:
@@ -201,16 +269,6 @@ def _declares(code: str, name: str) -> bool:
 def _finds_declarator(code: str, name: str) -> bool:
     pattern = rf"(?:\b(\w+)\s+|[>\]]\s*|[*&]\s*){re.escape(name)}\s*(?:[=;,)\[({{]|:(?!:))"
     return any(match[1] not in _NO_TYPES for match in re.finditer(pattern, code))
-
-
-def _mark(node: DeclarationNode) -> set[str]:
-    """Mark a node and its members, except host-only ones; return the identifiers in them."""
-    node.reachable = True
-    words = set(node.uses)
-    for member in node.members:
-        if not member.host or member.declaration.kind not in _REMOVABLE:
-            words |= _mark(member)
-    return words
 
 
 def _is_root(node: DeclarationNode) -> bool:
@@ -258,33 +316,6 @@ def _is_eligible(node: DeclarationNode) -> bool:
     )
 
 
-def _mark_dependents(
-    nodes: Sequence[DeclarationNode], index: Mapping[str, list[DeclarationNode]], files: Sequence[ParsedSource]
-) -> set[str]:
-    """Mark prototypes, using directives and static assertions whose references are all reachable."""
-    scopes = {part for file in files for item in file.items.items for name in item.scope for part in name.split("::")}
-    reachable_names = {name for node in nodes if node.reachable for name in node.declaration.names}
-    words = {word for node in nodes if node.reachable for word in node.uses}
-    added: set[str] = set()
-    for node in nodes:
-        declaration = node.declaration
-        if node.reachable or node.host:
-            continue
-        if declaration.kind is DeclarationKind.FUNCTION:
-            stays = declaration.item.body is None and bool(declaration.names & reachable_names)
-        elif declaration.kind is DeclarationKind.USING:
-            stays = _using_stays(node.own, words, scopes)
-        elif declaration.kind is DeclarationKind.INSTANTIATION:
-            stays = False
-        elif declaration.kind is DeclarationKind.ASSERTION:
-            stays = "std" not in node.uses and all(word not in index or word in reachable_names for word in node.uses)
-        else:
-            stays = False
-        if stays:
-            added |= _mark(node)
-    return added
-
-
 def _using_stays(code: str, words: set[str], scopes: set[str]) -> bool:
     alias = re.match(r"namespace\s+(\w+)\s*=\s*(?:::)?\s*(\w+)", code)
     if alias:
@@ -318,11 +349,3 @@ def _launch_words(text: SourceText) -> Iterator[str]:
     for match in _ALIAS.finditer(text.code):
         if match[1] in found:
             yield from MENTION.findall(match[2])
-
-
-def _dropped(nodes: Iterable[DeclarationNode]) -> Iterator[tuple[int, int]]:
-    for node in nodes:
-        if not node.reachable:
-            yield node.offset + node.declaration.item.start, node.offset + node.declaration.item.end
-        else:
-            yield from _dropped(node.members)

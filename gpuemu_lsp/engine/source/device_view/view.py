@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from gpuemu_lsp.engine.source.device_view.directives import DirectiveSelection, select_directives
 from gpuemu_lsp.engine.source.device_view.file_scope import file_scope_names
-from gpuemu_lsp.engine.source.device_view.reachability import ReachableCode, reachable_code
+from gpuemu_lsp.engine.source.device_view.reachability import (
+    ReachableCode,
+    ReferenceGraph,
+    reachable_code,
+    reference_graph,
+)
 from gpuemu_lsp.engine.source.headers import known_headers
 from gpuemu_lsp.engine.source.headers.includes import closure, includes, resolve_line
 from gpuemu_lsp.engine.source.memo import Memo
@@ -24,19 +29,59 @@ _UNREADABLE = re.compile("[\ud800-\udfff\0\ufeff]")
 _ONLY_WITH_CODE = frozenset({"error", "warning", "pragma"})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class DeviceViews:
-    """Device views of a file and its user headers.
+    """Device views of a file and its user headers, which are made when they are first asked for.
 
-    ``files`` are the parsed file and then its headers. ``view`` is the view of the file, ``headers`` has those of the
-    headers by absolute path. ``names`` are those of file scope that device code may use.
+    ``files`` are the parsed file and then its headers, ``rejected`` the byte offsets, by file, of what counts as host
+    code. ``kernels`` are the names of the kernels that ``whole`` is reduced to; by default the views have all.
     """
 
     files: tuple[ParsedSource, ...]
     macros: MacroTable
-    view: str
-    headers: Mapping[str, str]
-    names: frozenset[str]
+    include_dirs: tuple[str, ...]
+    rejected: Mapping[str, Set[int]] = field(default_factory=dict)
+    kernels: frozenset[str] | None = None
+    whole: DeviceViews | None = None
+
+    @property
+    def view(self) -> str:
+        """The view of the file."""
+        return self._texts[self.files[0].path]
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """The views of the headers by absolute path."""
+        return {file.path: self._texts[file.path] for file in self.files[1:]}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of file scope that device code may use."""
+        return file_scope_names(self.files, self._reachable, self.macros)
+
+    @cached_property
+    def _graph(self) -> ReferenceGraph:
+        return self.whole._graph if self.whole is not None else reference_graph(self.files, self.macros, self.rejected)
+
+    @cached_property
+    def _reachable(self) -> ReachableCode:
+        return reachable_code(self._graph, self.kernels)
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        nothing: frozenset[int] = frozenset()
+        words = self._reachable.words
+        selections = {
+            file.path: select_directives(
+                file, words, self.macros, self.include_dirs, self.rejected.get(file.path, nothing)
+            )
+            for file in self.files
+        }
+        replacements = _replacements(self._reachable, selections)
+        return {
+            file.path: _view(file, self._reachable, selections[file.path].shown, replacements[file.path])
+            for file in self.files
+        }
 
 
 def device_views(
@@ -88,43 +133,24 @@ def _device_views(
         parse_source(path, main, macros),
         *(parse_source(header, content, macros) for header, content in others.items()),
     )
-    return _views_of(files, macros, include_dirs, {})
+    return DeviceViews(files, macros, tuple(include_dirs))
 
 
-def without_rejected(views: DeviceViews, include_dirs: Sequence[str], rejected: Mapping[str, Set[int]]) -> DeviceViews:
+def without_rejected(views: DeviceViews, rejected: Mapping[str, Set[int]]) -> DeviceViews:
     """Return the views without what a compiler for devices has rejected, as far as it can be host code.
 
     ``rejected`` are the byte offsets of its errors by file. An include of a library is left out, and code without a
     device specifier counts as host-only, with all that depends on it.
     """
-    return _views_of(views.files, views.macros, include_dirs, rejected)
+    return replace(views, rejected={path: frozenset(found) for path, found in rejected.items()}, whole=None)
 
 
-def of_kernels(views: DeviceViews, include_dirs: Sequence[str], names: Set[str]) -> DeviceViews:
+def of_kernels(views: DeviceViews, names: Set[str]) -> DeviceViews:
     """Return the views without the other kernels, and without what only these need.
 
     ``names`` are those of the kernels without scope. A kernel that one of them launches stays.
     """
-    return _views_of(views.files, views.macros, include_dirs, {}, names)
-
-
-def _views_of(
-    files: tuple[ParsedSource, ...],
-    macros: MacroTable,
-    include_dirs: Sequence[str],
-    rejected: Mapping[str, Set[int]],
-    kernels: Set[str] | None = None,
-) -> DeviceViews:
-    reachable = reachable_code(files, macros, rejected, kernels)
-    nothing: frozenset[int] = frozenset()
-    selections = {
-        file.path: select_directives(file, reachable.words, macros, include_dirs, rejected.get(file.path, nothing))
-        for file in files
-    }
-    replacements = _replacements(reachable, selections)
-    views = {file.path: _view(file, reachable, selections[file.path].shown, replacements[file.path]) for file in files}
-    names = file_scope_names(files, reachable, macros)
-    return DeviceViews(files, macros, views.pop(files[0].path), views, names)
+    return replace(views, kernels=frozenset(names), whole=views)
 
 
 def _replacements(reachable: ReachableCode, selections: Mapping[str, DirectiveSelection]) -> dict[str, dict[int, str]]:

@@ -44,8 +44,8 @@ def prepare_cuda(kernel: SourceRequest) -> PreparedKernel:
         return PreparedKernel((*errors, *(result.findings if request.registered else hints)), place, source)
     declaration, _ = choose_kernel(spec, source)
     if request.alone and declaration is not None:
-        views = of_kernels(views, spec.include_dirs, {declaration.name})
-        source, headers = replace(source, device_view=views.view), {**request.overlay, **views.headers}
+        views = of_kernels(views, {declaration.name})
+        headers = {**request.overlay, **views.headers}
     compilation = ProgramCompilation(spec, source, views, headers, result.entries, session.compile, request.program)
     compiled = _compile_architectures(request, compilation, result, place)
     artifact = compiled.artifacts[0] if compiled.artifacts else None

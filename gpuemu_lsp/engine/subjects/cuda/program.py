@@ -87,7 +87,7 @@ class ProgramCompilation:
     def _request(self, arch: str, optimize: bool) -> CompileRequest:
         return CompileRequest(
             path=self.source.path,
-            text=self.source.device_view,
+            text=self.views.view,
             arch=arch,
             expressions=self.entries,
             program=self.program,
@@ -134,7 +134,7 @@ def _compiled_without_host_code(
         for place, _ in _compile_errors(last):
             if place.path in texts:
                 rejected.setdefault(place.path, set()).add(texts[place.path].offset(place.range.start))
-        reduced = without_rejected(views, request.include_dirs, rejected)
+        reduced = without_rejected(views, rejected)
         before, request = request, replace(request, text=reduced.view, headers={**request.headers, **reduced.headers})
         if request == before:
             break
