@@ -113,7 +113,7 @@ async def session(command: str, form: str) -> list[str]:
             with anyio.move_on_after(2) as scope:
                 await client.call_tool("check", {"files": SLOW})
             expect("a call can be cancelled", scope.cancelled_caught)
-            expect("and the next one is answered", (await call("check", source=SCALE))["verdict"] == "safe")
+            expect("and the next one is answered", (await call("check", source=SCALE))["verdict"] == "clean")
             servers = descendants(os.getpid())
         expect("no process is left", await gone(servers))
     return wrong

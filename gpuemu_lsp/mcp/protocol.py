@@ -36,10 +36,9 @@ _SERVER: dict[str, Json] = {
 }
 _INSTRUCTIONS = (
     "Finds silently wrong GPU kernels (CUDA C++, PTX, Triton, pyptx) by running them in an emulator; no GPU is needed. "
-    "After each edit of a kernel call check and read its verdict: clean, safe, wrong, unsafe or not-checked. Only "
-    "clean is a pass: of a safe kernel no numbers were compared. did_not_run says what a verdict leaves open. For a "
-    "finding call explain with its id, change the kernel, and call reproduce. Tolerances, references and cases are not "
-    "yours to change."
+    "After each edit of a kernel call check and read its verdict: clean, wrong, unsafe or not-checked. Only clean is a "
+    "pass, and did_not_run says what it leaves open: without a reference, its numbers. For a finding call explain with "
+    "its id, change the kernel, and call reproduce. Tolerances, references and cases are not yours to change."
 )
 
 

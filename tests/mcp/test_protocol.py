@@ -126,7 +126,7 @@ def test_a_source_has_a_verdict_and_a_correct_one_another(client):
     wrong, right = client.call("check", source=PAST_THE_END), client.call("check", source=SCALE)
     for result in (wrong, right):
         jsonschema.validate(result, schema)
-    assert wrong["verdict"] == "unsafe" and right["verdict"] == "safe"
+    assert wrong["verdict"] == "unsafe" and right["verdict"] == "clean"
     finding = wrong["findings"][0]
     assert (finding["rule"], finding["line"], finding["element"]["buffer"]) == ("memory/out-of-bounds", 3, "x")
     # Numbers were compared with nothing: the verdict says so.
@@ -135,7 +135,7 @@ def test_a_source_has_a_verdict_and_a_correct_one_another(client):
     alone = client.call("check", source=SCALE.partition("void run")[0])
     points = [(point["what"], point["kernel"]) for point in alone["did_not_run"]]
     assert points == [("comparison of its numbers", "scale"), ("launches that its callers make", "scale")]
-    assert alone["verdict"] == "safe"
+    assert alone["verdict"] == "not-checked"
     read = client.ask("resources/read", {"uri": f"gpuemu://findings/{finding['id']}"})["result"]["contents"][0]
     assert json.loads(read["text"]) == finding
 
@@ -195,7 +195,7 @@ def test_a_cancelled_call_has_no_answer_and_leaves_no_process(tmp_path, stateles
             pass
         assert progress["params"]["progressToken"] == "p"
         client.notify("notifications/cancelled", {"requestId": call, "reason": "enough"})
-        assert client.call("check", source=SCALE)["verdict"] == "safe"
+        assert client.call("check", source=SCALE)["verdict"] == "clean"
         assert all(message.get("id") != call for message in client.received)
         processes = descendants(client.process.pid)
         assert client.close() == 0
@@ -253,7 +253,7 @@ def test_killed_workers_mean_not_checked_and_others_take_their_place(tmp_path):
             answered.set()
             killer.join()
         assert result["verdict"] == "not-checked" and "SIGKILL" in result["did_not_run"][0]["reason"]
-        assert client.call("check", source=SCALE)["verdict"] == "safe"
+        assert client.call("check", source=SCALE)["verdict"] == "clean"
 
 
 def test_a_changed_configuration_is_named(tmp_path):

@@ -9,8 +9,8 @@ from gpuemu_lsp.engine.check.model import KernelReport
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.report.text import count
 
-CLEAN, SAFE, WRONG, UNSAFE, NOT_CHECKED = "clean", "safe", "wrong", "unsafe", "not-checked"
-VERDICTS = (CLEAN, SAFE, WRONG, UNSAFE, NOT_CHECKED)
+CLEAN, WRONG, UNSAFE, NOT_CHECKED = "clean", "wrong", "unsafe", "not-checked"
+VERDICTS = (CLEAN, WRONG, UNSAFE, NOT_CHECKED)
 RAN = ("passed", "failed", "unreferenced")
 """Statuses of kernels whose cases ran."""
 _UNSAFE = ("memory/", "sync/", "api/")
@@ -20,10 +20,10 @@ _NOT_OF_KERNELS = ("engine/", "compile/", "config/", "reference/")
 
 
 def verdict_of(kernels: Sequence[KernelReport], findings: Sequence[Finding]) -> str:
-    """Return the verdict: an error decides, then what did not run, then whether numbers were compared.
+    """Return the verdict: an error decides, then what did not run.
 
     A kernel with a finding that rests on an assumption is not clean: at sizes that a caller may have, it may be wrong.
-    Nor is one whose numbers nothing was compared with: its accesses and its synchronization are safe.
+    Nor is one of which neither a reference says what it computes, nor any code how it is launched.
     """
     errors = [finding.rule for finding in findings if finding.severity is Severity.ERROR]
     rules = [rule for rule in errors if not rule.startswith(_NOT_OF_KERNELS)]
@@ -32,10 +32,16 @@ def verdict_of(kernels: Sequence[KernelReport], findings: Sequence[Finding]) -> 
     if rules:
         return WRONG
     ran = bool(kernels) and all(kernel.status in ("passed", "unreferenced") for kernel in kernels)
-    clean = ran and not any(assumed_findings(kernel, findings) for kernel in kernels)
-    if not clean or errors:
-        return NOT_CHECKED
-    return CLEAN if all(kernel.compared for kernel in kernels) else SAFE
+    clean = ran and not any(
+        assumed_findings(kernel, findings) or (not kernel.compared and guessed_launch(kernel, findings))
+        for kernel in kernels
+    )
+    return CLEAN if clean and not errors else NOT_CHECKED
+
+
+def guessed_launch(kernel: KernelReport, findings: Sequence[Finding]) -> Finding | None:
+    """Return the finding that says how a kernel is launched for lack of code that launches it."""
+    return next((one for one in findings if one.kernel == kernel.name and one.data.get("guessed") is True), None)
 
 
 def assumed_findings(kernel: KernelReport, findings: Sequence[Finding]) -> list[Finding]:
@@ -72,8 +78,11 @@ def verdict_sentence(
             f"{passed} of {count(cases, 'case')} clean, and {count(len(assumed), 'finding')} that rest on assumptions: "
             f"first {first.rule} at line {first.place.range.start.line + 1}, {first.message}"
         )
-    if verdict == SAFE:
+    if verdict == CLEAN and not all(kernel.compared for kernel in kernels):
         parts.append("not all numbers were compared with a reference")
+    guessed = any(not kernel.compared and guessed_launch(kernel, findings) for kernel in kernels)
     if verdict == NOT_CHECKED and reason is not None and not assumed:
         parts.append(reason.rstrip("."))
+    elif verdict == NOT_CHECKED and guessed:
+        parts.append("no code launches it, and no reference says what it computes")
     return "; ".join(parts) + "."

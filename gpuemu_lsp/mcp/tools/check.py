@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.report.verdict import (
     RAN,
     VERDICTS,
     assumed_findings,
+    guessed_launch,
     verdict_of,
     verdict_sentence,
 )
@@ -190,7 +191,7 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         if not kernel.compared:
             reason, then = _not_compared((kernel.source, kernel.name) in referenced)
             yield point("comparison of its numbers", reason, then, kernel)
-        if guess := next((one for one in run.findings if _is_guess(one, kernel)), None):
+        if guess := guessed_launch(kernel, run.findings):
             yield point(
                 "launches that its callers make", guess.message, "check it with the code that launches it", kernel
             )
@@ -205,11 +206,6 @@ def _did_not_run(call: ToolCall, targets: Targets, run: Run, moved: bool) -> Ite
         messages = " ".join(finding.message for finding in run.findings) or call.reason or "there is no kernel"
         then = "name fewer files, or give a larger budget" if call.reason else "name a file with kernels"
         yield point("everything", messages, then)
-
-
-def _is_guess(finding: Finding, kernel: KernelReport) -> bool:
-    """Return whether a finding says how a kernel is launched for lack of code that launches it."""
-    return finding.kernel == kernel.name and finding.data.get("guessed") is True
 
 
 def _not_compared(referenced: bool) -> tuple[str, str]:
@@ -249,9 +245,9 @@ CHECK = Tool(
     title="Check kernels",
     description=(
         "Run GPU kernels in an emulator with checkers and compare them with their references. Waits, and ends within "
-        "its budget with a verdict: clean, safe (no reference says whether its numbers are right), wrong (numbers, "
-        "limits), unsafe (memory, races, synchronisation) or not-checked. What did not run is never clean: read "
-        "did_not_run. Call it after each edit of a kernel."
+        "its budget with a verdict: clean, wrong (numbers, limits), unsafe (memory, races, synchronisation) or "
+        "not-checked. What did not run is never clean: read did_not_run, also for what a clean kernel was not compared "
+        "with. Call it after each edit of a kernel."
     ),
     arguments=record(
         {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Finding
-from gpuemu_lsp.engine.report.verdict import CLEAN, NOT_CHECKED, SAFE, verdict_of, verdict_sentence
+from gpuemu_lsp.engine.report.verdict import CLEAN, NOT_CHECKED, verdict_of, verdict_sentence
 from gpuemu_lsp.server.checks.check_queue import CheckQueue
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.publisher import SOURCE
@@ -102,7 +102,7 @@ class CheckStates:
         findings = list(self._session.diagnostics.findings_of(path, ("config", "compile", "run")))
         verdict = verdict_of(reports, findings)
         open_points = [item.message for item in findings if item.rule.startswith("engine/") and _is_open(item, verdict)]
-        if open_points and verdict in (CLEAN, SAFE):
+        if open_points and verdict == CLEAN:
             verdict = NOT_CHECKED
         return CheckState(verdict, verdict_sentence(verdict, reports, findings, next(iter(open_points), None)))
 
