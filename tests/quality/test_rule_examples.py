@@ -102,7 +102,7 @@ SETUPS = {
     "numeric/dtype-mismatch": Setup(DIMS + LAUNCH),
     "memory/misaligned": Setup(TABLES.replace('{ in = ["n"] }', '{ in = ["4 * n + 4"] }')),
     "memory/index-overflow": Setup(
-        MATRIX.replace("200", "100000") + '[kernels.args]\ny = { out = ["rows", "cols"] }\n'
+        MATRIX.replace("200", "60000") + '[kernels.args]\ny = { out = ["rows", "cols"] }\n'
         '[kernels.launch]\ngrid = ["ceil_div(cols, 256)", "rows"]\nblock = 256\n'
     ),
     "memory/global-race": Setup(DIMS + '[kernels.args]\nx = { in = ["n"] }\ntotal = { inout = [1] }\n' + LAUNCH),
