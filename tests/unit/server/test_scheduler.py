@@ -13,6 +13,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.workers.model import TimedOut
+from gpuemu_lsp.engine.workers.wire import from_json
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.events import BatchEnded, EventBus, ServerEvent
 from gpuemu_lsp.server.work import BatchKey
@@ -86,6 +87,21 @@ async def test_a_newer_batch_supersedes_the_running_one_and_kills_its_jobs(recor
     for job in recorder.pool.checks()[2:]:
         await job.finish(report())
     assert recorder.ended() == [(1, False), (2, True)]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "edited", "alone"), [("abcdefgh", True, "a"), ("abcdefgh", False, ""), ("ab", True, "")]
+)
+async def test_the_edited_kernel_of_many_is_compiled_without_the_others(
+    recorder: Recorder, kernels: str, edited: bool, alone: str
+):
+    recorder.scheduler.start(KEY, requests(*kernels), 1, edited=edited)
+    submitted = [from_json(CheckRequest, job.job.payload) for job in recorder.pool.checks()]
+    assert [request.spec.name for request in submitted if request.alone] == [*alone]
+    await asyncio.sleep(0.01)  # the job of the file is answered
+    submitted = [from_json(CheckRequest, job.job.payload) for job in recorder.pool.checks()]
+    assert sorted(request.spec.name for request in submitted) == [*kernels]
+    assert [request.spec.name for request in submitted if request.alone] == [*alone]
 
 
 async def test_batches_of_other_keys_are_independent(recorder: Recorder):
