@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gpuemu.judge import judgement
+from gpuemu.judge import judgement, verdicts
 from gpuemu.judge.messages import compiler_error, is_missing_here
 from gpuemu.judge.model import Answer, Call, Case, CaseResult, Comparison, Row, Status, Values, Verdict
 from gpuemu.judge.raised import Raised
@@ -68,25 +68,25 @@ def test_memory_of_the_answer_s_process_is_called_an_input_or_weight():
     message = "read of 4 bytes at byte 8 of allocation 2 at answer_process.py:161 is out of bounds"
     finding = {"rule": "memory/out-of-bounds", "path": "/x/answer.py", "range": place, "message": message}
     expected = "read of 4 bytes at byte 8 of allocation 2 (an input or weight) is out of bounds"
-    assert judgement.sentence(finding) == f"memory/out-of-bounds at answer.py:16: {expected}"
+    assert verdicts.sentence(finding) == f"memory/out-of-bounds at answer.py:16: {expected}"
 
 
 def test_what_may_be_written_for_the_task_s_own_layers_does_not_differ(tmp_path):
     path = tmp_path / "answer.py"
     path.write_text("HEAD = 96\n")
-    case = Case("small-task", "small", Values.TASK, "", False, True, True, (768,), ((2, 384),), False, "", 1, ())
+    case = Case("small-task", "small", Values.TASK, "", False, True, True, ((2, 384),), False, "", 1, ())
     row = Row(Answer("a", path, path), Verdict.NOT_JUDGED, "")
     refused = CaseResult(case, Call("small-task", Raised("RuntimeError", "unsupported head dim 48")), None)
     failed = CaseResult(case, Call("small-task", Raised("TypeError", "forward() takes 1 argument")), None)
-    assert judgement._wrong(row, refused).verdict is Verdict.NOT_JUDGED
-    assert judgement._wrong(row, failed).verdict is Verdict.DIFFERS
+    assert verdicts._wrong(row, refused).verdict is Verdict.NOT_JUDGED
+    assert verdicts._wrong(row, failed).verdict is Verdict.DIFFERS
     own = replace(case, name="larger-task", label="larger", layers=False)
-    assert judgement._wrong(row, replace(refused, case=own)).verdict is Verdict.DIFFERS
+    assert verdicts._wrong(row, replace(refused, case=own)).verdict is Verdict.DIFFERS
     assert judgement._nearer([case, own], []) == {"at smaller layers than the task's": [own]}
 
 
 def test_what_only_larger_sizes_show_is_not_a_matter_of_tiles(tmp_path):
-    small = Case("small-task", "small", Values.TASK, "", False, True, False, (), ((2, 32),), False, "", 1, ())
+    small = Case("small-task", "small", Values.TASK, "", False, True, False, ((2, 32),), False, "", 1, ())
     larger = replace(small, name="larger-task", label="larger", shapes=((2, 64),))
     right, wrong = Comparison(Status.SAME), Comparison(Status.DIFFERS, "output[0] = 1, expected 2")
     answer = Answer("a", tmp_path / "a.py", tmp_path / "t.py")
