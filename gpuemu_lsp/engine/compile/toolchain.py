@@ -7,7 +7,6 @@ Both come from Python wheels among the project's dependencies, so no CUDA toolki
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -39,7 +38,9 @@ def nvrtc() -> ModuleType:
         If CuPy is not installed or cannot open ``libnvrtc``.
     """
     try:
-        binding: ModuleType = importlib.import_module("cupy.cuda").nvrtc
+        from gpuemu_lsp.engine.compile.cupy_binding import CUDA
+
+        binding: ModuleType = CUDA.nvrtc
     except ImportError as error:
         raise ToolchainError(f"CuPy is not installed ({error}). Install it with: {_INSTALL_HINT}") from error
     try:

@@ -7,7 +7,6 @@ fault makes the CUDA context permanently unusable; the worker then retires (:att
 from __future__ import annotations
 
 import ctypes
-import importlib
 import os
 import sys
 import tempfile
@@ -250,4 +249,6 @@ def _event(rule: str, message: str) -> Event:
 
 def _cupy() -> Any:
     """Import CuPy's low-level CUDA bindings. Deferred: it takes half a second and may not be installed."""
-    return importlib.import_module("cupy.cuda")
+    from gpuemu_lsp.engine.compile.cupy_binding import CUDA
+
+    return CUDA

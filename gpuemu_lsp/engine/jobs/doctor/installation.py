@@ -39,9 +39,10 @@ def _llvm() -> str:
 
 def _gpu() -> str:
     try:
-        from cupy.cuda import runtime
+        from gpuemu_lsp.engine.compile.cupy_binding import CUDA
     except ImportError as error:
         return f"none: CuPy cannot be imported ({error})"
+    runtime = CUDA.runtime
     try:
         count = runtime.getDeviceCount()
         names = [runtime.getDeviceProperties(index)["name"].decode() for index in range(count)]
