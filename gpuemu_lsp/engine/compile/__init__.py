@@ -43,7 +43,7 @@ computed include (``#include MACRO``), whose headers are not in the key. Diagnos
 each request.
 
 Modules other than those named: ``compiler`` (one request from options to artifact), ``program`` (one NVRTC program),
-``cupy_binding`` (CuPy's bindings of CUDA), ``toolchain`` (the installed NVRTC and CUDA's headers), ``cache`` (outputs
+``cupy_cuda`` (CuPy's bindings of CUDA), ``toolchain`` (the installed NVRTC and CUDA's headers), ``cache`` (outputs
 on disk), ``assembler`` (ptxas of CUDA's wheels), ``error_traits`` and ``fallback_causes`` (what NVRTC's errors are
 about: the only places that know their wording), ``triton_backend`` (Triton's compiler, stopped at PTX),
 ``torch_devices`` (PyTorch's ``cuda`` as the CPU while a module is imported), and the records in ``model``.

@@ -38,7 +38,7 @@ def nvrtc() -> ModuleType:
         If CuPy is not installed or cannot open ``libnvrtc``.
     """
     try:
-        from gpuemu_lsp.engine.compile.cupy_binding import CUDA
+        from gpuemu_lsp.engine.compile.cupy_cuda import CUDA
 
         binding: ModuleType = CUDA.nvrtc
     except ImportError as error:

@@ -249,6 +249,6 @@ def _event(rule: str, message: str) -> Event:
 
 def _cupy() -> Any:
     """Import CuPy's low-level CUDA bindings. Deferred: it takes half a second and may not be installed."""
-    from gpuemu_lsp.engine.compile.cupy_binding import CUDA
+    from gpuemu_lsp.engine.compile.cupy_cuda import CUDA
 
     return CUDA

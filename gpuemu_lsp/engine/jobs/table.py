@@ -31,7 +31,7 @@ PRELOAD = (
     "numpy",
     "ml_dtypes",
     "llvmlite.binding",
-    "gpuemu_lsp.engine.compile.cupy_binding",
+    "gpuemu_lsp.engine.compile.cupy_cuda",
     "gpuemu_lsp.engine.check.pipeline",
     "gpuemu_lsp.engine.emulator",
     "gpuemu_lsp.engine.baseline.records",

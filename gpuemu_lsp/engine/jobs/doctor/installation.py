@@ -39,7 +39,7 @@ def _llvm() -> str:
 
 def _gpu() -> str:
     try:
-        from gpuemu_lsp.engine.compile.cupy_binding import CUDA
+        from gpuemu_lsp.engine.compile.cupy_cuda import CUDA
     except ImportError as error:
         return f"none: CuPy cannot be imported ({error})"
     runtime = CUDA.runtime
