@@ -154,8 +154,7 @@ def _asked(answer: Why, question: Question) -> AskedCase:
     questions, notes = ask(question, recorder.block)
     block = recorder.latest
     if block is None:
-        problem = "its launch was not recorded: it does not come to the block of the finding"
-        return AskedCase(replace(answer, problem=problem))
+        return AskedCase(replace(answer, problem=f"its launch was not recorded: {recorder.problem}"))
     if not questions and not notes:
         notes = ("the finding names no thread or element that could be followed",)
     if block.recording.lost:
@@ -166,7 +165,7 @@ def _asked(answer: Why, question: Question) -> AskedCase:
 def _asked_nothing(answer: Why, recorder: Recorder) -> AskedCase:
     """Return the recording of the first block of a clean case."""
     if recorder.block(0) is None:
-        return AskedCase(replace(answer, problem="its launch was not recorded"))
+        return AskedCase(replace(answer, problem=f"its launch was not recorded: {recorder.problem}"))
     return AskedCase(replace(answer, verdict="fixed"), recorder)
 
 
@@ -186,6 +185,8 @@ class Recorder:
         self._run, self._case = run, case
         self._limits = DEFAULT_LIMITS if run.runner.launch.max_steps > _HANG_STEPS else _HANG_LIMITS
         self.latest: RecordedBlock | None = None
+        self.problem = ""
+        """Why the last block that was asked for is not recorded."""
 
     def block(self, number: int) -> RecordedBlock | None:
         """Record a block by its linear number; return None if the launch does not come to it."""
@@ -196,6 +197,8 @@ class Recorder:
         emulator: Emulator = runner.executor  # type: ignore[assignment]
         outcome, recording = emulator.record(launch, number, self._limits)
         if recording is None:
+            stopped = outcome.status in ("unsupported", "failed", "hung") and outcome.events
+            self.problem = outcome.events[0].message if stopped else "it does not come to the block of the finding"
             return None
         source_map = runner.source_map(self._case, self._run.context.findings.source_map)
         self.latest = RecordedBlock(

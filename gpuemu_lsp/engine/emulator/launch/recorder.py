@@ -148,7 +148,7 @@ class BlockRecorder:
     def attach(self, prepared: PreparedLaunch, versions: LaunchVersions) -> None:
         """Record the launch ``prepared``; what was recorded before is dropped."""
         self._prepared, self._versions, self._memory = prepared, versions, ()
-        layouts = recording_layouts_of(versions)
+        layouts = versions.recording_layouts()
         largest = max((layout.size for version in layouts for layout in version), default=0)
         # Reserved, not committed: the system maps a page when it is first written.
         self._payload = np.empty(self._limits.payload_bytes + largest, dtype=np.uint8)
@@ -206,9 +206,3 @@ class BlockRecorder:
             )
             for region in arena.all_regions
         )
-
-
-def recording_layouts_of(versions: LaunchVersions) -> tuple[tuple[BlockLayout, ...], tuple[BlockLayout, ...]]:
-    """Return the layouts of all versions that a launch may execute; both are compiled for that."""
-    versions.scalar_pc()
-    return versions.recording_layouts()

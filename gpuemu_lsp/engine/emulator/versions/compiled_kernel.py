@@ -299,12 +299,8 @@ class CompiledKernel:
         """Return the scalar-PC version, which can take over warps of the specialised one."""
         key = self._key(block, mode, noting, claims)
         if key not in self._scalar_pc:
-            specialised = self._specialised.get(key)
             with _translating():
-                divergence = all_divergent(self.program)
-                # Warps of a speculative version hand over registers in the shapes of its fallback.
-                source = (specialised.fallback or specialised).divergence if specialised else divergence
-                self._scalar_pc[key] = self._compile(key, divergence, source, optimised=self.optimised, scalar_pc=True)
+                self._scalar_pc[key] = self._compile(self._scalar_pc_unit(key), optimised=self.optimised)
         return self._scalar_pc[key]
 
     def recording_layouts(
@@ -312,12 +308,19 @@ class CompiledKernel:
     ) -> tuple[tuple[BlockLayout, ...], tuple[BlockLayout, ...]]:
         """Return the layouts of what recording versions write: of the specialised one, and of the scalar-PC one.
 
-        Both are empty for a version that was not compiled.
+        The first is empty if there is no specialised version. The scalar-PC one may be compiled later, or never.
         """
         key = self._key(block, mode, Instrumentation.RECORDING, NO_CLAIMS)
-        versions = self._specialised.get(key), self._scalar_pc.get(key)
-        specialised, scalar_pc = (version.layouts if version is not None else () for version in versions)
-        return specialised, scalar_pc
+        specialised = self._specialised.get(key)
+        layouts = specialised.layouts if specialised is not None else ()
+        return layouts, recording_layouts(self._scalar_pc_unit(key))
+
+    def _scalar_pc_unit(self, key: _Key) -> TranslationUnit:
+        specialised = self._specialised.get(key)
+        divergence = all_divergent(self.program)
+        # Warps of a speculative version hand over registers in the shapes of its fallback.
+        source = (specialised.fallback or specialised).divergence if specialised else divergence
+        return self._unit(key, divergence, source, optimised=self.optimised, scalar_pc=True)
 
     def _key(self, block: _Dims, mode: CheckerMode, noting: Instrumentation, claims: BlockClaims) -> _Key:
         shape = thread_block_shape(block, vector_lanes())
@@ -334,10 +337,10 @@ class CompiledKernel:
         speculated = self._analyse(key, branches) if branches else proven
         # Speculation must gain something: shapes that are more regular.
         if speculated.shapes == proven.shapes or not speculated.reconverges:
-            return self._compile(key, proven, proven, optimised=self.optimised)
+            return self._version(key, proven, proven, optimised=self.optimised)
         # The fallback is entered rarely by design, so that optimising it would not pay.
-        fallback = self._compile(key, proven, proven, optimised=False)
-        version = self._compile(key, speculated, proven, optimised=self.optimised, speculated_uniform=branches)
+        fallback = self._version(key, proven, proven, optimised=False)
+        version = self._version(key, speculated, proven, optimised=self.optimised, speculated_uniform=branches)
         return replace(version, fallback=fallback)
 
     def _analyse(self, key: _Key, speculated_uniform: frozenset[int] = frozenset()) -> DivergenceInfo:
@@ -354,7 +357,24 @@ class CompiledKernel:
     def _pointer_parameters(self) -> Mapping[str, int]:
         return pointer_parameters(self.program)
 
-    def _compile(
+    def _version(
+        self,
+        key: _Key,
+        divergence: DivergenceInfo,
+        handover: DivergenceInfo,
+        *,
+        optimised: bool,
+        speculated_uniform: frozenset[int] = frozenset(),
+    ) -> CompiledVersion:
+        unit = self._unit(key, divergence, handover, optimised=optimised, speculated_uniform=speculated_uniform)
+        return self._compile(unit, optimised=optimised)
+
+    def _compile(self, unit: TranslationUnit, *, optimised: bool) -> CompiledVersion:
+        code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
+        layouts = recording_layouts(unit) if unit.recording else ()
+        return CompiledVersion(code.addresses["warp"], unit.divergence, code, layouts=layouts)
+
+    def _unit(
         self,
         key: _Key,
         divergence: DivergenceInfo,
@@ -363,7 +383,7 @@ class CompiledKernel:
         optimised: bool,
         scalar_pc: bool = False,
         speculated_uniform: frozenset[int] = frozenset(),
-    ) -> CompiledVersion:
+    ) -> TranslationUnit:
         shape, _, mode, noting, candidates, claims = key
         # Registers in memory make code short: baseline code has them all there, and so has the scalar-PC version, whose
         # groups of lanes come and go at every basic block.
@@ -372,7 +392,7 @@ class CompiledKernel:
             in_memory = frozenset(self.context_offsets)
         else:
             in_memory = registers_kept_in_memory(self.program, self.graph, self.liveness, divergence)
-        unit = TranslationUnit(
+        return TranslationUnit(
             program=self.program,
             graph=self.graph,
             liveness=self.liveness,
@@ -392,6 +412,3 @@ class CompiledKernel:
             speculated_uniform=speculated_uniform,
             wide=self._wide,
         )
-        code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
-        layouts = recording_layouts(unit) if unit.recording else ()
-        return CompiledVersion(code.addresses["warp"], divergence, code, layouts=layouts)
