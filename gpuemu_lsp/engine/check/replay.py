@@ -29,6 +29,8 @@ from gpuemu_lsp.engine.subjects.model import CodeError
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 _NOT_RUN = frozenset({"engine/unsupported-instruction", "engine/not-executed"})
+HANG_STEPS = 200_000
+"""Steps of a warp after which a stored case that hangs is taken to hang again."""
 _PREVIEW_ELEMENTS = 24
 """Elements up to which an input is shown in full."""
 _LISTED_ELEMENTS = 8

@@ -14,7 +14,7 @@ from gpuemu_lsp.engine.check.model import Stage, Why
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import unoptimized_run
 from gpuemu_lsp.engine.check.questions import Question, ask
-from gpuemu_lsp.engine.check.replay import ReopenedCase, reopen
+from gpuemu_lsp.engine.check.replay import HANG_STEPS, ReopenedCase, reopen
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
 from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock, SourceLines
@@ -82,10 +82,8 @@ def asked_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterato
     yield _asked(answer, Question(finding, opened.case, run))
 
 
-_HANG_STEPS = 200_000
 _HANG_LIMITS = RecordingLimits(payload_bytes=32 << 20, runs=100_000)
-"""Steps of a warp, and size of the recording, of a launch that does not end: one iteration of its loop is like the
-next."""
+"""Size of the recording of a launch that does not end: one iteration of its loop is like the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def recorded_case(request: CheckRequest, failure: Failure) -> RecordedFailure | 
 def _stored_finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
     """Return the stored error, if its run still shows it; a launch that hangs is given fewer steps from now on."""
     if failure.rule == "sync/hang":
-        run.runner.launch = replace(run.runner.launch, max_steps=_HANG_STEPS)
+        run.runner.launch = replace(run.runner.launch, max_steps=HANG_STEPS)
     return _finding(run, case, failure, case_id)
 
 
@@ -183,7 +181,7 @@ class Recorder:
 
     def __init__(self, run: PlanRun, case: Case) -> None:
         self._run, self._case = run, case
-        self._limits = DEFAULT_LIMITS if run.runner.launch.max_steps > _HANG_STEPS else _HANG_LIMITS
+        self._limits = DEFAULT_LIMITS if run.runner.launch.max_steps > HANG_STEPS else _HANG_LIMITS
         self.latest: RecordedBlock | None = None
         self.problem = ""
         """Why the last block that was asked for is not recorded."""

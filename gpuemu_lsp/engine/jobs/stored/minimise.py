@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from gpuemu_lsp.engine.check.failure_snapshot import stored_snapshot
 from gpuemu_lsp.engine.check.model import MinimisedFailure, Stage
-from gpuemu_lsp.engine.check.replay import ReopenedCase, reopen, replayed
+from gpuemu_lsp.engine.check.replay import HANG_STEPS, ReopenedCase, reopen, replayed
 from gpuemu_lsp.engine.check.replay_store import plan_digest
+from gpuemu_lsp.engine.execution import Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import rebuild
 from gpuemu_lsp.engine.fuzz.model import Array, Case
@@ -106,7 +107,7 @@ def shrinking(
         examined = opened.examine(other, case.key.id, attribute=False)
         return any(_is_error(one) and one.rule == target.rule and _line(one) == _line(target) for one in examined)
 
-    run.runner.launch = replace(launch, max_seconds=min(_limit(target, seconds), launch.max_seconds))
+    run.runner.launch = _limited(launch, target, seconds)
     try:
         yield from improvements(case, space, fails, budget=budget, strategy=strategy)
     finally:
@@ -146,17 +147,21 @@ def _finish(
         replay=replay,
         runs=result.runs,
         seconds=result.seconds,
-        complete=result.complete,
+        complete=result.complete and result.reproduced,
     )
 
 
-def _limit(target: Finding, seconds: float) -> float:
-    """Return the time limit of a smaller case in seconds.
+def _limited(launch: Request, target: Finding, seconds: float) -> Request:
+    """Return the settings of a launch with the limits of a smaller case.
 
-    A case that takes much longer than the original fails in another way. For hangs the limit is short, because every
-    failing candidate runs into it; the result runs once more with the full time limit.
+    A case that takes much longer than the original fails in another way. For hangs the limits are low, because every
+    failing candidate runs into them; the result runs once more with the full ones. Steps are counted alike on every
+    machine, and a loop that a time limit ends may have an end.
     """
-    return _HANG_SECONDS if target.rule == "sync/hang" else max(1.0, _SLOWDOWN * seconds)
+    if target.rule == "sync/hang":
+        steps = min(HANG_STEPS, launch.max_steps)
+        return replace(launch, max_steps=steps, max_seconds=min(_HANG_SECONDS, launch.max_seconds))
+    return replace(launch, max_seconds=min(max(1.0, _SLOWDOWN * seconds), launch.max_seconds))
 
 
 def _same(array: Array, other: Array) -> bool:
