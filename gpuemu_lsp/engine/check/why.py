@@ -121,11 +121,22 @@ def _finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Findin
     return next((one for one in found if one.severity is Severity.ERROR and failure.rule in ("", one.rule)), None)
 
 
+_NAMES_SECONDS = 10.0
+"""Longest translation of unoptimised code, in seconds: calls into the headers of CUDA's pipelines become 9,000
+instructions. Beyond it, lines and registers of the optimised code are what can be shown in time."""
+
+
 def _run_with_names(opened: ReopenedCase, failure: Failure, case_id: str) -> tuple[PlanRun, Finding] | None:
     """Return a run of unoptimised code and the finding there; None if the case does not fail in the same way."""
     run = _unoptimized(opened)
-    finding = _finding(run, opened.case, failure, case_id) if run is not None and opened.case is not None else None
-    return (run, finding) if run is not None and finding is not None else None
+    if run is None or opened.case is None:
+        return None
+    launch = run.runner.launch
+    run.runner.launch = replace(launch, translate_seconds=min(_NAMES_SECONDS, launch.translate_seconds))
+    finding = _finding(run, opened.case, failure, case_id)
+    # Its recording version takes longer, and is worth it now.
+    run.runner.launch = replace(run.runner.launch, translate_seconds=launch.translate_seconds)
+    return (run, finding) if finding is not None else None
 
 
 def _unoptimized(opened: ReopenedCase) -> PlanRun | None:
