@@ -48,7 +48,7 @@ class Runner:
 
     def __call__(self, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *words]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=480, check=False)
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=850, check=False)
 
 
 @pytest.fixture(scope="session")

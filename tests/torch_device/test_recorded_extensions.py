@@ -27,7 +27,7 @@ def recorded(gpuemu_run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def checked(folder: Path) -> dict:
     command = [sys.executable, "-m", "gpuemu_lsp", "--check", INLINE.name, "--format", "json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=850, check=False)
     return json.loads(done.stdout)
 
 
