@@ -41,18 +41,21 @@ class Statements:
 
     def __init__(self, history: History, place_of: Callable[[Location | None], Place | None]) -> None:
         self._history = history
-        self._calls_of_user = self._with_user_lines(place_of)
+        self._place_of = place_of
+        self._calls_of_user = self._with_user_lines()
         lines: dict[tuple[str, int, int], int] = {}
         self._places: list[tuple[Place, int]] = []
         self._line_of_site: list[Numbers] = []
+        self._is_own: list[npt.NDArray[np.bool_]] = []
         for block in history.program.blocks:
             row = [*block.code, getattr(block.terminator, "instruction", None)]
-            self._line_of_site.append(np.array([self._number(one, place_of, lines) for one in row], dtype=np.int64))
+            self._line_of_site.append(np.array([self._number(one, lines) for one in row], dtype=np.int64))
+            self._is_own.append(np.array([one is not None and self._is_of_user(one) for one in row], dtype=np.bool_))
+        self._first_sites = np.cumsum([0, *(len(row) for row in self._line_of_site)])
 
     def _number(
         self,
         instruction: Instruction | None,
-        place_of: Callable[[Location | None], Place | None],
         lines: dict[tuple[str, int, int], int],
     ) -> int:
         """Return the number of an instruction's line, -1 for one that is not the user's."""
@@ -60,7 +63,7 @@ class Statements:
         # Column 0 is the head of a function, where parameters are not loaded yet; line 0 code of the compiler's own.
         if instruction is None or location is None or not location.line or not location.column:
             return -1
-        place = place_of(location)
+        place = self._place_of(location)
         if place is None:
             return -1
         call = self._owner(instruction.call)
@@ -70,15 +73,19 @@ class Statements:
             self._places.append((place, call))
         return lines[key]
 
-    def _with_user_lines(self, place_of: Callable[[Location | None], Place | None]) -> frozenset[int]:
+    def _with_user_lines(self) -> frozenset[int]:
         """Return the calls of functions of the user."""
+        code = (one for block in self._history.program.blocks for one in block.code)
         found: set[int] = set()
-        for block in self._history.program.blocks:
-            for one in block.code:
-                if one.call not in found and one.location is not None:
-                    own = replace(one.location, inlined_at=None)
-                    found |= {one.call} if place_of(own) is not None else set()
+        for one in code:
+            if one.call not in found and self._is_of_user(one):
+                found.add(one.call)
         return frozenset(found)
+
+    def _is_of_user(self, instruction: Instruction) -> bool:
+        """Return whether an instruction is of a line of the user, not of a function that the line calls."""
+        own = self._history.program.own_location(instruction)
+        return own is not None and self._place_of(replace(own, inlined_at=None)) is not None
 
     def _owner(self, call: int) -> int:
         """Return a call, or the closest one around it that is of a function of the user."""
@@ -109,15 +116,18 @@ class Statements:
         counts = np.array([len(self._line_of_site[number]) for number in blocks])
         firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
         ticks = np.repeat(history.start[runs] - firsts, counts) + np.arange(len(lines))
-        # A loop of one line comes back to its block at each iteration.
-        again = np.zeros(len(lines), dtype=np.bool_)
-        again[firsts[1:]] = blocks[1:] <= blocks[:-1]
-        again = _moved_to_next(again, lines >= 0)
-        ticks, lines = ticks[lines >= 0], lines[lines >= 0]
+        sites = np.repeat(self._first_sites[blocks] - firsts, counts) + np.arange(len(lines))
+        is_own = np.concatenate([self._is_own[number] for number in blocks])[lines >= 0]
+        ticks, lines, sites = ticks[lines >= 0], lines[lines >= 0], sites[lines >= 0]
         if not len(lines):
             return ticks, ticks, lines
         new = np.ones(len(lines), dtype=np.bool_)
-        new[1:] = (lines[1:] != lines[:-1]) | again[1:]
+        new[1:] = lines[1:] != lines[:-1]
+        # A loop of one line comes back to the line's own code at each iteration. A loop of a library's function that
+        # the line calls does not: behind it the line goes on.
+        own, stretch = np.flatnonzero(is_own), np.cumsum(new)
+        before, after = own[:-1], own[1:]
+        new[after[(sites[after] <= sites[before]) & (stretch[after] == stretch[before])]] = True
         begins = np.flatnonzero(new)
         ends = np.concatenate([begins[1:], [len(lines)]]) - 1
         return ticks[begins], ticks[ends], lines[begins]
@@ -154,12 +164,3 @@ class Statements:
         firsts, _, lines = self.spans(thread)
         there = firsts[np.isin(lines, self.numbers_of(path, line))][-_MOST_EXECUTIONS:]
         return [one for one in (self.at(thread, int(tick)) for tick in there) if one is not None]
-
-
-def _moved_to_next(marks: npt.NDArray[np.bool_], kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return the marks of the kept elements; a mark of another one goes to the next that is kept."""
-    position = np.cumsum(kept)
-    moved = np.zeros(int(position[-1]) if len(position) else 0, dtype=np.bool_)
-    targets = np.where(kept, position - 1, position)[marks]
-    moved[targets[targets < len(moved)]] = True
-    return moved

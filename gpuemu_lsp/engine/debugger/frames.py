@@ -41,15 +41,20 @@ class Frames:
         self._located: dict[int, list[tuple[int, Location]]] = {}
         for basic in self._history.program.blocks:
             for one in basic.code:
-                if one.location is not None:
-                    self._located.setdefault(one.call, []).append((one.text_line, one.location))
+                location = self._history.program.own_location(one)
+                if location is not None:
+                    self._located.setdefault(one.call, []).append((one.text_line, location))
         for lines in self._located.values():
             lines.sort(key=lambda item: item[0])
 
     def at(self, tick: int) -> tuple[StackFrame, ...]:
         """Return the call stack at a tick; empty where no code of the user is executed."""
         instruction = self._history.instruction(tick)
-        return () if instruction is None else self._of(instruction.call, instruction.text_line, instruction.location)
+        return () if instruction is None else self._stack_of(instruction)
+
+    def _stack_of(self, instruction: Instruction) -> tuple[StackFrame, ...]:
+        location = self._history.program.own_location(instruction)
+        return self._of(instruction.call, instruction.text_line, location)
 
     @kept_results(4096)
     def _of(self, call: int, line: int, location: Location | None) -> tuple[StackFrame, ...]:
@@ -96,7 +101,7 @@ class Frames:
             firsts.append(len(depths))
             end: Instruction | None = getattr(basic.terminator, "instruction", None)
             for one in (*basic.code, end):
-                depths.append(0 if one is None else len(self._of(one.call, one.text_line, one.location)))
+                depths.append(0 if one is None else len(self._stack_of(one)))
                 lines.append(-1 if one is None else one.text_line)
         return _Sites(*(np.array(values, dtype=np.int64) for values in (firsts, depths, lines)))
 

@@ -75,7 +75,7 @@ def inline_function(
     prefix = f"{number}:" if stack else ""
     builder.call_sites += 1
     if call is not None:
-        builder.calls[number] = InlinedCall(function.name, call.call, call.text_line)
+        builder.calls[number] = InlinedCall(function.name, call.call, call.text_line, call.location)
     builder.registers.update({prefix + name: type_ for name, type_ in function.registers.items()})
     for variable in function.variables:
         # A shared variable is static: one for all calls. A local one belongs to the call.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_EVENT, SEND, TENSOR_MEMORY, is_bulk_copy
-from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Operand, Register, Symbol, Variable
+from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Location, Operand, Register, Symbol, Variable
 
 _FUNCTION_ADDRESSES = 0x7FFF_0000_0000_0000
 """Base of the addresses that stand for functions: not canonical in x86-64, so no buffer can lie there."""
@@ -121,11 +121,15 @@ class VariableSlot:
 
 @dataclass(frozen=True, slots=True)
 class InlinedCall:
-    """An inlined call of ``function``: at line ``text_line`` of the PTX, in the call ``caller``, 0 the kernel."""
+    """An inlined call of ``function``: at line ``text_line`` of the PTX, in the call ``caller``, 0 the kernel.
+
+    Instructions of a function without a line table have the location of the call, ``site``.
+    """
 
     function: str
     caller: int
     text_line: int
+    site: Location | None = None
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,20 @@ class Program:
             for operand in instruction.operands
         )
 
+    def own_location(self, instruction: Instruction) -> Location | None:
+        """Return the location of an instruction without the chain of its call; None if it has only that."""
+        call = self.calls.get(instruction.call)
+        return instruction.location if call is None else _before_site(instruction.location, call.site)
+
     def function_address(self, name: str) -> int | None:
         """Return the address that stands for function ``name`` (it cannot be read), None if there is no such."""
         return _FUNCTION_ADDRESSES + 16 * self.functions.index(name) if name in self.functions else None
+
+
+def _before_site(location: Location | None, site: Location | None) -> Location | None:
+    """Return a chain of inlined locations up to a call site, None if it is that of the site."""
+    if location is None or location == site:
+        return None
+    if location.inlined_at is None:
+        return location
+    return replace(location, inlined_at=_before_site(location.inlined_at, site))
