@@ -228,12 +228,13 @@ def _launch_problem(launch: dict[str, Json]) -> str | None:
     root, case = launch.get("root"), launch.get("case")
     if not isinstance(root, str) or not Path(root).is_dir():
         return f'"root" is the folder of the project\'s gpuemu.toml, not {root!r}'
-    if "case" not in launch and isinstance(launch.get("kernel"), str) and isinstance(launch.get("dims"), dict):
+    chosen = isinstance(launch.get("dims"), dict) or isinstance(launch.get("launch"), str)
+    if "case" not in launch and isinstance(launch.get("kernel"), str) and chosen:
         return None
     if not isinstance(case, str) or not case:
         return (
             '"case" is the id of a stored failing case, as findings and gpuemu failures show it, in quotes; '
-            'without it, "kernel" and "dims" choose a kernel and its sizes'
+            'without it, "kernel" and "dims" choose a kernel and its sizes, "kernel" and "launch" a recorded launch'
         )
     return None
 

@@ -97,13 +97,18 @@ async def test_launches_of_a_recording_are_listed_without_a_run(editor: Editor):
     source = editor.root / "scale.cu"
     source.write_text(PROGRAM.partition("int main")[0].partition("\n\n")[2])
     x = np.zeros(100, np.float32)
-    record(source, "scale", [MadeLaunch((x, x, 100), 1, 128, line=2)])
+    record(source, "scale", [MadeLaunch((x, x, 100), 1, 128)])
     await editor.start()
     (recording,) = (await editor.ask("gpuemu/launches", {"textDocument": {"uri": editor.uri("scale.cu")}}))[
         "recordings"
     ]
     assert recording["program"] == "scale"
-    assert recording["launches"][0]["uri"] == editor.uri("scale.cu")
+    (launch,) = recording["launches"]
+    assert launch["uri"] == editor.uri("scale.cu")
+    (name,) = launch["recorded"]
+    configuration = await editor.command("gpuemu.debugLaunch", launch["source"], "scale", name)
+    chosen = {"root": str(editor.root), "kernel": "scale", "launch": name}
+    assert configuration == {"type": "gpuemu", "request": "launch", "name": "scale: recorded launch", **chosen}
     (editor.root / ".gpuemu" / "recordings" / "scale.gpurec").write_bytes(b"damaged")
     assert (await editor.ask("gpuemu/launches", {}))["recordings"] == []
 

@@ -11,12 +11,14 @@ import type { Artifacts } from "./artifacts";
 import { attendsTo } from "./attention";
 import { startDebugging } from "./debugger";
 import { describeCase, type FailureModel } from "./failureModel";
-import type { ArtifactForm, CaseName, Failure } from "./protocol";
+import { ofLaunch } from "./launchesView";
+import type { ArtifactForm, CaseName, Failure, RecordedProgram } from "./protocol";
 
 /** Services that exist only while a server runs. */
 export interface CommandContext {
   failures(): FailureModel | undefined;
   artifacts(): Artifacts | undefined;
+  launches(): readonly RecordedProgram[];
 }
 
 export function middleware(context: CommandContext): Middleware {
@@ -38,6 +40,10 @@ export function middleware(context: CommandContext): Middleware {
         case "gpuemu.debug": {
           const wanted = await ofCase(args, context.failures());
           return wanted && startDebugging(await next(command, argumentsOf(wanted)));
+        }
+        case "gpuemu.debugLaunch": {
+          const wanted = await ofLaunch(args, context.launches());
+          return wanted && startDebugging(await next(command, wanted));
         }
         case "gpuemu.showArtifact": {
           const [uri, kernel, form] = args as [string, string, ArtifactForm];

@@ -8,6 +8,12 @@ import { findServer } from "./server";
 
 export const TYPE = "gpuemu";
 
+/** Files with kernels. */
+const KERNELS = [{ pattern: "**/*.{cu,cuh,hip,h,hpp}" }, { pattern: "**/*.py" }];
+const NAME = /(?<![\w.>])[A-Za-z_]\w*(?![\w(])/g;
+/** Lines above the stop whose variables have values next to them. */
+const LINES_ABOVE = 40;
+
 /** Register everything that a debug session needs. */
 export function registerDebugger(failures: () => FailureModel | undefined): vscode.Disposable {
   return vscode.Disposable.from(
@@ -16,6 +22,7 @@ export function registerDebugger(failures: () => FailureModel | undefined): vsco
       resolveDebugConfiguration: (folder, configuration) => completed(folder, configuration, failures()),
     }),
     vscode.commands.registerCommand("gpuemu.focusThread", focusThread),
+    vscode.languages.registerInlineValuesProvider(KERNELS, { provideInlineValues: inlineValues }),
   );
 }
 
@@ -41,7 +48,7 @@ async function completed(
   configuration: vscode.DebugConfiguration,
   failures: FailureModel | undefined,
 ): Promise<vscode.DebugConfiguration | undefined> {
-  if (configuration.case || configuration.dims) {
+  if (configuration.case || configuration.dims || configuration.launch) {
     const root =
       folder && configuration.root ? path.resolve(folder.uri.fsPath, configuration.root) : configuration.root;
     return { ...configuration, root: root ?? folder?.uri.fsPath };
@@ -67,6 +74,38 @@ async function choose(failures: readonly Failure[]): Promise<Failure | undefined
   }));
   const row = await vscode.window.showQuickPick(rows, { placeHolder: "Failing case to debug" });
   return row?.failure;
+}
+
+/** The variables of the lines above the stop, which VS Code looks up in the scopes. */
+function inlineValues(
+  document: vscode.TextDocument,
+  viewPort: vscode.Range,
+  { stoppedLocation }: vscode.InlineValueContext,
+): vscode.InlineValue[] {
+  if (vscode.debug.activeDebugSession?.type !== TYPE) {
+    return [];
+  }
+  const last = stoppedLocation.end.line;
+  const found: vscode.InlineValue[] = [];
+  for (let line = Math.max(viewPort.start.line, last - LINES_ABOVE); line <= last; line++) {
+    for (const { index, name } of namesIn(document.lineAt(line).text)) {
+      found.push(new vscode.InlineValueVariableLookup(new vscode.Range(line, index, line, index + name.length), name));
+    }
+  }
+  return found;
+}
+
+/** Return the names in a line of code and where they are, each once; those in comments, strings and calls are left out. */
+export function namesIn(text: string): { index: number; name: string }[] {
+  const code =
+    text.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, (part) => " ".repeat(part.length)).split(/\/\/|#/, 1)[0] ?? "";
+  const names = new Map<string, number>();
+  for (const match of code.matchAll(NAME)) {
+    if (!names.has(match[0])) {
+      names.set(match[0], match.index);
+    }
+  }
+  return [...names].map(([name, index]) => ({ index, name }));
 }
 
 /** Ask for a thread, or a block and a thread, and look at it. */

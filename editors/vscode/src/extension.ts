@@ -147,6 +147,7 @@ class ClientManager implements vscode.Disposable {
       middleware: middleware({
         failures: () => this.failures,
         artifacts: () => this.views.find((each): each is Artifacts => each instanceof Artifacts),
+        launches: () => this.launchesView.all,
       }),
     };
   }
@@ -169,7 +170,7 @@ class ClientManager implements vscode.Disposable {
   private createViews(client: LanguageClient): void {
     this.disposeViews();
     const failures = new FailureModel(client);
-    const tests = new KernelTests(client);
+    const tests = new KernelTests(client, failures);
     this.failures = failures;
     this.tests = tests;
     const panels = new FailurePanels(failures, this.context.extensionUri);

@@ -83,6 +83,7 @@ export function launchItem(launch: Launch): vscode.TreeItem {
     .filter(Boolean)
     .join(" · ");
   item.tooltip = `${launch.kernel}${shape}\n${launch.count} launches, ${launch.checked} checked, ${launch.repeated} repeated\n${launch.findings} findings`;
+  item.contextValue = launch.source && launch.recorded?.length ? "recordedLaunch" : "launch";
   item.iconPath = launch.findings
     ? new vscode.ThemeIcon("error", new vscode.ThemeColor("testing.iconFailed"))
     : new vscode.ThemeIcon("symbol-method");
@@ -101,6 +102,37 @@ export function launchItem(launch: Launch): vscode.TreeItem {
 
 function sizeText([x, y, z]: Launch["grid"]): string {
   return y === 1 && z === 1 ? `${x}` : `(${x}, ${y}, ${z})`;
+}
+
+/** Return the arguments of gpuemu.debugLaunch: the launch of a row, of several with one shape the user's choice. */
+export async function ofLaunch(
+  args: unknown[],
+  programs: readonly RecordedProgram[],
+): Promise<[uri: string, kernel: string, launch: string] | undefined> {
+  const [first, kernel, launch] = args;
+  if (typeof first === "string" && typeof kernel === "string" && typeof launch === "string") {
+    return [first, kernel, launch];
+  }
+  const groups = isLaunch(first) ? [first] : programs.flatMap((program) => program.launches);
+  const rows = groups.flatMap((group) =>
+    (group.recorded ?? []).map((digest, index, all) => ({
+      label: `${group.kernel}<<<${sizeText(group.grid)}, ${sizeText(group.block)}>>>`,
+      description: all.length > 1 ? `${index + 1} of ${all.length} recorded launches` : "",
+      group,
+      digest,
+    })),
+  );
+  if (rows.length === 0) {
+    void vscode.window.showInformationMessage(
+      "gpuemu: no recorded launch; run a program with 'gpuemu: Run This Program'.",
+    );
+  }
+  const row = rows.length > 1 ? await vscode.window.showQuickPick(rows, { placeHolder: "Recorded launch" }) : rows[0];
+  return row?.group.source ? [row.group.source, row.group.kernel, row.digest] : undefined;
+}
+
+function isLaunch(value: unknown): value is Launch {
+  return typeof value === "object" && value !== null && "grid" in value && "kernel" in value;
 }
 
 function isProgram(node: LaunchNode): node is RecordedProgram {

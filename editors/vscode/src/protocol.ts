@@ -148,6 +148,8 @@ export interface Launch {
   repeated: number;
   findings: number;
   seconds: number;
+  /** Those that are stored with their contents. */
+  recorded?: string[];
 }
 
 export interface RecordedProgram {

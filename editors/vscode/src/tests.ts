@@ -9,8 +9,17 @@
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
+import type { FailureModel } from "./failureModel";
 import { toRange } from "./positions";
-import { Method, type Test, type TestOutput, type TestState, type TestsChanged, type TestsEnded } from "./protocol";
+import {
+  type Failure,
+  Method,
+  type Test,
+  type TestOutput,
+  type TestState,
+  type TestsChanged,
+  type TestsEnded,
+} from "./protocol";
 
 /** The Python files with kernels, for the commands of the palette and of menus. */
 const CONTEXT_PYTHON_FILES = "gpuemu.pythonFiles";
@@ -25,7 +34,10 @@ export class KernelTests implements vscode.Disposable {
   private readonly parts: vscode.Disposable[];
   private lastRun = 0;
 
-  constructor(private readonly client: LanguageClient) {
+  constructor(
+    private readonly client: LanguageClient,
+    private readonly failures: FailureModel,
+  ) {
     const { controller } = this;
     const profile = (label: string, deep: boolean) =>
       controller.createRunProfile(
@@ -39,6 +51,9 @@ export class KernelTests implements vscode.Disposable {
     this.parts = [
       profile("Check", false),
       profile("Deep Check", true),
+      controller.createRunProfile("Debug", vscode.TestRunProfileKind.Debug, (request, token) =>
+        this.debug(request, token),
+      ),
       client.onNotification(Method.testsChanged, (change: TestsChanged) => this.replace(change)),
       client.onNotification(Method.testState, (state: TestState) => this.setState(state)),
       client.onNotification(Method.testOutput, (output: TestOutput) => this.appendOutput(output)),
@@ -198,6 +213,23 @@ export class KernelTests implements vscode.Disposable {
     }
   }
 
+  /** Debug the failing case of the first kernel that has any; check the kernels where none has. */
+  private async debug(request: vscode.TestRunRequest, token: vscode.CancellationToken): Promise<void> {
+    const chosen = request.include ?? [...this.items.values()];
+    const kernels = chosen.flatMap((item) =>
+      item.children.size > 0 ? [...item.children].map(([, one]) => one) : item,
+    );
+    const failure = this.failures.all.find((one) => kernels.some((item) => isOf(one, item)));
+    if (failure) {
+      await vscode.commands.executeCommand("gpuemu.debug", failure.uri, failure.id, failure.kernel, failure.dtype);
+      return;
+    }
+    await this.run(request, false, token);
+    void vscode.window.showInformationMessage(
+      "gpuemu: there is no failing case to debug; the kernels are checked now.",
+    );
+  }
+
   private end(runId: string): void {
     this.complete(this.runs.get(runId));
     this.runs.delete(runId);
@@ -262,6 +294,10 @@ export class KernelTests implements vscode.Disposable {
 interface ReportedRun {
   run: vscode.TestRun;
   ids: Set<string>;
+}
+
+function isOf(failure: Failure, item: vscode.TestItem): boolean {
+  return failure.uri === item.uri?.toString() && failure.kernel === item.label;
 }
 
 function isFailure({ state }: TestState): boolean {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { namesIn } from "../src/debugger";
 import { failingKernels, failureItem } from "../src/failuresView";
-import type { Failure, ServerStatus } from "../src/protocol";
+import { launchItem } from "../src/launchesView";
+import type { Failure, Launch, ServerStatus } from "../src/protocol";
 import { summary } from "../src/status";
 
 const FAILURE: Failure = {
@@ -37,6 +39,35 @@ export function viewTests(): void {
         item.tooltip,
         `numeric/tolerance-exceeded\ny[0] = 2.5, expected 2\nfloat32, rows=64, cols=32; case ${FAILURE.id}`,
       );
+    });
+
+    it("offers to debug launches that are stored with their contents", () => {
+      const launch: Launch = {
+        kernel: "scale",
+        source: "file:///scale.cu",
+        uri: null,
+        range: null,
+        grid: [1, 1, 1],
+        block: [32, 1, 1],
+        count: 2,
+        checked: 2,
+        repeated: 0,
+        findings: 0,
+        seconds: 0,
+        recorded: ["0a"],
+      };
+      assert.equal(launchItem(launch).contextValue, "recordedLaunch");
+      assert.equal(launchItem({ ...launch, recorded: [] }).contextValue, "launch");
+      assert.equal(launchItem({ ...launch, source: null }).contextValue, "launch");
+    });
+
+    it("shows values of the variables in a line, not of comments, strings, calls and members", () => {
+      assert.deepEqual(namesIn('sum += f(x[i], p.n, "text"); // other sum'), [
+        { index: 0, name: "sum" },
+        { index: 9, name: "x" },
+        { index: 11, name: "i" },
+        { index: 15, name: "p" },
+      ]);
     });
 
     it("shows a tick only if no kernel fails and kernels may run", () => {

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.chosen_sizes import ChosenSizesError, chosen_case
 from gpuemu_lsp.engine.check.model import Stage
+from gpuemu_lsp.engine.check.recorded_launch import NoLaunchError, launched_case
 from gpuemu_lsp.engine.check.why import AskedCase, asked_case
 from gpuemu_lsp.engine.debugger.breakpoints import Hit
 from gpuemu_lsp.engine.debugger.protocol import DebugRequestError, number, text
@@ -46,15 +47,15 @@ def debug(payload: Json) -> Iterator[Json]:
     """Record a case, and answer requests about it until the other side closes the channel.
 
     ``payload`` has the ``channel``, the arguments of the ``launch`` (``root`` and ``case``, optionally ``kernel`` and
-    ``dtype``; or ``root``, ``kernel`` and ``dims``, optionally ``dtype`` and ``seed``), and the numbers ``first_line``
-    and ``first_column`` of the client. Yields stages, then ``{"ready": True}`` or ``{"problem"}``, the reason why there
-    is nothing to debug.
+    ``dtype``; or ``root``, ``kernel`` and ``dims``, optionally ``dtype`` and ``seed``; or ``root``, ``kernel`` and
+    ``launch``, that of a recorded run), and the numbers ``first_line`` and ``first_column`` of the client. Yields
+    stages, then ``{"ready": True}`` or ``{"problem"}``, the reason why there is nothing to debug.
     """
     assert isinstance(payload, dict)
     launch = payload["launch"]
     assert isinstance(launch, dict)
     try:
-        (request, located), failure = _stored(launch) if "case" in launch else _chosen(launch)
+        (request, located), failure = _case_of(launch)
         for event in asked_case(request, failure, failure.case):
             if isinstance(event, Stage):
                 yield encode(event)
@@ -68,6 +69,13 @@ def debug(payload: Json) -> Iterator[Json]:
         channel.connect(text(payload, "channel"))
         yield {"ready": True}
         _serve(channel, requests)
+
+
+def _case_of(launch: dict[str, Json]) -> tuple[_Compiled, Failure]:
+    """Return the case that a launch names, and the request for its kernel."""
+    if "case" in launch:
+        return _stored(launch)
+    return _launched(launch) if "launch" in launch else _chosen(launch)
 
 
 def _stored(launch: dict[str, Json]) -> tuple[_Compiled, Failure]:
@@ -102,6 +110,16 @@ def _chosen(launch: dict[str, Json]) -> tuple[_Compiled, Failure]:
         return (request, located), chosen_case(request, dims, text(launch, "dtype"), seed)
     except ChosenSizesError as error:
         raise _CannotDebugError(str(error)) from error
+
+
+def _launched(launch: dict[str, Json]) -> tuple[_Compiled, Failure]:
+    """Return the recorded launch that a launch names, and the request for its kernel."""
+    request, located = _request(Path(text(launch, "root")), text(launch, "kernel"))
+    try:
+        request, failure = launched_case(request, text(launch, "launch"))
+    except NoLaunchError as error:
+        raise _CannotDebugError(str(error)) from error
+    return (request, located), failure
 
 
 def _request(root: Path, kernel: str) -> _Compiled:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from gpuemu_lsp.engine.jobs.child_command import ChildCommand
-from gpuemu_lsp.engine.recordings.model import LaunchGroup, Recording
+from gpuemu_lsp.engine.recordings.model import LaunchGroup, RecordedLaunch, Recording
 from gpuemu_lsp.engine.recordings.project_files import read_recordings, recordings_root
 from gpuemu_lsp.engine.report.json_format import findings_of_document
 from gpuemu_lsp.engine.runtime.torch_device import names_extension
@@ -110,6 +110,7 @@ class ProgramRuns:
             "repeated": group.repeated,
             "findings": group.findings,
             "seconds": group.seconds,
+            "recorded": [launch.digest for launch in _recorded(recording, group)] if kernel.source is not None else [],
         }
 
     def _has_only_launched(self, path: str) -> bool:
@@ -156,6 +157,15 @@ class ProgramRuns:
             self._show_message(f"{Path(path).name}: {_summary(document, len(findings))}")
         paths = [one for one in session.documents if session.is_kernel_file(one)]
         self._queue.check(paths, CheckRunOptions(force=True))
+
+
+def _recorded(recording: Recording, group: LaunchGroup) -> Iterator[RecordedLaunch]:
+    """Yield the launches of a group that are stored with their contents."""
+    shape = group.kernel, group.site, group.grid, group.block, group.shared_bytes
+    for launch in recording.launches:
+        own = launch.kernel, launch.site, launch.grid, launch.block, launch.shared_bytes
+        if launch.left_out is None and own == shape:
+            yield launch
 
 
 def _summary(document: dict[str, Any], findings: int) -> str:

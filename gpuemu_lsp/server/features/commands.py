@@ -10,6 +10,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcInvalidParams
 
+from gpuemu_lsp.engine.recordings.project_files import recordings_root
 from gpuemu_lsp.engine.workers.model import Job
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.checks.requests import CheckRunOptions, requests_named
@@ -35,9 +36,11 @@ REPRODUCE = "gpuemu.reproduce"
 ACCEPT = "gpuemu.acceptBaseline"
 SHOW_ARTIFACT = "gpuemu.showArtifact"
 DEBUG = "gpuemu.debug"
+DEBUG_LAUNCH = "gpuemu.debugLaunch"
 RUN = "gpuemu.run"
 JUDGE = "gpuemu.judge"
 DEBUG_INFO = "gpuemu.debugInfo"
+_CONFIGURATION = {"type": "gpuemu", "request": "launch"}
 _FORMS = " or ".join(FORMS)
 _SECONDS = 60.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -94,6 +97,10 @@ def register(server: GpuemuServer, services: Services) -> None:
     @background_command(server, DEBUG)
     async def debug(*arguments: Any) -> dict[str, str]:
         return await _launch_configuration(session, arguments)
+
+    @background_command(server, DEBUG_LAUNCH)
+    async def debug_launch(*arguments: Any) -> dict[str, str]:
+        return _recorded_configuration(session, arguments)
 
     @command(server, RUN)
     def run_program(*arguments: Any) -> dict[str, int]:
@@ -154,16 +161,32 @@ async def _launch_configuration(session: Session, arguments: tuple[Any, ...]) ->
     kernel, dtype = _text(arguments, 2), _text(arguments, 3)
     if case is None:
         raise JsonRpcInvalidParams(f"{DEBUG} takes the uri of a file in a project and the id of a case")
-    if not session.settings.trusted:
-        raise JsonRpcInvalidParams("a case is executed when it is debugged, and this folder is not trusted")
+    _require_trust(session)
     request = next(iter(await requests_named(session, path, kernel)), None)
     if request is None:
         raise JsonRpcInvalidParams(f"there is no kernel {kernel} in {Path(path).name}")
     name = request.spec.name if kernel is not None else ""
     chosen = {"kernel": name, "dtype": dtype or ""}
     title = f"{request.spec.name}: case {case}"
-    launch = {"type": "gpuemu", "request": "launch", "name": title, "root": request.root, "case": case}
+    launch = _CONFIGURATION | {"name": title, "root": request.root, "case": case}
     return launch | {key: value for key, value in chosen.items() if value}
+
+
+def _recorded_configuration(session: Session, arguments: tuple[Any, ...]) -> dict[str, str]:
+    """Return the launch configuration of a debug session about a launch of a recorded run."""
+    path, kernel, launch = _file(arguments), _text(arguments, 1), _text(arguments, 2)
+    project = session.projects.of(path)
+    root = recordings_root(project.root if project is not None else None, path)
+    if kernel is None or launch is None or root is None:
+        raise JsonRpcInvalidParams(f"{DEBUG_LAUNCH} takes the uri of a file with recorded launches, a kernel, a launch")
+    _require_trust(session)
+    title = f"{kernel}: recorded launch"
+    return _CONFIGURATION | {"name": title, "root": str(root), "kernel": kernel, "launch": launch}
+
+
+def _require_trust(session: Session) -> None:
+    if not session.settings.trusted:
+        raise JsonRpcInvalidParams("a case is executed when it is debugged, and this folder is not trusted")
 
 
 async def _write_reproduction(session: Session, arguments: tuple[Any, ...]) -> str:

@@ -100,7 +100,12 @@ local SUBCOMMANDS = {
   judge = { run = on_file("gpuemu.judge") },
   launches = {
     run = function(call)
-      require("gpuemu.launches").quickfix(call.client)
+      local launches = require("gpuemu.launches")
+      if call.bang then
+        launches.debug(call.client)
+      else
+        launches.quickfix(call.client)
+      end
     end,
   },
   failures = {

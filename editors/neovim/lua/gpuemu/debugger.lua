@@ -27,13 +27,14 @@ local function adapter(client)
   return { type = "executable", command = words[1], args = arguments }
 end
 
---- Start a session about a case, by the arguments of the command gpuemu.debug.
+--- Start a session about a case, by the arguments of the command gpuemu.debug, or of another one that answers a launch.
 ---@param client vim.lsp.Client
 ---@param arguments any[]
-function M.start(client, arguments)
+---@param command string?
+function M.start(client, arguments, command)
   local dap = require_dap()
   if dap then
-    client_of.execute(client, "gpuemu.debug", arguments, function(configuration)
+    client_of.execute(client, command or "gpuemu.debug", arguments, function(configuration)
       dap.adapters[M.TYPE] = dap.adapters[M.TYPE] or adapter(client)
       dap.run(configuration)
     end)

@@ -24,6 +24,35 @@ local function describe(launch)
   )
 end
 
+--- Let the user choose a recorded launch, and debug it; show a message if there are none.
+---@param client vim.lsp.Client
+function M.debug(client)
+  client_of.request(client, "gpuemu/launches", vim.empty_dict(), function(result)
+    local rows = {}
+    for _, recording in ipairs(result.recordings) do
+      for _, launch in ipairs(recording.launches) do
+        for _, name in ipairs(launch.recorded) do
+          table.insert(rows, { text = describe(launch), arguments = { launch.source, launch.kernel, name } })
+        end
+      end
+    end
+    if #rows == 0 then
+      client_of.notify("no recorded launches; run a program with :Gpuemu run")
+      return
+    end
+    local function start(row)
+      if row then
+        require("gpuemu.debugger").start(client, row.arguments, "gpuemu.debugLaunch")
+      end
+    end
+    if #rows == 1 then
+      start(rows[1])
+    else
+      vim.ui.select(rows, { prompt = "Launch", format_item = function(row) return row.text end }, start)
+    end
+  end)
+end
+
 --- Put the launches of all recorded runs into the quickfix list and open it; show a message if there are none.
 ---@param client vim.lsp.Client
 function M.quickfix(client)
