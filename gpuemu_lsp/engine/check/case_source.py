@@ -10,7 +10,7 @@ from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.coverage_guidance import FIRST
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.fuzz import cases as draw_cases
-from gpuemu_lsp.engine.fuzz import draws_special_values
+from gpuemu_lsp.engine.fuzz import special_slots
 from gpuemu_lsp.engine.fuzz.model import Case, LaunchHints
 from gpuemu_lsp.engine.plan.model import Plan
 from gpuemu_lsp.engine.subjects.request import CHEAP, DEFAULT_STRATEGY, FIRST_CASES, CheckOptions
@@ -80,7 +80,7 @@ class CaseSource:
         # The launches of the search are larger, and their code is not optimised yet.
         least = min(_CASES_PER_LAUNCH * launches + _CASES_PER_SEARCH, _LEAST_AFTER_SEARCH) if launches else 0
         most = max(options.most, _MOST_AFTER_SEARCH if launches else 0)
-        first = FIRST_CASES + draws_special_values(self.plan)
+        first = FIRST_CASES + bool(special_slots(self.plan))
         for index, case in enumerate(draw_cases(self.plan, self.seed, most, self.hints, options.strategy)):
             # Not a time limit: the number of cases must be the same on every machine unless the search was slow there.
             usual = options.cases is None and math.isinf(self.most_work)

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.check.dependences import ACCESS_RULES, INCOMPLETE_RULES, 
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz.model import Case
+from gpuemu_lsp.engine.fuzz.values import SPECIAL_RUNS
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.plan.facts import Claim, Fact, Facts, PlanOrigin, Source, assumed
 from gpuemu_lsp.engine.plan.model import Plan
@@ -26,6 +27,12 @@ from gpuemu_lsp.engine.rules import make
 
 _ADVICE = "Set dims, args and launch in gpuemu.toml."
 _SMALLER = "Declare smaller sizes in gpuemu.toml."
+_ORDER_RULES = frozenset({
+    "memory/global-race", "memory/shared-race", "memory/uninitialized-read", "sync/barrier-divergence", "sync/deadlock",
+    "sync/missing-warp-mask",
+})  # fmt: skip
+"""What a kernel that tests its inputs for NaN and infinity must keep with them. Numbers, and indices that are computed
+from them, it need not: its callers may know more."""
 _MOST_NAMED = 3
 """Arguments that a message names: a struct may have hundreds of members."""
 
@@ -133,13 +140,7 @@ def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten:
         yield assumed("it reads a pointer from memory, which the program may have stored", Claim.NOT_CHECKED)
     if is_far_from_arrays(event):
         yield assumed("it computes the address from values or sizes that are assumed", Claim.NOT_CHECKED)
-    values = sorted(dependences.values(event, case, unwritten))
-    if values:
-        named = ", ".join(f"'{name}'" for name in values[:_MOST_NAMED])
-        more = f" and {len(values) - _MOST_NAMED} more" if len(values) > _MOST_NAMED else ""
-        yield assumed(f"assumes values of {named}{more} that the host code does not set")
-    if facts.contents.source is Source.ASSUMED and dependences.is_indexed_by_float(event):
-        yield assumed("assumes the range of a floating-point value, from which the index comes")
+    yield from _facts_about_values(event, case, dependences, unwritten)
     for name, need in dependences.sizes(event, case).items():
         if name in facts.sizes:
             yield facts.sizes[name].fact(name, case.dims[name], need)
@@ -150,6 +151,20 @@ def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten:
         related = relation.claim is Claim.NOTHING or dependences.is_decided_by_other_sizes(event)
         if relation.source is Source.ASSUMED and related and not dependences.is_before_begin(event):
             yield relation
+
+
+def _facts_about_values(
+    event: Event | None, case: Case, dependences: Dependences, unwritten: str | None
+) -> Iterator[Fact]:
+    if case.values == SPECIAL_RUNS and (event is None or event.rule not in _ORDER_RULES):
+        yield assumed("no caller is known to pass NaN or infinity", Claim.NOTHING)
+    values = sorted(dependences.values(event, case, unwritten))
+    if values:
+        named = ", ".join(f"'{name}'" for name in values[:_MOST_NAMED])
+        more = f" and {len(values) - _MOST_NAMED} more" if len(values) > _MOST_NAMED else ""
+        yield assumed(f"assumes values of {named}{more} that the host code does not set")
+    if dependences.plan.facts.contents.source is Source.ASSUMED and dependences.is_indexed_by_float(event):
+        yield assumed("assumes the range of a floating-point value, from which the index comes")
 
 
 def _facts_about_path(event: Event | None, case: Case, dependences: Dependences) -> Iterator[Fact]:

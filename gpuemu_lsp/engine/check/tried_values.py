@@ -1,27 +1,32 @@
-"""Which integers are tried where the program does not show them, by their use in the compiled kernel.
+"""Which numbers are tried where the program does not show them, by their use in the compiled kernel.
 
 Zeros are valid as indices and as numbers of iterations, and so are numbers below every size where the lengths of
 buffers are inferred. Where an input is only compared and computed with, the branches that they never reach are tried
-with other values, in half of the cases. What such values prove: see :mod:`.claims`.
+with other values, in half of the cases. Where the kernel tests an input for NaN or infinity, one case has them. What
+such values prove: see :mod:`.claims`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuemu_lsp.engine.compile.model import Artifact
-from gpuemu_lsp.engine.element_types import DISCRETE
+from gpuemu_lsp.engine.element_types import DISCRETE, FLOATS
 from gpuemu_lsp.engine.plan.facts import PlanOrigin, Source, Tried, ValueFact
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg, parameters
 
 
 def with_tried_values(plan: Plan, artifact: Artifact) -> Plan:
-    """Return the plan with facts about the integers that its buffers hold and nothing shows."""
+    """Return the plan with facts about the numbers that its buffers hold and nothing shows."""
     values = dict(plan.facts.values)
     if plan.facts.origin is PlanOrigin.SIGNATURE:
         values |= {arg.param: ValueFact(Source.ASSUMED, Tried.INDICES) for arg in plan.args if _is_open(arg)}
-    numbers = {param: number for param, number in _buffers(plan).items() if param in values}
-    numbers = {param: number for param, number in numbers.items() if values[param].tried is not Tried.RANGE}
+    buffers = _buffers(plan)
+    values |= _special(plan, artifact, buffers)
+    numbers = {param: number for param, number in buffers.items() if param in values}
+    fixed = (Tried.RANGE, Tried.SPECIAL)
+    numbers = {param: number for param, number in numbers.items() if values[param].tried not in fixed}
     if numbers:
         # Delayed, as all of the emulator: see `case_runner`.
         from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared
@@ -31,6 +36,20 @@ def with_tried_values(plan: Plan, artifact: Artifact) -> Plan:
             if number in compared:
                 values[param] = ValueFact(Source.ASSUMED, Tried.ANY, tuple(sorted(compared[number])))
     return replace(plan, facts=replace(plan.facts, values=values))
+
+
+def _special(plan: Plan, artifact: Artifact, buffers: Mapping[str, int]) -> dict[str, ValueFact]:
+    """Return the facts about the floating-point numbers that the kernel tests for NaN and infinity."""
+    if plan.facts.origin not in (PlanOrigin.SIGNATURE, PlanOrigin.HOST_CODE):
+        return {}
+    floats = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and arg.dtype in FLOATS and not arg.range}
+    candidates = {param: number for param, number in buffers.items() if param in floats}
+    if not candidates:
+        return {}
+    from gpuemu_lsp.engine.emulator.analysis.dependence.compared import special_inputs
+
+    tested = special_inputs(artifact.ptx, artifact.entries[plan.entry], candidates.values())
+    return {param: ValueFact(Source.READ, Tried.SPECIAL) for param, number in candidates.items() if number in tested}
 
 
 def _is_open(arg: object) -> bool:

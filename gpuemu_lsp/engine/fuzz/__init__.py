@@ -28,7 +28,7 @@ Other modules: :mod:`.cases` (the cases of a plan, and one from its key), :mod:`
 generator, and long parts of its stream in parallel).
 """
 
-from gpuemu_lsp.engine.fuzz.cases import cases, draws_special_values, rebuild
+from gpuemu_lsp.engine.fuzz.cases import cases, rebuild, special_slots
 from gpuemu_lsp.engine.fuzz.pack import pack_arguments
 
-__all__ = ["cases", "draws_special_values", "pack_arguments", "rebuild"]
+__all__ = ["cases", "pack_arguments", "rebuild", "special_slots"]

@@ -16,8 +16,8 @@ from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, Plan
 from gpuemu_lsp.engine.fuzz.recorded import recorded_case, recorded_cases
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
 from gpuemu_lsp.engine.fuzz.size_classes import DimSizes
-from gpuemu_lsp.engine.fuzz.strategies import QUICK, Recipe, recipe
-from gpuemu_lsp.engine.fuzz.values import MASKED_ROW, SPECIAL_ROWS, draw
+from gpuemu_lsp.engine.fuzz.strategies import NO_SLOTS, QUICK, SPECIAL_SLOTS, TESTED_SLOTS, Recipe, recipe
+from gpuemu_lsp.engine.fuzz.values import MASKED_ROW, SPECIAL_ROWS, SPECIAL_RUNS, draw
 from gpuemu_lsp.engine.fuzz.variants import MEDIUM, SMALL, Variants, variants_of
 from gpuemu_lsp.engine.plan.facts import PlanOrigin, Tried
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
@@ -64,7 +64,7 @@ def cases(
     fixed = {} if variants is None else variants.fixed
     included = [(dim.spec.name, value) for dim in dims for value in dim.spec.include if dim.spec.name not in fixed]
     narrow = any(isinstance(arg, TensorArg) and arg.dtype == "float16" for arg in plan.args)
-    special = draws_special_values(plan)
+    special = special_slots(plan)
     built, reason = 0, "no sizes to try"
     for index in range(count):
         seed = derive_seed(master_seed, f"iter_{index}")
@@ -81,12 +81,14 @@ def cases(
         raise PlanError(f"no sizes within the dims of '{plan.kernel}' can be launched: {reason}")
 
 
-def draws_special_values(plan: Plan) -> bool:
-    """Return whether the default cases have NaN and infinities: those of a registered kernel with inputs of any value.
+def special_slots(plan: Plan) -> Mapping[int, str]:
+    """Return the default cases that have NaN and infinities, by number: those of a registered kernel with any inputs.
 
-    What an unregistered kernel may be called with is not known.
+    What an unregistered kernel may be called with is not known, unless it tests its inputs for these values.
     """
-    return plan.facts.origin is PlanOrigin.CONFIGURATION and any(_is_any_float(arg) for arg in plan.args)
+    if plan.facts.origin is PlanOrigin.CONFIGURATION:
+        return SPECIAL_SLOTS if any(_is_any_float(arg) for arg in plan.args) else NO_SLOTS
+    return TESTED_SLOTS if any(fact.tried is Tried.SPECIAL for fact in plan.facts.values.values()) else NO_SLOTS
 
 
 def _is_any_float(arg: TensorArg | ScalarArg) -> bool:
@@ -290,6 +292,8 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             if key.seed % 2 and (tried := _tried(plan, arg)) in (Tried.ANY, Tried.INDICES):
                 bounds = _SMALL_INTEGERS if tried is Tried.ANY else _ZERO
             values = MASKED_ROW if special not in (None, arg.param) else how.values
+            if how.values == SPECIAL_RUNS and _tried(plan, arg) is not Tried.SPECIAL:
+                values = "uniform"
             tensors[arg.param] = draw(values, stream, arg.dtype, geometry.shapes[arg.param], bounds)
             if bounds is _SMALL_INTEGERS and plan.facts.values[arg.param].constants:
                 plant(stream.derive("constants"), tensors[arg.param], plan.facts.values[arg.param].constants)
@@ -314,7 +318,7 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
 
 
 def _tried(plan: Plan, arg: TensorArg) -> Tried:
-    """Return which integers are tried in a buffer."""
+    """Return which numbers are tried in a buffer."""
     fact = plan.facts.values.get(arg.param)
     return Tried.RANGE if fact is None else fact.tried
 

@@ -7,11 +7,13 @@ combinations. The other names are those of the original.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS
 from gpuemu_lsp.engine.fuzz.size_classes import SIZE_CLASSES
-from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS, SPECIAL_ROWS, SPECIAL_VALUES
+from gpuemu_lsp.engine.fuzz.values import DISTRIBUTIONS, SPECIAL_ROWS, SPECIAL_RUNS, SPECIAL_VALUES
 from gpuemu_lsp.engine.recordings.cases import STRATEGY as RECORDED_LAUNCH
 
 QUICK = "quick"
@@ -82,9 +84,12 @@ _WIDE_SLOT = 3
 _EXACT_SLOT = 4
 """For linear kernels, this case has small integers."""
 
-_SPECIAL_SLOTS = {8: SPECIAL_ROWS, 12: SPECIAL_VALUES}
+NO_SLOTS: Mapping[int, str] = MappingProxyType({})
+SPECIAL_SLOTS: Mapping[int, str] = MappingProxyType({8: SPECIAL_ROWS, 12: SPECIAL_VALUES})
 """These cases have NaN, infinities, zeros of both signs and subnormals in kernels whose inputs may have any value: in
 the largest input, with a mask in the others, then in all."""
+TESTED_SLOTS: Mapping[int, str] = MappingProxyType({8: SPECIAL_RUNS})
+"""This case has NaN and infinities in those inputs that an unregistered kernel tests for them."""
 
 _IN_HALF = {"negative": "lowered", "large": "moderate"}
 """Distributions in place of those with values above 64, for kernels that compute in half precision: any such kernel may
@@ -128,12 +133,17 @@ DTYPE_OF = {"single_dtype_f32": "float32", "single_dtype_f16": "float16"}
 
 
 def recipe(
-    strategy: str, index: int, linear: bool = False, narrow: bool = False, half: bool = False, special: bool = False
+    strategy: str,
+    index: int,
+    linear: bool = False,
+    narrow: bool = False,
+    half: bool = False,
+    special: Mapping[int, str] = NO_SLOTS,
 ) -> Recipe:
     """Return the recipe of case number ``index`` of a strategy; a recipe's own name returns that recipe.
 
     ``linear``: the kernel only adds, multiplies and moves values. ``narrow``: its data are half precision. ``half``:
-    its arithmetic is. ``special``: its inputs may be NaN or infinite.
+    its arithmetic is. ``special`` are the distributions of those default cases that have NaN and infinities.
 
     Raises
     ------
@@ -142,8 +152,8 @@ def recipe(
     """
     if strategy == QUICK:
         found = _quick(index, linear, narrow)
-        if special and index in _SPECIAL_SLOTS:
-            return replace(found, values=_SPECIAL_SLOTS[index])
+        if index in special:
+            return replace(found, values=special[index])
         return replace(found, values=_IN_HALF.get(found.values, found.values)) if half else found
     if strategy == "adversarial":
         turn, times = index % len(_ADVERSARIAL), index // len(_ADVERSARIAL)

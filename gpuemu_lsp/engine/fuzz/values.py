@@ -22,11 +22,15 @@ Doubles: TypeAlias = npt.NDArray[np.float64]
 Shape: TypeAlias = tuple[int, ...]
 
 SPECIAL_ROWS, SPECIAL_VALUES, MASKED_ROW = "special-rows", "special-values", "masked-row"
-NON_FINITE = frozenset({"nan-injected", "adversarial", SPECIAL_ROWS, SPECIAL_VALUES, MASKED_ROW})
+SPECIAL_RUNS = "special-runs"
+NON_FINITE = frozenset({"nan-injected", "adversarial", SPECIAL_ROWS, SPECIAL_VALUES, MASKED_ROW, SPECIAL_RUNS})
 """Distributions with NaN and Inf, unless the argument has a range."""
 
-DEFAULT_SPECIAL = frozenset({SPECIAL_ROWS, SPECIAL_VALUES})
-"""Those of the default cases of registered kernels."""
+DEFAULT_SPECIAL = frozenset({SPECIAL_ROWS, SPECIAL_VALUES, SPECIAL_RUNS})
+"""Those of the default cases: the last one of unregistered kernels, the others of registered ones."""
+
+_NUMBERS_WITH_SPECIAL = 4
+"""Length of a run of numbers from which on two of them are not."""
 
 _PATTERNS = frozenset({"ties", "constant", "one-hot", "sorted", "rising", "permuted"})
 """Distributions defined by order and equality of values; a range shifts and scales them as a whole."""
@@ -229,6 +233,23 @@ def _special_rows(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     return values.reshape(-1)
 
 
+def _special_runs(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
+    """Runs of numbers, of which the longer ones begin with NaN and end with Inf, alternate with runs of -Inf.
+
+    How the elements are divided into rows and tiles is not known of an unregistered kernel. So each pair of runs is
+    twice as long as the one before: at whatever length, some runs are in a row, and some have all of one.
+    """
+    values = _uniform(rng, shape, form)
+    begin, length = int(rng.u64() % 3), 1
+    while begin + length < values.size:
+        middle, end = begin + length, begin + 2 * length
+        values[middle:end] = -np.inf
+        if length >= _NUMBERS_WITH_SPECIAL:
+            values[begin], values[middle - 1] = np.nan, np.inf
+        begin, length = end, 2 * length
+    return values
+
+
 def _masked_row(rng: Rng, shape: Shape, form: FloatFormat) -> Doubles:
     """One row of a matrix has -Inf in a half or in all of it, as a mask that is added has."""
     values = _uniform(rng, shape, form)
@@ -286,6 +307,7 @@ _FLOATS: dict[str, Callable[[Rng, Shape, FloatFormat], Doubles]] = {
     SPECIAL_ROWS: _special_rows,
     SPECIAL_VALUES: _special_values,
     MASKED_ROW: _masked_row,
+    SPECIAL_RUNS: _special_runs,
     "adversarial": _adversarial,
     "extreme": _extreme,
 }

@@ -187,7 +187,7 @@ class BufferFact:
 
 
 class Tried(Enum):
-    """Which integers are tried in an argument whose values are assumed."""
+    """Which numbers are tried in an argument: integers whose values are assumed, or any floating-point numbers."""
 
     RANGE = "range"
     """Those of its range, such as an enumerator."""
@@ -198,11 +198,13 @@ class Tried(Enum):
     """Zeros, and in half of the cases numbers below every size: they may be indices."""
     ANY = "any"
     """Zeros, and in half of the cases any numbers: the kernel only compares them and computes with them."""
+    SPECIAL = "special"
+    """Floating-point numbers, in one case with NaN and infinities, for which the kernel tests them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFact:
-    """The source of the integers that a buffer holds or a scalar has, and which are tried.
+    """The source of the numbers that a buffer holds or a scalar has, and which are tried.
 
     ``constants`` are those of the kernel next to which values are worth a try.
     """

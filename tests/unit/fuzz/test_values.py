@@ -159,3 +159,15 @@ def test_masks_have_rows_without_and_rows_of_nothing_else(dtype, bounds, seed):
     mask = draw("mixed-rows", Rng(seed), dtype, (6, 40), bounds)
     counts = set((mask != 0).sum(axis=-1).tolist())
     assert {0, 40} < counts
+
+
+def test_special_runs_have_rows_and_tiles_of_minus_infinity_whatever_their_length():
+    values = draw("special-runs", Rng(5), "float32", (20_000,)).astype(np.float64)
+    for length in (1, 32, 128, 1000):
+        rows = values[: values.size // length * length].reshape(-1, length)
+        masked = (rows == -np.inf).all(axis=1)
+        assert masked.any()
+        assert not masked.all()
+    assert np.isnan(values).any()
+    assert (values == np.inf).any()
+    assert draw("special-runs", Rng(5), "float32", (1,)).size == 1

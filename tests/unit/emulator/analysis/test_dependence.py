@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from support.emulator_launch import ptx_kernel
 
-from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared
+from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared, special_inputs
 from gpuemu_lsp.engine.emulator.analysis.dependence.kernel import (
     NO_PARAMETER,
     Dependence,
@@ -192,6 +193,36 @@ def test_values_that_reach_an_address_through_memory_are_not_only_compared() -> 
         0: frozenset({3}),
         2: frozenset(),
     }
+
+
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("abs.f32 %f3, %f2; setp.eq.f32 %p1, %f3, 0f7F800000;", {0}),
+        ("setp.neu.f32 %p1, %f2, %f2;", {0}),
+        ("setp.nan.f32 %p1, %f2, %f2;", {0}),
+        ("testp.infinite.f32 %p1, %f2;", {0}),
+        ("setp.gt.f32 %p1, %f2, %f1;", set()),
+        ("setp.gt.f32 %p1, %f2, 0f7149F2CA;", set()),
+    ],
+)
+def test_inputs_that_a_kernel_tests_for_nan_and_infinity(test: str, found: set[int]) -> None:
+    """What is tested was doubled and in shared memory before."""
+    body = f"""
+      .reg .pred %p<3>; .reg .f32 %f<9>; .reg .b64 %d<9>;
+      .shared .align 4 .b8 tile[128];
+      ld.param.u64 %d1, [x];
+      ld.param.u64 %d2, [bias];
+      ld.global.f32 %f0, [%d1];
+      add.f32 %f0, %f0, %f0;
+      mov.u64 %d3, tile;
+      st.shared.f32 [%d3], %f0;
+      ld.shared.f32 %f2, [%d3];
+      ld.global.f32 %f1, [%d2];
+      {test}
+      @%p1 st.global.f32 [%d2], %f1;
+      ret;"""
+    assert special_inputs(ptx_kernel("x bias", body), "k", [0, 1]) == found
 
 
 WAIT = """

@@ -12,6 +12,6 @@ module         holds
 ``taint``      the flow of sources to registers and blocks: of values, of outcomes of comparisons, of execution
 ``kernel``     :func:`~.kernel.dependences`: what decides about each access, barrier and collective
 ``loops``      what decides whether loops end
-``compared``   parameters whose loaded values are only compared and computed with
+``compared``   parameters whose loaded values are only compared and computed with, or tested for NaN and infinity
 =============  =======================================================================================================
 """

@@ -1,10 +1,12 @@
-"""Parameters whose loaded values are only compared, computed with and stored.
+"""Parameters whose loaded values are only compared, computed with and stored, and those that are tested for NaN.
 
 Values are followed up to a comparison, through registers and memory: which of two addresses the program computes itself
 may depend on a value. A value that reaches an address, the number of iterations of a loop, a barrier's operands or a
 branch to a trap must be one that the kernel expects.
 
-The result decides which inputs are tried, and no claim depends on it: see :mod:`.kernel`.
+A kernel that compares what it computes from an input with an infinity, or tests it for NaN, is written for such inputs.
+
+The results decide which inputs are tried, and no claim depends on them: see :mod:`.kernel`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TypeAlias
 from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import MemoryContents, OtherSource, Source, memory_sources
-from gpuemu_lsp.engine.emulator.analysis.dependence.taint import COMPARISONS, Taint, taint_of
+from gpuemu_lsp.engine.emulator.analysis.dependence.taint import COMPARISONS, FLOAT_TYPES, Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import all_roots
 from gpuemu_lsp.engine.emulator.ir.operands import address_operand, registers_read, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import BarrierSync, Program, Trap
@@ -26,6 +28,9 @@ from gpuemu_lsp.engine.ptx.model import Immediate, Instruction, Register
 _STORES = frozenset({"st", "stmatrix", "red", "atom", "sust"})
 _UPDATES = frozenset({"red", "atom", "cp"})
 _SYNCHRONIZING = frozenset({"volatile", "acquire", "mmio"})
+_INFINITIES = {"f32": 0x7F800000, "f64": 0x7FF0000000000000}
+_SIGNS = {"f32": 1 << 31, "f64": 1 << 63}
+_OF_NAN = frozenset({"nan", "num"})
 
 _Bits: TypeAlias = int
 """Sources by their bits: see :class:`~.taint.Taint`."""
@@ -43,6 +48,8 @@ class _Uses:
     """Integers with which values are compared, or which are subtracted from them."""
     stored: dict[Source, _Bits] = field(default_factory=lambda: defaultdict(int))
     """Values that are stored in memory, by the source that a load of them is."""
+    special: _Bits = 0
+    """Values that are tested for NaN, or compared with an infinity."""
 
 
 def only_compared(ptx: str, entry: str, candidates: Collection[int]) -> dict[int, frozenset[int]]:
@@ -60,12 +67,30 @@ def only_compared(ptx: str, entry: str, candidates: Collection[int]) -> dict[int
     for parameter in candidates:
         if parameter >= len(program.params):
             continue
-        contents = [one for one in taint.sources if _may_be_of(one, parameter)]
-        held = taint.bits(reachable(contents, lambda one: _holders(one, taint, uses)))
+        held = _held(parameter, taint, uses)
         if not held & uses.expected and not any(_may_be_of(one, parameter) for one in uses.synchronizing):
             constants = [integers for bits, integers in uses.compared.items() if held & bits]
             compared[parameter] = frozenset().union(*constants)
     return compared
+
+
+def special_inputs(ptx: str, entry: str, candidates: Collection[int]) -> frozenset[int]:
+    """Return which of these parameters, by number, point to numbers that the kernel tests for NaN or infinity.
+
+    What is computed from a number, or was stored in between, is tested as well.
+    """
+    taint = taint_of(ptx, entry)
+    if taint.program.recursive:
+        return frozenset()
+    uses = _uses(taint)
+    numbers = [one for one in candidates if one < len(taint.program.params)]
+    return frozenset(one for one in numbers if _held(one, taint, uses) & uses.special)
+
+
+def _held(parameter: int, taint: Taint, uses: _Uses) -> _Bits:
+    """Return what loads of a parameter's memory return, and loads of memory in which that was stored."""
+    contents = [one for one in taint.sources if _may_be_of(one, parameter)]
+    return taint.bits(reachable(contents, lambda one: _holders(one, taint, uses)))
 
 
 def _may_be_of(source: Source, parameter: int) -> bool:
@@ -113,9 +138,25 @@ def _add_uses(uses: _Uses, instruction: Instruction, taint: Taint, place: tuple[
             for source in memory:
                 uses.stored[source] |= values
     is_comparison = instruction.opcode in COMPARISONS
+    if is_comparison and _is_special_test(instruction):
+        uses.special |= values
     if values and (is_comparison or instruction.opcode == "add"):
         integers = [one.bits for one in instruction.operands if isinstance(one, Immediate) and one.kind == "int"]
         uses.compared[values].update(integers if is_comparison else (-one for one in integers))
+
+
+def _is_special_test(instruction: Instruction) -> bool:
+    """Return whether a comparison is one with an infinity, or finds a NaN: only a NaN differs from itself."""
+    if instruction.opcode == "testp" or not _OF_NAN.isdisjoint(instruction.modifiers):
+        return True
+    compared = instruction.operands[-2:]
+    infinite = [one for one in compared if isinstance(one, Immediate) and _is_infinite(one)]
+    is_float = any(modifier in FLOAT_TYPES for modifier in instruction.modifiers)
+    return bool(infinite) or (is_float and len(compared) > 1 and compared[0] == compared[1])
+
+
+def _is_infinite(number: Immediate) -> bool:
+    return number.kind in _SIGNS and number.bits & ~_SIGNS[number.kind] == _INFINITIES[number.kind]
 
 
 def _is_synchronizing(instruction: Instruction) -> bool:

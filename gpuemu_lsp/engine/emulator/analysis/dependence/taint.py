@@ -39,7 +39,8 @@ from gpuemu_lsp.engine.ptx.model import Instruction
 
 COMPARISONS = frozenset({"setp", "testp"})
 """Opcodes whose result is the outcome of a comparison."""
-_FLOATS = frozenset({"f16", "f32", "f64", "bf16"})
+FLOAT_TYPES = frozenset({"f16", "f32", "f64", "bf16"})
+"""Modifiers of floating-point numbers."""
 
 
 class Follow(Enum):
@@ -184,7 +185,7 @@ def _decide(
 def _converts_to_integer(instruction: Instruction) -> bool:
     """Return whether an instruction converts a floating-point number to an integer."""
     types = [one for one in instruction.modifiers if one.lstrip("busf").isdigit() or one == "bf16"]
-    return instruction.opcode == "cvt" and len(types) == 2 and types[1] in _FLOATS and types[0] not in _FLOATS
+    return instruction.opcode == "cvt" and len(types) == 2 and types[1] in FLOAT_TYPES and types[0] not in FLOAT_TYPES
 
 
 @lru_cache(maxsize=8)  # as many as `kernel_graph` keeps
