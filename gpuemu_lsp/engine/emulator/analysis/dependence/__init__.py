@@ -10,6 +10,7 @@ module         holds
 ``sources``    the sources, and which of them an instruction reads
 ``control``    the blocks that a branch decides to execute
 ``taint``      the flow of sources to registers and blocks: of values, of outcomes of comparisons, of execution
+``stored``     what a kernel stores in memory, as the sources of what it loads from there
 ``kernel``     :func:`~.kernel.dependences`: what decides about each access, barrier and collective
 ``loops``      what decides whether loops end
 ``compared``   parameters whose loaded values are only compared and computed with, or tested for NaN and infinity

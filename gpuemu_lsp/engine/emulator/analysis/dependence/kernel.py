@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.analysis.dependence.loops import LoopEnd, loops_of
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import OtherSource, Source
+from gpuemu_lsp.engine.emulator.analysis.dependence.stored import of_own_variables, stored_sources
 from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, roots
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective, memory_space
@@ -128,11 +129,37 @@ class KernelDependences:
         return (store for store in self._stores if any(map(is_open, store.address)))
 
 
+class _Deciding:
+    """The sources of values and of executions; variables of the kernel itself hold what it stores there."""
+
+    def __init__(self, taint: Taint) -> None:
+        self._taint = taint
+        self._stored_values = stored_sources(taint, taint.values)
+        self._stored = stored_sources(taint, taint.execution)
+
+    def values(self, bits: int) -> frozenset[Source]:
+        """Return the sources of values with these bits."""
+        return of_own_variables(self._taint.sources_of(bits), self._stored_values, self._taint.program)
+
+    def all(self, bits: int) -> frozenset[Source]:
+        """Return the sources with these bits, and those that decide what is stored."""
+        return of_own_variables(self._taint.sources_of(bits), self._stored, self._taint.program)
+
+    def of(self, block: int, index: int, operands: Collection[str], guard: Collection[str] = ()) -> Dependence:
+        """Return what decides about an instruction with some operands, in a block and under a guard."""
+        taint = self._taint
+        if taint.program.recursive:
+            return _NOTHING_KNOWN
+        values = self.values(taint.values.read(block, index, operands))
+        all_of_them = taint.execution.read(block, index, (*operands, *guard)) | taint.execution.blocks[block]
+        return Dependence(values, self.all(all_of_them) - values)
+
+
 @lru_cache(maxsize=8)  # as of `kernel_graph`
 def dependences(ptx: str, entry: str) -> KernelDependences:
     """Return what decides about the accesses of a kernel."""
     taint = taint_of(ptx, entry)
-    program = taint.program
+    program, deciding = taint.program, _Deciding(taint)
     accesses: dict[tuple[Location, int], dict[str, Dependence]] = defaultdict(dict)
     writes: dict[int, Dependence] = {}
     synchronization = _NOTHING_KNOWN if program.recursive else Dependence()
@@ -142,16 +169,16 @@ def dependences(ptx: str, entry: str) -> KernelDependences:
     for number, block in enumerate(program.blocks):
         if isinstance(block.terminator, BarrierSync):
             operands = _deciding(block.terminator.instruction)
-            synchronization |= _dependence(taint, number, len(block.code), operands)
+            synchronization |= deciding.of(number, len(block.code), operands)
         for index, instruction in enumerate(block.code):
             if is_collective(instruction):
-                synchronization |= _dependence(taint, number, index, _deciding(instruction))
+                synchronization |= deciding.of(number, index, _deciding(instruction))
             address = address_operand(instruction)
             if address is None or memory_space(instruction) == "param":
                 continue
             base = (address.base.name,) if isinstance(address.base, Register) else ()
             guard = () if instruction.guard is None else (instruction.guard.register.name,)
-            dependence = _dependence(taint, number, index, base, guard)
+            dependence = deciding.of(number, index, base, guard)
             pointers = _pointers(roots(address, taint.origins), taint.numbers)
             location, opcode = instruction.location, instruction.opcode
             if opcode == "st" and base:
@@ -160,8 +187,8 @@ def dependences(ptx: str, entry: str) -> KernelDependences:
                     _Store(
                         location,
                         pointers,
-                        taint.sources_of(taint.execution.read(number, index, base)),
-                        taint.sources_of(executed) | unknown,
+                        deciding.all(taint.execution.read(number, index, base)),
+                        deciding.all(executed) | unknown,
                         location in updates,
                     )
                 )
@@ -172,17 +199,6 @@ def dependences(ptx: str, entry: str) -> KernelDependences:
                 if opcode not in _READS:
                     writes[pointer] = writes.get(pointer, Dependence()) | dependence
     return KernelDependences(dict(accesses), writes, synchronization, tuple(loops_of(taint)), tuple(stores))
-
-
-def _dependence(
-    taint: Taint, block: int, index: int, operands: Collection[str], guard: Collection[str] = ()
-) -> Dependence:
-    """Return what decides about an instruction with some operands, in a block and under a guard."""
-    if taint.program.recursive:
-        return _NOTHING_KNOWN
-    values = taint.values.read(block, index, operands)
-    all_of_them = taint.execution.read(block, index, (*operands, *guard)) | taint.execution.blocks[block]
-    return Dependence(taint.sources_of(values), taint.sources_of(all_of_them & ~values))
 
 
 def _updates(program: Program) -> frozenset[Location]:

@@ -59,7 +59,8 @@ UNSETTLED = frozenset({
 INTERNAL = frozenset({OtherSource.LOADED, OtherSource.POSSIBLE_POINTER})
 
 _READS = frozenset({"ld", "ldu", "ldmatrix", "wmma", "atom"})
-_OUTSIDE = frozenset({"atom", "tex", "tld4", "suld", "call", "shfl", "vote", "match", "activemask"})
+_OUTSIDE = frozenset({"atom", "tex", "tld4", "suld", "call", "activemask"})
+"""What other lanes pass to a collective has the sources of what this lane passes to it."""
 RETURNS_OTHER_VALUE = frozenset({"ld", "ldu", "atom", "tex", "tld4", "suld", "call", "shfl"})
 """Opcodes whose result is another value than their operands, not one computed from them."""
 _SPECIAL = {"%nctaid": OtherSource.GRID, "%nclusterid": OtherSource.GRID, "%ntid": OtherSource.BLOCK}
