@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.case_source import CaseSource
-from gpuemu_lsp.engine.check.causes.attribution import attributed
+from gpuemu_lsp.engine.check.causes.attribution import attributed, folded
 from gpuemu_lsp.engine.check.causes.consequences import CauseAnalysis
 from gpuemu_lsp.engine.check.claims import claim, in_part, is_judged, is_refusal
 from gpuemu_lsp.engine.check.clean_sizes import Sizes
@@ -239,16 +239,20 @@ class PlanRun:
         if not self.store.optimized:
             yield from claims_of_unoptimized(finding for _, finding in found)
             return
-        if attribute and not guessed and outcome.status == "completed":
-            mismatches = self._mismatches(case, case_id, outcome, expected)
+        if attribute:
             # What a comment suppresses hides nothing that follows from it.
             standing = [event for event, finding in found if _is_error(self.context.ignores.apply(finding))]
             analysis = CauseAnalysis(self.runner, self.judge, case, outcome, expected, standing, self._right_outputs)
-            yield from attributed(
-                analysis, found, mismatches, lambda one: self._placed(case, case_id, outcome, expected, one)
-            )
-            return
-        yield from (finding for _, finding in found)
+            if outcome.status == "completed":
+                # Which tensors are outputs, and how large they are, may be guessed.
+                mismatches = () if guessed else self._mismatches(case, case_id, outcome, expected)
+                yield from attributed(
+                    analysis, found, mismatches, lambda one: self._placed(case, case_id, outcome, expected, one)
+                )
+                return
+            yield from folded(analysis, found)
+        else:
+            yield from (finding for _, finding in found)
         if outcome.status != "completed":
             if not outcome.events:
                 yield from self._claimed(self.placer.status(outcome, case, case_id), case)

@@ -28,11 +28,15 @@ class ReportedFindings:
     def add(self, finding: Finding, order: Order) -> Finding | None:
         """Return what is to be reported of a finding: it, with what an earlier one of the same error shows, or None.
 
-        With guessed sizes one case may only hint at what another proves: then the hint is left out.
+        With guessed sizes one case may only hint at what another proves: then the hint is left out. So is an error that
+        stands under another one already, and has that one as a consequence: at other sizes one mistake may show in
+        another order.
         """
         key = _key(finding)
         proven = _key(replace(finding, severity=Severity.ERROR)) in self._by_key
         if finding.severity is Severity.INFORMATION and proven:
+            return None
+        if any(_follows(finding, other) and _follows(other, finding) for other in self._by_key.values()):
             return None
         earlier = self._by_key.get(key)
         shown = finding if earlier is None else _simpler(earlier, finding, order)
@@ -49,6 +53,11 @@ class ReportedFindings:
 
 def _key(finding: Finding) -> _Key:
     return finding.rule, finding.severity, finding.place.path, finding.place.range.start.line
+
+
+def _follows(finding: Finding, other: Finding) -> bool:
+    """Return whether an error of this line and rule is a consequence of another one."""
+    return _key(finding) in map(_key, other.consequences)
 
 
 def _simpler(first: Finding, second: Finding, order: Order) -> Finding:

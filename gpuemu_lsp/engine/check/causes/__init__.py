@@ -28,6 +28,12 @@ Uninitialised read and race
     Where a barrier before the racing access makes the uninitialised read disappear, the memory is initialised, only too
     late: the race is the cause.
 
+Divergent barriers and race
+    Likewise, where the racing access reads what decides which barrier a thread comes to.
+Several events of one mistake
+    Where a launch shows by itself that an event repeats another one, none is made again:
+    :mod:`gpuemu_lsp.engine.same_mistake`.
+
 Elements that are wrong in every launch with the same value are not affected by the cause. They remain a finding of
 their own, as does every mismatch of a case in which the cause does not occur, and every error whose cause a comment
 suppresses: when in doubt both are shown.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from gpuemu_lsp.engine.check.causes.consequences import RACE, CauseAnalysis, is_race
+from gpuemu_lsp.engine.check.causes.consequences import MAY_BE_LATE, RACE, CauseAnalysis, is_race
 from gpuemu_lsp.engine.check.causes.discarded_reads import as_discarded, discarded_reads
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Json, Role, Severity
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.oracle.mismatch import undefined_message
+from gpuemu_lsp.engine.same_mistake import earlier_of_same_mistake
 
 
 def attributed(
@@ -25,11 +26,14 @@ def attributed(
     returns the finding of a mismatch, or none.
     """
     race = _first(found, analysis.races)
-    late = [] if race is None else [event for event in analysis.reads if analysis.is_late(event)]
+    late = [] if race is None else _late(found, analysis)
     read = _first(found, [event for event in analysis.reads if event not in late])
     following: dict[int, list[Finding]] = {number: [] for number in range(len(found))}
     if race is not None:
         following[race] += (finding for event, finding in found if event in late)
+    same = _of_same_mistake(found, analysis, late)
+    for number, cause_number in same.items():
+        following[cause_number].append(found[number][1])
     attribution = analysis.attribute(mismatches)
     independent = [finding for one in attribution.independent for finding in place(one)]
     for group, ones in attribution.by_cause.items():
@@ -48,9 +52,42 @@ def attributed(
     for number, (event, finding) in enumerate(found):
         if event in discarded:
             yield as_discarded(finding)
-        elif event not in late:
-            yield replace(finding, consequences=tuple(following[number]))
+        elif event not in late and number not in same:
+            yield replace(finding, consequences=_each_once(following[number]))
     yield from alone
+
+
+def folded(analysis: CauseAnalysis, found: Sequence[tuple[Event, Finding]]) -> Iterator[Finding]:
+    """Yield the findings of a launch that did not run to completion, each with those that show its mistake."""
+    same = _of_same_mistake(found, analysis)
+    for number, (_, finding) in enumerate(found):
+        if number not in same:
+            consequences = _each_once(found[other][1] for other, cause in same.items() if cause == number)
+            yield replace(finding, consequences=consequences) if consequences else finding
+
+
+def _each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings without those of a rule and line that is there already."""
+    by_line: dict[tuple[str, str, int], Finding] = {}
+    for one in findings:
+        by_line.setdefault((one.rule, one.place.path, one.place.range.start.line), one)
+    return tuple(by_line.values())
+
+
+def _late(found: Sequence[tuple[Event, Finding]], analysis: CauseAnalysis) -> list[Event]:
+    """Return the events that occur only because of a race."""
+    return [event for event, _ in found if event.rule in MAY_BE_LATE and analysis.is_late(event)]
+
+
+def _of_same_mistake(
+    found: Sequence[tuple[Event, Finding]], analysis: CauseAnalysis, late: Sequence[Event] = ()
+) -> dict[int, int]:
+    """Return the number of the error whose mistake each other one shows, of those that are not ``late``."""
+    standing = [number for number, (event, _) in enumerate(found) if event in analysis.causes and event not in late]
+    if len(standing) < 2:
+        return {}
+    same = earlier_of_same_mistake([found[number][0] for number in standing], analysis.lengths)
+    return {standing[number]: standing[earlier] for number, earlier in same.items()}
 
 
 def _first(found: Sequence[tuple[Event, Finding]], events: Sequence[Event]) -> int | None:

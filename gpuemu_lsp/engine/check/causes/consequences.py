@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.causes.counterfactual import in_descending_order, with_barriers, with_other_contents
-from gpuemu_lsp.engine.execution import Bytes, Event, Outcome
+from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import unpack, with_elements
@@ -23,6 +23,8 @@ from gpuemu_lsp.engine.plan.model import TensorArg
 Mask = npt.NDArray[np.bool_]
 
 UNINITIALIZED = "memory/uninitialized-read"
+MAY_BE_LATE = frozenset({UNINITIALIZED, "sync/barrier-divergence"})
+"""Rules of events that may occur only because of a race: reads of what is not stored yet, and divergent barriers."""
 RACE, CONTENTS = "race", "contents"
 """Groups of causes: the order of accesses, and the contents of uninitialised memory."""
 _FOLLOWING = (
@@ -74,6 +76,12 @@ class CauseAnalysis:
         """The uninitialised reads among the causes."""
         return [event for event in self.causes if event.rule == UNINITIALIZED]
 
+    @cached_property
+    def lengths(self) -> Mapping[str, int]:
+        """The bytes of the buffers of the launch, by name."""
+        arguments = self.runner.arguments(self.case)
+        return {one.name: len(one.data) for one in arguments if isinstance(one, Buffer)}
+
     @property
     def is_repeatable(self) -> bool:
         """Whether the launch is short enough to run again with something changed."""
@@ -91,9 +99,12 @@ class CauseAnalysis:
     def _other_contents(self) -> list[Outcome]:
         return list(with_other_contents(self.runner, self.case)) if self.reads and self.is_repeatable else []
 
-    def is_late(self, read: Event) -> bool:
-        """Return whether memory is initialised, only too late: with a barrier, or in another order, none is missing."""
-        key = read.rule, read.location, read.buffer
+    def is_late(self, event: Event) -> bool:
+        """Return whether an event is missing with a barrier, or in another order: memory is initialised only too late.
+
+        Barriers diverge likewise where threads read what decides about them before or after it is overwritten.
+        """
+        key = event.rule, event.location, event.buffer
         return any(
             all((one.rule, one.location, one.buffer) != key for one in outcome.events)
             for outcome in (*self._with_barriers, *self._descending)
