@@ -62,6 +62,7 @@ _K = "__global__ void k(float* x) { x[0] = f(x[0]) + N; }\n"
         ("struct N { float a; std::string s() { return {}; } };\n" + _K, ["float a"], ["std::string"]),
         ("#pragma once\n#pragma omp parallel\n" + _K, ["#pragma once"], ["omp"]),
         ("#ifndef __linux__\n#error no\n#endif\n" + _K, ["#ifndef __linux__"], ["#error"]),
+        ('#line 50\n# line 10 "k.tmpl"\n# 7 "k.h" 2\n' + _K, [], ["50", "10", "k.tmpl", "k.h"]),
         ("#define W 48\n#if W % 32\n#error W\n#endif\n" + _K, ["#error W"], []),
         ("void N(float* x) { k<<<1, 1>>>(x); }\n" + _K, [], ["<<<"]),
         ("__host__ __device__ void show() { std::cout << 1; }\n" + _K, [], ["cout"]),

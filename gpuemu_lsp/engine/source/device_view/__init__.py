@@ -25,8 +25,8 @@ file calls it:
 5. Reachable items are marked (:mod:`reachability`, over the graph of :mod:`nodes`), the others are blanked.
    :mod:`file_scope` has the names of file scope that the former use.
 6. Directives are selected (:mod:`directives`). Conditionals and definitions always stay, also within a blanked item:
-   an ``#if`` may begin in one item and end in another. Includes stay if they name a user header, or a device header
-   of CUDA that reachable code needs.
+   an ``#if`` may begin in one item and end in another. ``#line`` never stays. Includes stay if they name a user
+   header, or a device header of CUDA that reachable code needs.
 
 Reachability
 ------------

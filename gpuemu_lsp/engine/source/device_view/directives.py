@@ -67,7 +67,8 @@ def select_directives(
         elif directive.kind == "pragma":
             stays = bool(_PRAGMA.match(directive.body))
         else:
-            stays = True
+            # A finding stands in the document, whatever its lines were generated from.
+            stays = directive.kind != "line" and not directive.kind.isdigit()
         shown.append(stays)
     return DirectiveSelection(tuple(shown), frozenset(includes), tuple(libraries))
 
