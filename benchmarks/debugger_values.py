@@ -213,7 +213,7 @@ def comparisons(name: str, count: int, seed: int) -> Iterator[Comparison]:
         session = DebugSession(block, recorder.block, DebuggedCase())
         samples = list(_samples(session, opened.request.spec.source, text.split("\n"), count, generator))
         copy_kernels([name], Path(second))
-        launch = replace(launch, max_printed=_LARGEST_PRINT, max_seconds=60.0)
+        launch = replace(launch, max_printed=_LARGEST_PRINT, max_seconds=60.0, translate_seconds=600.0)
         yield from _printed(name, opened, launch, samples, text, Path(second))
 
 
