@@ -306,10 +306,7 @@ class CompiledKernel:
     def recording_layouts(
         self, block: _Dims, mode: CheckerMode
     ) -> tuple[tuple[BlockLayout, ...], tuple[BlockLayout, ...]]:
-        """Return the layouts of what recording versions write: of the specialised one, and of the scalar-PC one.
-
-        The first is empty if there is no specialised version. The scalar-PC one may be compiled later, or never.
-        """
+        """Return what recording versions write: the specialised one, nothing without one, and the scalar-PC one."""
         key = self._key(block, mode, Instrumentation.RECORDING, NO_CLAIMS)
         specialised = self._specialised.get(key)
         layouts = specialised.layouts if specialised is not None else ()
@@ -337,10 +334,11 @@ class CompiledKernel:
         speculated = self._analyse(key, branches) if branches else proven
         # Speculation must gain something: shapes that are more regular.
         if speculated.shapes == proven.shapes or not speculated.reconverges:
-            return self._version(key, proven, proven, optimised=self.optimised)
+            return self._compile(self._unit(key, proven, proven, optimised=self.optimised), optimised=self.optimised)
         # The fallback is entered rarely by design, so that optimising it would not pay.
-        fallback = self._version(key, proven, proven, optimised=False)
-        version = self._version(key, speculated, proven, optimised=self.optimised, speculated_uniform=branches)
+        fallback = self._compile(self._unit(key, proven, proven, optimised=False), optimised=False)
+        unit = self._unit(key, speculated, proven, optimised=self.optimised, speculated_uniform=branches)
+        version = self._compile(unit, optimised=self.optimised)
         return replace(version, fallback=fallback)
 
     def _analyse(self, key: _Key, speculated_uniform: frozenset[int] = frozenset()) -> DivergenceInfo:
@@ -356,18 +354,6 @@ class CompiledKernel:
     @cached_property
     def _pointer_parameters(self) -> Mapping[str, int]:
         return pointer_parameters(self.program)
-
-    def _version(
-        self,
-        key: _Key,
-        divergence: DivergenceInfo,
-        handover: DivergenceInfo,
-        *,
-        optimised: bool,
-        speculated_uniform: frozenset[int] = frozenset(),
-    ) -> CompiledVersion:
-        unit = self._unit(key, divergence, handover, optimised=optimised, speculated_uniform=speculated_uniform)
-        return self._compile(unit, optimised=optimised)
 
     def _compile(self, unit: TranslationUnit, *, optimised: bool) -> CompiledVersion:
         code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
