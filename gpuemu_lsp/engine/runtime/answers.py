@@ -13,7 +13,7 @@ from gpuemu_lsp.engine.runtime.findings import launch_text
 from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
 from gpuemu_lsp.engine.runtime.memory.library_words import contents_number
 from gpuemu_lsp.engine.runtime.protocol import messages
-from gpuemu_lsp.engine.runtime.protocol.calls import MemoryKind
+from gpuemu_lsp.engine.runtime.protocol.calls import FreeCall, MemoryKind
 from gpuemu_lsp.engine.runtime.protocol.messages import Acknowledged, Answer, Message
 
 _INVALID_VALUE = 1
@@ -54,6 +54,7 @@ class Answers:
         self._add(messages.Allocate, self._allocate)
         self._add(messages.AllocateAgain, self._allocate_again)
         self._add(messages.Free, self._free)
+        self._add(messages.DropMemory, self._drop_memory)
         self._add(messages.FindKind, self._find_kind)
         self._add(messages.Reset, self._reset)
         self._add(messages.Copy, self._copy)
@@ -156,6 +157,11 @@ class Answers:
         site = call_site(request.calls)
         freed = self._device.allocator.free(request.address, request.call, request.stream, site)
         return messages.Freed(0 if freed else _INVALID_VALUE)
+
+    def _drop_memory(self, request: messages.DropMemory) -> Answer:
+        site = call_site(request.calls)
+        self._device.allocator.free(request.address, FreeCall.IN_STREAM_ORDER, request.stream, site)
+        return messages.Unanswered()
 
     def _find_kind(self, request: messages.FindKind) -> Answer:
         allocation = self._device.memory.find(request.address)

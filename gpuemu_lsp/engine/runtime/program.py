@@ -26,6 +26,7 @@ from gpuemu_lsp.engine.runtime.processes.memory_watch import MemoryWatch
 from gpuemu_lsp.engine.runtime.processes.run_stop import INTERRUPTED, NO_MEMORY, PROGRAM_ENDED, RunStop, interrupts_stop
 from gpuemu_lsp.engine.runtime.processes.supervised import SupervisedProgram
 from gpuemu_lsp.engine.runtime.protocol.connection import receive, reply
+from gpuemu_lsp.engine.runtime.protocol.messages import Unanswered
 from gpuemu_lsp.engine.runtime.protocol.records import MessageError
 from gpuemu_lsp.engine.runtime.toolchain.library import runtime_library
 from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
@@ -191,7 +192,8 @@ def _serve(
             answer = answers.answer(message)
             if stop.reason is not None:
                 raise KeyboardInterrupt
-            reply(connection, answer)
+            if not isinstance(answer, Unanswered):
+                reply(connection, answer)
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError

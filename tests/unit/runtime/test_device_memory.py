@@ -141,7 +141,7 @@ def test_an_attempt_that_starts_again_finds_memory_as_it_was(pages):
         lasting._pages._scans &= pages == "scanned"
         if pages == "unknown":
             lasting._pages.close()
-        lasting.used = [(0, 1 << 20)]
+        lasting.used = lambda: [(0, 1 << 20)]
         lasting.data[:8] = 1
         lasting.begin()
         lasting.launch_data[4:12] = 2

@@ -40,9 +40,14 @@ class Allocator:
         """What no call has freed, in its order; a reset of the device is not a free."""
         return (*self._lost, *(allocation for allocation in self._memory.live if allocation.from_call))
 
-    def allocate(self, size: int, kind: MemoryKind, site: CallSite | None) -> DeviceAllocation | None:
-        """Allocate ``size`` bytes, at least one; None if the limit or the addresses do not allow it."""
-        allocation = self._memory.allocate(size, site, self.limit, kind)
+    def allocate(
+        self, size: int, kind: MemoryKind, site: CallSite | None, *, written: bool = False
+    ) -> DeviceAllocation | None:
+        """Allocate ``size`` bytes, at least one; None if the limit or the addresses do not allow it.
+
+        If they are ``written``, the call that allocates them writes all of them.
+        """
+        allocation = self._memory.allocate(size, site, self.limit, kind, written=written)
         if allocation is None:
             self._refused = max(self._refused, size)
         return allocation

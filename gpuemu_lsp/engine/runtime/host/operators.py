@@ -41,8 +41,8 @@ class Operators:
 
     def _result(self, size: int, operation: StreamOperation, site: CallSite | None) -> int:
         """Allocate memory that an operator writes; return its address, 0 if it is refused."""
-        allocation = self._allocator.allocate(size, MemoryKind.DEVICE, site)
+        allocation = self._allocator.allocate(size, MemoryKind.DEVICE, site, written=True)
         if allocation is None:
             return 0
-        self._accesses.write(operation, MemorySpan(allocation, slice(0, size)), site)
+        self._accesses.note(allocation, operation, slice(0, size), site, reads=False)
         return allocation.address

@@ -72,6 +72,8 @@ class DeviceMemory:
         self._tracking = tracking
         self.lasting = LastingMemory(BASE, SIZE)
         self.lasting.others_write = self._others_write
+        self.lasting.used = self._ranges_in_use
+        self._used_ranges: list[Range] | None = None
         self.words = LibraryWords(self.lasting.data)
         self._next = BASE + _FIRST
         self._last_gap = _GAP
@@ -90,7 +92,7 @@ class DeviceMemory:
         self._live[heap.address] = heap
         self.lasting.add_heap(Region(heap.name, "variable", heap.address, heap.size))
         self._next += HEAP_BYTES
-        self._note_use()
+        self._used_ranges = None
 
     @property
     def descriptor(self) -> int:
@@ -120,10 +122,11 @@ class DeviceMemory:
         *,
         variable: str | None = None,
         read_only: bool = False,
+        written: bool = False,
     ) -> DeviceAllocation | None:
         """Allocate ``size`` bytes; None if live allocations would exceed ``limit`` bytes or addresses run out.
 
-        ``variable`` is the mangled name of a module variable.
+        ``variable`` is the mangled name of a module variable. If all is ``written``, it is initialised.
         """
         gap = max(_GAP, min(size, _MAX_GAP))
         alignment = _ALIGNMENT if size < _MIN_DIRECT else _LARGE_ALIGNMENT
@@ -133,7 +136,7 @@ class DeviceMemory:
         number = len(self._allocations)
         name = variable or f"allocation {number}{f' at {site}' if site else ''}"
         # What the host writes to memory that it shares with the device is not seen: all of that is initialised.
-        missing = size if kind is MemoryKind.DEVICE and self._tracking else 0
+        missing = size if kind is MemoryKind.DEVICE and self._tracking and not written else 0
         allocation = DeviceAllocation(name, start, size, site, missing, kind=kind, variable=variable)
         bits = Shadow.ADDRESSABLE | (0 if missing else Shadow.INITIALISED) | (Shadow.READ_ONLY if read_only else 0)
         self.lasting.fill_shadow(*self._range(allocation), bits)
@@ -144,7 +147,7 @@ class DeviceMemory:
         self._live[start] = allocation
         self.lasting.regions.append(Region(name, "variable" if variable else "buffer", start, size))
         self._next, self._last_gap = start + size, gap
-        self._note_use()
+        self._used_ranges = None
         return allocation
 
     def free(self, allocation: DeviceAllocation, site: CallSite | None) -> None:
@@ -158,7 +161,7 @@ class DeviceMemory:
         self.used -= allocation.size
         self.generation += 1
         self.lasting.clear(*self._range(allocation))
-        self._note_use()
+        self._used_ranges = None
 
     def allocate_again(self, address: int) -> None:
         """Allocate what was freed at its own address, as a graph does in each launch."""
@@ -172,7 +175,7 @@ class DeviceMemory:
         self.lasting.fill_shadow(*self._range(allocation), bits)
         self.used += allocation.size
         self.generation += 1
-        self._note_use()
+        self._used_ranges = None
 
     def close(self) -> None:
         """Give the memory back; nothing may access it afterwards."""
@@ -355,15 +358,17 @@ class DeviceMemory:
         written = sum(high - low for low, high in parts)
         return allocation.size >= _MIN_DIRECT and 2 * written > allocation.size and self._can_be_direct(allocation)
 
-    def _note_use(self) -> None:
-        ranges: list[Range] = []
-        for one in self._live.values():
-            low = one.address - BASE
-            if ranges and low - ranges[-1][1] < _NEAR:
-                ranges[-1] = ranges[-1][0], low + one.size
-            else:
-                ranges.append((low, low + one.size))
-        self.lasting.used = ranges
+    def _ranges_in_use(self) -> list[Range]:
+        if self._used_ranges is None:
+            ranges: list[Range] = []
+            for one in self._live.values():
+                low = one.address - BASE
+                if ranges and low - ranges[-1][1] < _NEAR:
+                    ranges[-1] = ranges[-1][0], low + one.size
+                else:
+                    ranges.append((low, low + one.size))
+            self._used_ranges = ranges
+        return self._used_ranges
 
     def _parts(self, runs: list[Range]) -> Iterator[tuple[DeviceAllocation, list[Range]]]:
         """Yield the live allocations in ranges of memory, with the parts of each, as offsets in it."""

@@ -30,6 +30,10 @@ class Acknowledged(Answer):
     """The answer that says nothing."""
 
 
+class Unanswered(Answer):
+    """The answer that is not sent: the library goes on without one."""
+
+
 class Message(WireRecord):
     """Base of the messages to gpuemu; ``answer`` is the type of the answer."""
 
@@ -43,15 +47,14 @@ class Message(WireRecord):
 class SharedWords(WireRecord):
     """The words at the beginning of device memory, which both sides read and write.
 
-    ``owner`` is the process that has the connection, ``unread`` counts the answers that it has not read, and
-    ``refused`` is 1 if another process made a CUDA call. ``contents`` is the number of the contents of memory for which
-    launches are proved to do nothing, 0 if none is. ``repeats`` counts the launches that the library has not made for
-    that reason, and ``library_calls`` the calls of libraries' functions that make no launch, but products of matrices.
-    ``total`` is the size of device memory in bytes, which processes without the connection read too.
+    ``owner`` is the process that has the connection, and ``refused`` is 1 if another process made a CUDA call.
+    ``contents`` is the number of the contents of memory for which launches are proved to do nothing, 0 if none is.
+    ``repeats`` counts the launches that the library has not made for that reason, and ``library_calls`` the calls of
+    libraries' functions that make no launch, but products of matrices. ``total`` is the size of device memory in bytes,
+    which processes without the connection read too.
     """
 
     owner: int
-    unread: int
     refused: int
     contents: int
     repeats: int
@@ -145,6 +148,14 @@ class Free(Message, answer=Freed):
 
     address: Address
     call: FreeCall
+    stream: int
+    calls: CallStack
+
+
+class DropMemory(Message, answer=Unanswered):
+    """The end, in the order of a stream, of an allocation to which a framework has no reference any more."""
+
+    address: Address
     stream: int
     calls: CallStack
 
@@ -343,7 +354,19 @@ class Query(Message, answer=Synchronized):
 
 
 MESSAGES: tuple[type[Message], ...] = (
-    *(LoadModule, FindKernel, FindVariable, Allocate, AllocateAgain, Free, FindKind, Reset, Copy, AccessByHost),
+    *(
+        LoadModule,
+        FindKernel,
+        FindVariable,
+        Allocate,
+        AllocateAgain,
+        Free,
+        DropMemory,
+        FindKind,
+        Reset,
+        Copy,
+        AccessByHost,
+    ),
     *(
         LaunchKernel,
         SkipLaunches,

@@ -27,6 +27,7 @@ namespace gpuemu {
 namespace {
 
 constexpr int UNAVAILABLE = 98;  // exit status: gpuemu is gone, or did not start this program
+constexpr const char* GONE = "the connection to `gpuemu run` has ended";
 
 int connection = -1, socket_of_run = -1;
 pid_t owner = 0;
@@ -68,7 +69,7 @@ __attribute__((constructor)) void end_with_parent() {
 void receive(void* target, size_t size) {
     for (char* at = static_cast<char*>(target); size;) {
         ssize_t count = read(connection, at, size);
-        if (count <= 0) give_up("the connection to `gpuemu run` has ended");
+        if (count <= 0) give_up(GONE);
         at += count;
         size -= count;
     }
@@ -77,7 +78,7 @@ void receive(void* target, size_t size) {
 void transmit(const char* at, size_t size) {
     while (size) {
         ssize_t count = send(connection, at, size, MSG_NOSIGNAL);
-        if (count <= 0) give_up("the connection to `gpuemu run` has ended");
+        if (count <= 0) give_up(GONE);
         at += count;
         size -= count;
     }
@@ -220,13 +221,22 @@ CallStack::Use::~Use() { replayed = before; }
 
 namespace {
 
-constexpr int MOST_UNREAD = 64;
+// One read is enough for most answers.
+constexpr size_t MOST_AT_ONCE = 4096;
 
 std::vector<char> next_answer() {
+    char begin[MOST_AT_ONCE];
+    ssize_t count = read(connection, begin, sizeof begin);
+    if (count <= 0) give_up(GONE);
     uint32_t size;
-    receive(&size, 4);
-    std::vector<char> answer(size);
-    receive(answer.data(), size);
+    if (size_t(count) < sizeof size) {
+        receive(begin + count, sizeof size - count);
+        count = sizeof size;
+    }
+    memcpy(&size, begin, sizeof size);
+    std::vector<char> answer(begin + sizeof size, begin + count);
+    answer.resize(size);
+    receive(answer.data() + count - sizeof size, size - (count - sizeof size));
     return answer;
 }
 
@@ -238,25 +248,17 @@ void send_request(std::vector<char>& request) {
     transmit(request.data(), request.size());
 }
 
-// The answers to posted requests, also to those of a process that has had the connection before. `mutex` guards them.
-void read_posted() {
-    for (auto& unread = shared_words().unread; unread; unread--) next_answer();
-}
-
 }  // namespace
 
 std::vector<char> exchange(std::vector<char>& request) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     send_request(request);
-    read_posted();
     return next_answer();
 }
 
 void post(std::vector<char>& request) {
     std::lock_guard<std::recursive_mutex> guard(mutex);
     send_request(request);
-    // Neither side may wait for the other to read.
-    if (++shared_words().unread == MOST_UNREAD) read_posted();
 }
 
 bool has_connection() { return connection >= 0 && getpid() == owner; }

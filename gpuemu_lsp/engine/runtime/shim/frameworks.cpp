@@ -34,7 +34,7 @@ API void gpuemuFree(void* pointer, cudaStream_t stream) {
     // A reference is dropped somewhere below the line: the calls in between do not matter, and cost more than the message.
     CallStack calls{{}, SourceLine::current()};
     if (!calls.line.number) calls = CallStack::here();
-    post(message::Free{pointer, FreeCall::IN_STREAM_ORDER, stream_number(stream), calls});
+    post(message::DropMemory{pointer, stream_number(stream), calls});
 }
 
 API void gpuemuUnsupported(const char* what) { call(message::Unsupported{what}); }

@@ -121,9 +121,13 @@ void get(Reader& from, std::vector<T>& values) {
     for (T& value : values) get(from, value);
 }
 
+namespace message {
+struct Unanswered;
+}
+
 // Send a request; return the bytes of the answer.
 std::vector<char> exchange(std::vector<char>& request);
-// Send a request whose answer says nothing that is needed: the next exchange reads it.
+// Send a request that has no answer.
 void post(std::vector<char>& request);
 
 template <class Request>
@@ -139,6 +143,7 @@ typename Request::Answer call(const Request& request) {
 
 template <class Request>
 void post(const Request& request) {
+    static_assert(std::is_same<typename Request::Answer, message::Unanswered>::value, "its answer would not be read");
     Writer to(Request::OPERATION);
     put(to, request);
     post(to.bytes);

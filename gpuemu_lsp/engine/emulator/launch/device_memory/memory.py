@@ -88,7 +88,7 @@ class LastingMemory:
     """Memory of ``size`` bytes at ``address``; ``descriptor`` is of the file with its contents.
 
     ``data`` and ``shadow`` are the settled contents, ``launch_data`` and ``launch_shadow`` those that a launch sees and
-    changes. ``regions`` names parts of it for messages. ``used`` has the ranges in which something is allocated.
+    changes. ``regions`` names parts of it for messages. ``used`` returns the ranges in which something is allocated.
     ``hidden`` has ranges of bytes, with a bool for each, that are not initialised for the next launch. ``heap`` is the
     region of device ``malloc``, if it lasts, and ``launch_blocks`` are those of the current launch. ``arrays``
     are the large ones of the next launch, None if they are not known. ``others_write`` says whether something else than
@@ -104,7 +104,7 @@ class LastingMemory:
         self.address, self.size = address, size
         self.regions: list[Region] = []
         self.others_write: Callable[[], bool] = lambda: False
-        self.used: list[Range] = []
+        self.used: Callable[[], list[Range]] = list
         self.hidden: list[tuple[int, npt.NDArray[np.bool_]]] = []
         self.heap: Region | None = None
         self.launch_blocks = self._blocks = HeapBlocks(0)
@@ -354,7 +354,7 @@ class LastingMemory:
             start = self.heap.address - self.address
             others.append((start, start + self.heap.size))
         others.sort()
-        for low, high in self.used:
+        for low, high in self.used():
             for first, last in others:
                 if low <= first and last <= high:
                     if low < first:

@@ -23,6 +23,9 @@ const std::unordered_set<std::string> TAKES_BOTH_DEVICES = {"aten::index",      
 const std::unordered_set<std::string> WRITES_NOTHING = {"aten::resize_",  "aten::as_strided_", "aten::squeeze_",
                                                         "aten::transpose_", "aten::t_",        "aten::unsqueeze_"};
 
+// A result is written where it is, and not copied, if an operand is this large.
+constexpr size_t LARGE = 1 << 16;
+
 thread_local bool on_host = false;
 
 // One call of an operator: its arguments on the host, its results on the device.
@@ -164,6 +167,28 @@ void not_emulated(const std::string& what) {
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (on_host) not_emulated(op.schema().name());
     HostCall(op, *stack).run();
+}
+
+// An operator with a composite for devices without a kernel: it allocates the result, and has another operator write that.
+void run_composite(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const size_t count = op.schema().arguments().size();
+    for (size_t i = stack->size() - count; i < stack->size(); i++)
+        if ((*stack)[i].isTensor() && (*stack)[i].toTensor().defined() && (*stack)[i].toTensor().nbytes() >= LARGE)
+            return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional, *stack);
+    run_on_host(op, stack);
+}
+
+// A message for each of a composite's steps costs more than a small operator.
+void replace_composites(torch::Library& library) {
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+        auto op = dispatcher.findSchema(name);
+        if (op && name.name.rfind("aten::", 0) == 0 && !op->schema().is_mutable() &&
+            !op->hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
+            op->hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+            op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional))
+            library.impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_composite>());
+    }
 }
 
 }  // namespace gpuemu_torch

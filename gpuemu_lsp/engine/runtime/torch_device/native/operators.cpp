@@ -16,6 +16,9 @@
 #include "host_views.h"
 
 namespace gpuemu_torch {
+
+void replace_composites(torch::Library& library);  // fallback.cpp
+
 namespace {
 
 // ---- New tensors
@@ -151,4 +154,5 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     library.impl("_use_cudnn_ctc_loss.Tensor", &ctc_loss_of_tensors_by_cudnn);
     library.impl("_softmax_backward_data", &softmax_backward);
     library.impl("_log_softmax_backward_data", &log_softmax_backward);
+    replace_composites(library);  // but for those above
 }
