@@ -28,9 +28,9 @@ Modules other than those named: ``parser`` (the pass), ``variables``, ``literals
 and constants), ``model`` (the records), ``errors``, ``traversal`` (instructions, operands and call graph of a
 module), ``slicing`` (what some kernels need of a module, and its digest), ``normal_form`` and ``diff`` (equal code,
 and what two versions do differently), ``instruction_lines`` (source lines in PTX and SASS), ``arithmetic`` (the
-formats in which a kernel rounds), ``names`` and ``opcodes`` (what readers of a text ask), ``demangle``,
-``triton_stores`` (order of loads and stores within a Triton program), and ``triton_text`` (whether kernels are written
-for threads).
+formats in which a kernel rounds), ``index_overflow`` (a thread's integer arithmetic, for 32-bit indices), ``names``
+and ``opcodes`` (what readers of a text ask), ``demangle``, ``triton_stores`` (order of loads and stores within a
+Triton program), and ``triton_text`` (whether kernels are written for threads).
 """
 
 from gpuemu_lsp.engine.ptx.arithmetic import arithmetic_precisions, linear_only

@@ -174,6 +174,8 @@ class Answers:
         return Acknowledged()
 
     def _copy(self, request: messages.Copy) -> Answer:
+        if self._device.followed:
+            return messages.Copied(error=0, holds=True)
         copied = self._device.copies.copy(request.copy, call_site(request.calls))
         return copied if copied.error else replace(copied, watched=self._device.shared.watched())
 
@@ -185,6 +187,9 @@ class Answers:
 
     def _launch(self, request: messages.LaunchKernel) -> Answer:
         if self._skips_launches:
+            if self._device.followed:
+                kernel, _ = self._device.modules.kernel(request.launch.kernel)
+                self._device.follow(request.launch, call_site(request.calls, kernel.function.name))
             return messages.Launched(error=0, contents=0, watched=self._device.shared.watched())
         self._followed = len(self._unchecked)
         kernel, _ = self._device.modules.kernel(request.launch.kernel)
@@ -198,6 +203,7 @@ class Answers:
     def _skip_launches(self, request: messages.SkipLaunches) -> Answer:
         self._skips_launches = request.skip
         self._device.findings.paused = self._skips_launches
+        self._device.set_followed(request.skip and request.follow)
         return Acknowledged()
 
     def _rejected_launch(self, request: messages.RejectedLaunch) -> Answer:

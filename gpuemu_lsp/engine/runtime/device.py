@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
+from gpuemu_lsp.engine.ptx.index_overflow import overflow_in_launch
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host.allocator import Allocator
@@ -42,6 +43,9 @@ from gpuemu_lsp.engine.runtime.stream_order import StreamOrder
 
 DEVICE_BYTES = 4 << 30
 """Memory of the emulated device: ``cudaMalloc`` beyond it fails."""
+
+_GPU_BYTES = 80 << 30
+"""Memory of a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,24 @@ class EmulatedDevice:
                 ),
             )
         )
+
+    @property
+    def followed(self) -> bool:
+        """Whether launches are followed, and not made."""
+        return not self.memory.has_contents
+
+    def set_followed(self, followed: bool) -> None:
+        """Follow launches from now on, or make them; where they are followed there is as much memory as on a GPU."""
+        self.memory.has_contents = not followed
+        self.allocator.limit = _GPU_BYTES if followed else self._limits.memory_bytes
+
+    def follow(self, call: LaunchCall, site: CallSite | None) -> None:
+        """Report a 32-bit index of a launch that overflows, in the threads that are followed."""
+        kernel, _ = self.modules.kernel(call.kernel)
+        launch = ProgramLaunch(kernel, call.grid, call.block, call.shared_bytes, call.parameters, site)
+        found = overflow_in_launch(kernel.function, launch.integers, call.grid, call.block)
+        if found is not None:
+            self.findings.overflow(found[0], launch)
 
     def create_stream(self, stream: int, flags: int) -> None:
         """Add a stream, which was created with ``flags``; from then on all launches say what they store."""

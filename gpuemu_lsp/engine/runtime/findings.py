@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.event_findings import (
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Access, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
+from gpuemu_lsp.engine.ptx.index_overflow import IndexOverflow
 from gpuemu_lsp.engine.ptx.model import Location
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header, source_place
@@ -163,6 +164,17 @@ class RunFindings:
         found = make(rule, message, self.place(site), related=tuple(related))
         self._add(replace(found, severity=severity or found.severity))
 
+    def overflow(self, overflow: IndexOverflow, launch: ProgramLaunch) -> None:
+        """Add a 32-bit index that overflows in a launch that is followed, also while others are not kept."""
+        place, related = self._places(overflow.access.location, launch)
+        message = (
+            f"This index overflows 32 bits: in {launch_text(launch)} it is {overflow.index}, and the wrapped value is "
+            "used as an address"
+        )
+        launched = Related(self.place(launch.site), f"launched here as {launch_text(launch)}")
+        related = (*related, launched, *self._callers(launch.site))
+        self._keep(make("memory/index-overflow", message, place, related=related, kernel=_kernel_name(launch)))
+
     def _callers(self, site: CallSite | None) -> list[Related]:
         """Return the line of Python that has called a compiled one."""
         caller = site.caller if site is not None else None
@@ -204,8 +216,10 @@ class RunFindings:
         return Place(path, Range(Position(line - 1, column), Position(line, 0))), ()
 
     def _add(self, finding: Finding) -> None:
-        if self.paused:
-            return
+        if not self.paused:
+            self._keep(finding)
+
+    def _keep(self, finding: Finding) -> None:
         key = finding.rule, finding.place
         earlier = self._found.get(key)
         if earlier is None or (earlier.severity is not Severity.ERROR and finding.severity is Severity.ERROR):

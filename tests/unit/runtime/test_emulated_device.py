@@ -205,3 +205,25 @@ def test_observers_end_in_reverse_and_one_of_them_can_end_a_launch(run):
     assert launches.make(first, Ends(), launches.keeps, last).outcome is None
     assert (first.seen, last.seen) == (["begin", "completed", "begin", None], ["begin", "completed", None])
     assert run.values[0] == 4
+
+
+WIDE = 'extern "C" __global__ void k(int* x, int n, int value) { x[AT] = value; }'
+
+
+@pytest.mark.parametrize(
+    ("index", "rules"),
+    [("blockIdx.x * n + threadIdx.x", ["memory/index-overflow"]), ("(size_t)blockIdx.x * n + threadIdx.x", [])],
+)
+def test_a_launch_that_is_followed_shows_an_index_that_overflows_and_needs_no_memory(index, rules):
+    device = EmulatedDevice("/program", DeviceLimits(1 << 30))
+    device.modules.load(0, [compile_ptx(WIDE.replace("AT", index))])
+    kernel, _ = device.modules.find_kernel(0, "k")
+    device.set_followed(True)
+    array = device.allocator.allocate(32 << 30, MemoryKind.DEVICE, SITE)
+    parameters = struct.pack("<Qii", array.address, 1 << 16, 1)
+    device.follow(LaunchCall(kernel, (1 << 17, 1, 1), (64, 1, 1), (0, 0, 0), 0, 0, parameters), SITE)
+    assert [finding.rule for finding in device.findings.all] == rules
+    assert device.counts.launches == 0
+    device.set_followed(False)
+    assert device.allocator.allocate(2 << 30, MemoryKind.DEVICE, SITE) is None
+    device.close()

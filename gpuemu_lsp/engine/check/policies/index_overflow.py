@@ -19,11 +19,11 @@ from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import CaseGeometry, ImpossibleError, evaluate_plan
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
 from gpuemu_lsp.engine.fuzz.size_classes import DimSizes, dim_sizes
-from gpuemu_lsp.engine.lint.index_overflow import IndexOverflow, IntegerInterpreter
 from gpuemu_lsp.engine.plan.facts import PlanOrigin
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, names
 from gpuemu_lsp.engine.ptx import parse
+from gpuemu_lsp.engine.ptx.index_overflow import IndexOverflow, overflow_in_launch
 from gpuemu_lsp.engine.ptx.model import Function
 from gpuemu_lsp.engine.subjects.model import CaseCode
 
@@ -47,22 +47,20 @@ def index_overflows(
     args, block = _passed_arguments(plan, code), None if code is None else code.block
     if args is None:
         return
-    found = largest_launch(plan, dim_sizes(plan, hints))
-    if found is None:
+    largest = largest_launch(plan, dim_sizes(plan, hints))
+    if largest is None:
         return
-    dims, geometry = found
+    dims, geometry = largest
     geometry = replace(geometry, block=block or geometry.block)
     artifact, entry = (launch.artifact, launch.entry) if code is None else (code.artifact, code.entry)
     function = parse(artifact.ptx).functions.get(entry)
     # The parameters of a struct are not followed; memory that a compiler adds comes last.
     if function is None or (len(function.params) != len(args) if code is None else len(function.params) < len(args)):
         return
-    for at, thread in _threads(geometry):
-        overflow = _follow(args, function, geometry, at, thread)
-        if overflow is not None:
-            advice = "`(size_t)row * cols`" if code is None else "`row.to(tl.int64) * cols`"
-            yield _finding(findings, overflow, dims, at, thread, advice)
-            return
+    found = overflow_in_launch(function, _parameters(args, function, geometry), geometry.grid, geometry.block)
+    if found is not None:
+        advice = "`(size_t)row * cols`" if code is None else "`row.to(tl.int64) * cols`"
+        yield _finding(findings, *found, dims, advice)
 
 
 def _passed_arguments(plan: Plan, code: CaseCode | None) -> tuple[PlanArg, ...] | None:
@@ -133,34 +131,17 @@ def _scalar(arg: object, geometry: CaseGeometry) -> int | None:
     return value if low <= value < high else None
 
 
-def _threads(geometry: CaseGeometry) -> Iterator[tuple[Dim3, Dim3]]:
-    """Yield the first and last thread of the last block, and of the one before it, which is full."""
-    grid, block = geometry.grid, geometry.block
-    zero, last = (0, 0, 0), (block[0] - 1, block[1] - 1, block[2] - 1)
-    for less in (2, 1):
-        at = (max(grid[0] - less, 0), max(grid[1] - less, 0), max(grid[2] - less, 0))
-        yield at, zero
-        yield at, last
-
-
-def _follow(
-    args: Sequence[PlanArg], function: Function, geometry: CaseGeometry, block: Dim3, thread: Dim3
-) -> IndexOverflow | None:
+def _parameters(args: Sequence[PlanArg], function: Function, geometry: CaseGeometry) -> dict[str, int]:
     params: dict[str, int] = {}
     for number, (param, arg) in enumerate(zip_longest(function.params, args), 1):
         value = number * _BUFFER_DISTANCE if not isinstance(arg, ScalarArg) else _scalar(arg, geometry)
         if value is not None:
             params[param.name] = value
-    specials = {
-        f"%{name}.{axis}": values[index]
-        for name, values in (("tid", thread), ("ctaid", block), ("ntid", geometry.block), ("nctaid", geometry.grid))
-        for index, axis in enumerate("xyz")
-    }
-    return IntegerInterpreter(function, params, specials).run()
+    return params
 
 
 def _finding(
-    findings: FindingFactory, overflow: IndexOverflow, dims: Mapping[str, int], block: Dim3, thread: Dim3, advice: str
+    findings: FindingFactory, overflow: IndexOverflow, block: Dim3, thread: Dim3, dims: Mapping[str, int], advice: str
 ) -> Finding:
     # At the access, not the multiplication: a hoisted product has the line it was hoisted to.
     place, related = findings.source_map.place(overflow.access.location)

@@ -79,6 +79,12 @@ class ProgramLaunch:
     site: CallSite | None
     cluster: Dim3 | None = None
 
+    @property
+    def integers(self) -> dict[str, int]:
+        """The parameters of 32 and 64 bits as integers, by name."""
+        values = ((one.name, self.parameters[one.offset : one.offset + one.size]) for one in self.kernel.parameters)
+        return {name: int.from_bytes(value, "little", signed=True) for name, value in values if len(value) in (4, 8)}
+
 
 def loaded_kernel(module: Module, name: str) -> LoadedKernel | None:
     """Return a kernel by its mangled name. Parameters are laid out as the PTX manual requires (section 5.1.6)."""

@@ -75,6 +75,8 @@ class DeviceMemory:
         self.lasting.used = self._ranges_in_use
         self._used_ranges: list[Range] | None = None
         self.words = LibraryWords(self.lasting.data)
+        self.has_contents = True
+        """Whether what is allocated from now on is accessed, and not only its addresses are used."""
         self._next = BASE + _FIRST
         self._last_gap = _GAP
         self._addresses: list[int] = []
@@ -136,10 +138,11 @@ class DeviceMemory:
         number = len(self._allocations)
         name = variable or f"allocation {number}{f' at {site}' if site else ''}"
         # What the host writes to memory that it shares with the device is not seen: all of that is initialised.
-        missing = size if kind is MemoryKind.DEVICE and self._tracking and not written else 0
+        missing = size if kind is MemoryKind.DEVICE and self._tracking and self.has_contents and not written else 0
         allocation = DeviceAllocation(name, start, size, site, missing, kind=kind, variable=variable)
         bits = Shadow.ADDRESSABLE | (0 if missing else Shadow.INITIALISED) | (Shadow.READ_ONLY if read_only else 0)
-        self.lasting.fill_shadow(*self._range(allocation), bits)
+        if self.has_contents:
+            self.lasting.fill_shadow(*self._range(allocation), bits)
         self.used += size
         self.generation += 1
         self._addresses.append(start)

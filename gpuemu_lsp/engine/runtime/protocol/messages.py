@@ -288,10 +288,13 @@ class EncodeTensorMap(Message, answer=TensorMapEncoded):
 class SkipLaunches(Message):
     """From here on launches have no effect, and nothing is reported; with ``skip`` 0 this ends.
 
-    What of a program's results depends on its launches is seen where they are skipped.
+    What of a program's results depends on its launches is seen where they are skipped. If they are followed, the
+    integer arithmetic of some threads is: allocations have no contents, copies do nothing, and 32-bit indices that
+    overflow are reported. So launches of any size show these.
     """
 
     skip: bool
+    follow: bool
 
 
 class Unsupported(Message):

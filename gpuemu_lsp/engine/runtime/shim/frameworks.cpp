@@ -41,5 +41,10 @@ API void gpuemuUnsupported(const char* what) { call(message::Unsupported{what});
 
 API void gpuemuSkipLaunches(int skip) {
     connect_once();
-    call(message::SkipLaunches{skip != 0});
+    call(message::SkipLaunches{skip != 0, false});
+}
+
+API void gpuemuFollowLaunches(int follow) {
+    connect_once();
+    call(message::SkipLaunches{follow != 0, follow != 0});
 }

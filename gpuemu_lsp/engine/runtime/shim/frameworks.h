@@ -39,4 +39,7 @@ void gpuemuUnsupported(const char* what);
 
 // Make the launches that follow without an effect, and report nothing, until this is called with 0.
 void gpuemuSkipLaunches(int skip);
+
+// The same, but follow the integer arithmetic of the launches, and give new memory no contents.
+void gpuemuFollowLaunches(int follow);
 }

@@ -113,6 +113,16 @@ def launches_skipped() -> Iterator[None]:
         library().gpuemuSkipLaunches(0)
 
 
+@contextmanager
+def launches_followed() -> Iterator[None]:
+    """Follow the integer arithmetic of launches in the body and make none: large tensors have no contents there."""
+    library().gpuemu_torch_follow_launches(1)
+    try:
+        yield
+    finally:
+        library().gpuemu_torch_follow_launches(0)
+
+
 def unsupported(what: str) -> None:
     """Put into the report of the run that something is not emulated."""
     library().gpuemuUnsupported(what.encode())

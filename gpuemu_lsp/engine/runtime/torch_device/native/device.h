@@ -35,6 +35,9 @@ void forget_host_generator(const c10::GeneratorImpl* generator);
 
 // ---- Operators (fallback.cpp)
 
+// Launches are followed, and tensors of this size have no contents: operators do not compute them.
+bool is_without_contents(const at::Tensor& tensor);
+
 // Raise that an operator is not emulated, and put it into the report.
 [[noreturn]] void not_emulated(const std::string& what);
 

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "host_views.h"
@@ -26,6 +27,9 @@ const std::unordered_set<std::string> WRITES_NOTHING = {"aten::resize_",  "aten:
 // A result is written where it is, and not copied, if an operand is this large.
 constexpr size_t LARGE = 1 << 16;
 
+bool follows_launches = false;
+constexpr size_t WITHOUT_CONTENTS = 1 << 26;
+
 thread_local bool on_host = false;
 
 // One call of an operator: its arguments on the host, its results on the device.
@@ -42,6 +46,7 @@ class HostCall {
 
     void run() {
         check();
+        if (is_skipped()) return skip();
         {
             at::AutoDispatchBelowADInplaceOrView no_autograd;
             c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -114,6 +119,19 @@ class HostCall {
         not_emulated(name_);
     }
 
+    bool is_skipped() const {
+        if (returns_view_ || WRITES_NOTHING.count(name_)) return false;
+        return std::any_of(read_.begin(), read_.end(), &is_without_contents) ||
+               std::any_of(written_.begin(), written_.end(), &is_without_contents);
+    }
+
+    // Return what is written as it is.
+    void skip() {
+        if (written_.size() != op_.schema().returns().size()) not_emulated(name_ + " of a tensor without contents");
+        torch::jit::drop(stack_, op_.schema().arguments().size());
+        for (const auto& tensor : written_) stack_.push_back(tensor);
+    }
+
     // Return whether a result is one of the device.
     bool add_result(const c10::IValue& value) {
         if (value.isTensor() && !to_host_) views_.add_result(value.toTensor());
@@ -164,6 +182,10 @@ void not_emulated(const std::string& what) {
     throw std::logic_error(what);  // for the compiler: the line above always raises
 }
 
+bool is_without_contents(const at::Tensor& tensor) {
+    return follows_launches && tensor.defined() && tensor.nbytes() >= WITHOUT_CONTENTS;
+}
+
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (on_host) not_emulated(op.schema().name());
     HostCall(op, *stack).run();
@@ -201,4 +223,9 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     // Composites of operators that a device other than the CPU is assumed to have.
     for (const char* name : {"convolution", "convolution_backward"})
         library.impl(name, torch::CppFunction::makeFromBoxedFunction<&gpuemu_torch::run_on_host>());
+}
+
+API void gpuemu_torch_follow_launches(int follow) {
+    gpuemu_torch::follows_launches = follow != 0;
+    gpuemuFollowLaunches(follow);
 }

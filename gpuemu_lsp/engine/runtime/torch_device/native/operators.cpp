@@ -57,7 +57,7 @@ void copy_by_host(const at::Tensor& to, const at::Tensor& from) {
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
-    if (!self.numel()) return self;
+    if (!self.numel() || is_without_contents(self)) return self;
     at::Tensor from = source.expand(self.sizes());
     auto stream = c10::cuda::getCurrentCUDAStream();
     if (same_bytes(self, from))

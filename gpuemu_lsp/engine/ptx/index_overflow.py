@@ -14,8 +14,9 @@ rely on it. Bitwise operations, right shifts, divisions and remainders therefore
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gpuemu_lsp.engine.ptx.model import (
     Address,
@@ -30,6 +31,8 @@ from gpuemu_lsp.engine.ptx.model import (
     Symbol,
 )
 from gpuemu_lsp.engine.ptx.traversal import flat_operands
+
+Size3: TypeAlias = tuple[int, int, int]
 
 _MOST_STEPS = 4000
 _NARROW = 32
@@ -79,6 +82,33 @@ def _widened(value: _TrackedInteger, signed: bool) -> _TrackedInteger:
     # A negative exact index, or one that the register still holds, has not lost anything.
     lost = value.origin is not None and real != value.exact and value.exact >= 1 << (_NARROW - signed)
     return _TrackedInteger(real & (1 << 64) - 1, value.exact if lost else real, value.origin if lost else None)
+
+
+def overflow_in_launch(
+    function: Function, params: Mapping[str, int], grid: Size3, block: Size3
+) -> tuple[IndexOverflow, Size3, Size3] | None:
+    """Return an overflow in a launch, with its block and thread; None if none of the threads that are followed has one.
+
+    These are the first and last of the last block, and of the one before it, which is full.
+    """
+    for at, thread in _threads(grid, block):
+        specials = {
+            f"%{name}.{axis}": values[index]
+            for name, values in (("tid", thread), ("ctaid", at), ("ntid", block), ("nctaid", grid))
+            for index, axis in enumerate("xyz")
+        }
+        overflow = IntegerInterpreter(function, params, specials).run()
+        if overflow is not None:
+            return overflow, at, thread
+    return None
+
+
+def _threads(grid: Size3, block: Size3) -> Iterator[tuple[Size3, Size3]]:
+    zero, last = (0, 0, 0), (block[0] - 1, block[1] - 1, block[2] - 1)
+    for less in (2, 1):
+        at = (max(grid[0] - less, 0), max(grid[1] - less, 0), max(grid[2] - less, 0))
+        yield at, zero
+        yield at, last
 
 
 class IntegerInterpreter:
