@@ -56,6 +56,8 @@ def main(folder: Path) -> int:
                     return 1
     handled = {line: asdict(raised) for line, raised in lines.handled.items()}
     note("lines", lines=sorted(lines.executed), handled=handled)
+    if request["follow"]:
+        note("followed", problem=calls.followed(request["follow"], str(path)))
     if request["skip"]:
         note("without launches", **calls.without_launches(request["skip"]))
     return 0
@@ -139,6 +141,20 @@ class Calls:
         same = len(result) == len(expected) and all(torch.equal(a, b) for a, b in zip(result, expected, strict=True))
         operators = [operator for operator, _ in work.by_operator.most_common(5)]
         return {"same": same, "torch_work": work.count, "operators": operators}
+
+    def followed(self, name: str, path: str) -> str:
+        """Call the model where launches are followed and not made; return the error that it raises, empty for none."""
+        if not _has_torch_device():
+            return "PyTorch has no CUDA device here"
+        from gpuemu_lsp.engine.runtime.torch_device import native_calls
+
+        try:
+            with native_calls.launches_followed(), torch.no_grad():
+                model, inputs, _ = self._made(load(self._folder / f"{name}.npz"))
+                model(*inputs)
+        except Exception as error:
+            return Raised.of(error, path).sentence
+        return ""
 
     def _made(self, case: dict[str, Any]) -> tuple[Any, list[Any], str]:
         """Return a model with the weights of a case, its inputs, both on the device, and where the weights are from."""

@@ -23,16 +23,25 @@ _EXTENSIONS = re.compile(r"\b(?:cpp_extension|load_inline|load_library|ctypes)\b
 _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.M)
 COMMON_SIZE = 256
 """Blocks and tiles have such sizes: a number up to it may say nothing about the task."""
+_COMMON_POWER = 4096
+"""The same for powers of two."""
 
 
-def named_sizes(text: str, model: str, sizes: Collection[int]) -> frozenset[int]:
+def named_sizes(text: str, model: str, sizes: Collection[int], extents: Collection[int] = ()) -> frozenset[int]:
     """Return which of the task's sizes are numbers in what the class ``model`` of a text uses.
 
-    Answers repeat the task's own sizes and inputs, which their model does not use.
+    Answers repeat the task's own sizes and inputs, which their model does not use. A number may also be one of the
+    ``extents`` of the task's tensors: the product of two sizes, or a number that follows from any of them.
     """
     with contextlib.suppress(SyntaxError):
         text = needed_text(text, (model,)).strip() or text
-    return frozenset(map(int, _NUMBER.findall(text))).intersection(sizes)
+    numbers = frozenset(map(int, _NUMBER.findall(text)))
+    named = numbers.intersection(sizes)
+    for extent in sorted(numbers.intersection(extents).difference(sizes)):
+        if extent > COMMON_SIZE and (extent.bit_count() > 1 or extent > _COMMON_POWER):
+            factors = frozenset(size for size in sizes if extent % size == 0 and extent // size in sizes)
+            named |= factors or frozenset(sizes)
+    return named
 
 
 def narrow_formats(text: str) -> tuple[str, ...]:

@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.judge.answer_text import COMMON_SIZE, named_sizes, untaken_branches
+from gpuemu.judge.messages import last_line
 from gpuemu.judge.model import ALIGNED, LONG, SHORT, USUAL, Answer, Case, Row, Status, Values, Verdict
 from gpuemu.judge.processes import TaskConnection, TaskFailedError, run_answer
 from gpuemu.judge.verdicts import compared, not_loaded, notes_of, sentence, verdict_of
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 
 _FAILS = (Verdict.UNSAFE, Verdict.DIFFERS)
+
+_INT_RANGE = 1 << 31
+"""Elements of a tensor from which on 32 bits cannot index it."""
+_OWN = "own"
+"""Name of the inputs at the task's own sizes."""
 
 _OF_SIZES = frozenset({"memory/out-of-bounds", "memory/uninitialized-read", "memory/misaligned"})
 """Rules of findings that a kernel may have at sizes that it is not written for."""
@@ -91,7 +97,7 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     row = verdict_of(answer, results, run)
     row = _at_nearer_sizes(row, tried, aligned, task, folder, seconds)
     if _may_be_sizes(row) and not any(result.is_wrong and result.case.own for result in row.results):
-        row = _at_named_sizes(row, reply["replaced"], task, folder, seconds)
+        row = _at_named_sizes(row, reply, task, folder, seconds)
     if row.verdict is Verdict.SAME and long:
         row = _with_long_sequences(row, long, task, folder, seconds)
     weak = next((case.weak for case in regular if case.weak), "")
@@ -110,7 +116,10 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
         findings=together.findings,
         notes=(*row.notes, *notes_of(results), *unsafe),
     )
-    return _with_branches(row, answer, run.lines | together.lines, own_sizes)
+    row = _with_branches(row, answer, run.lines | together.lines, own_sizes)
+    if row.verdict is Verdict.SAME and max(reply["own_extents"], default=0) >= _INT_RANGE:
+        row = _with_own_indices(row, task, folder, seconds)
+    return row
 
 
 def _at_nearer_sizes(
@@ -155,6 +164,23 @@ def _with_long_sequences(row: Row, cases: Sequence[Case], task: TaskConnection, 
     return replace(long, results=results)
 
 
+def _with_own_indices(row: Row, task: TaskConnection, folder: Path, seconds: float) -> Row:
+    """Return the row of an answer that is right, or that of a 32-bit index that overflows at the task's own sizes."""
+    task.ask(do="own inputs", name=_OWN)
+    run = run_answer(row.answer, [], folder, seconds, follow=_OWN)
+    overflow = next((finding for finding in run.findings if finding["rule"] == "memory/index-overflow"), None)
+    if overflow is not None:
+        reason = f"{sentence(overflow)}, at the task's own sizes"
+        return replace(row, verdict=Verdict.UNSAFE, reason=reason, findings=(overflow,))
+    if run.unfollowed == "":
+        return replace(row, notes=(*row.notes, "at the task's own sizes no index of the threads followed overflows"))
+    reason = (
+        "an index of 32 bits may overflow at the task's own sizes, and what is launched there is not known: "
+        f"{run.unfollowed or run.problem or last_line(run.log)}"
+    )
+    return replace(row, verdict=Verdict.NOT_JUDGED, reason=reason)
+
+
 def _may_be_sizes(row: Row) -> bool:
     """Return whether a kernel that is written for some sizes may fail so at others: it does not race."""
     if row.verdict is Verdict.UNSAFE:
@@ -163,10 +189,11 @@ def _may_be_sizes(row: Row) -> bool:
     return row.verdict is Verdict.DIFFERS or refused
 
 
-def _at_named_sizes(row: Row, sizes: Sequence[int], task: TaskConnection, folder: Path, seconds: float) -> Row:
+def _at_named_sizes(row: Row, sizes: Mapping[str, Any], task: TaskConnection, folder: Path, seconds: float) -> Row:
     """Return the row at sizes of which those that the answer's text has are the task's own."""
     answer = row.answer
-    named = frozenset[int]().union(*(named_sizes(text, answer.model, sizes) for text in answer.file_texts))
+    own, extents = frozenset(sizes["replaced"]), frozenset(sizes["own_extents"])
+    named = frozenset[int]().union(*(named_sizes(text, answer.model, own, extents) for text in answer.file_texts))
     if not named:
         return row
     cases = tuple(map(Case.from_record, task.ask(do="cases with own sizes", sizes=sorted(named))["cases"]))

@@ -165,7 +165,8 @@ class AnswerRun:
     ``lines`` are those of the answer that were executed; ``handled`` has, by line, the first exception that was being
     handled there. ``torch_work`` is what PyTorch's ``operators`` did in one call, most first, None where
     it was not measured. ``problem`` is why it ended early, None if it did not. ``filled``: new memory was filled with a
-    value, as no device of PyTorch knows what was written.
+    value, as no device of PyTorch knows what was written. ``unfollowed`` is why launches could not be followed, empty
+    if they could, and None if the process ended before.
     """
 
     loaded: bool
@@ -181,6 +182,7 @@ class AnswerRun:
     problem: str | None
     log: str
     filled: bool
+    unfollowed: str | None
 
     @property
     def errors(self) -> list[Mapping[str, Any]]:
@@ -202,9 +204,10 @@ def is_of_result(finding: Mapping[str, Any]) -> bool:
     return Path(finding["path"]).resolve().parent == Path(__file__).resolve().parent
 
 
-def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: float) -> AnswerRun:
+def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: float, *, follow: str = "") -> AnswerRun:
     """Call an answer with the inputs of cases, which are in a folder, for at most this long.
 
+    Launches of a call with the inputs that are called ``follow`` are followed, and not made.
     What is built once, PyTorch's device and the extensions of an answer, does not count.
 
     Raises
@@ -216,6 +219,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
         "answer": str(answer.path),
         "model": answer.model,
         "cases": [{"name": case.name, "after": case.after} for case in cases],
+        "follow": follow,
         "skip": next((case.name for case in cases if case.decides), ""),
     }
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
@@ -261,6 +265,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
         problem=problem or result.get("problem"),
         log=log.read_text(encoding="utf-8", errors="replace") if log.exists() else "",
         filled=device == "off",
+        unfollowed=next((entry["problem"] for entry in entries if entry["event"] == "followed"), None),
     )
 
 

@@ -20,7 +20,7 @@ from torch.utils._device import DeviceContext
 from gpuemu.judge.literals import Literal, size_literals
 from gpuemu.judge.model import ALIGNED, LONG, NAMED, SHORT, USUAL
 from gpuemu.judge.task import TaskError, load_task
-from gpuemu.judge.values import tensors_of
+from gpuemu.judge.values import mapped, tensors_of
 from gpuemu.judge.work import WorkCounter
 
 SMALL, LARGE = 4_000_000, 40_000_000
@@ -56,12 +56,13 @@ class SizeSet:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """What the meta device shows of a combination of sizes."""
+    """What the meta device shows of a combination of sizes; ``extents`` are dimensions, and products of these."""
 
     init: str
     weights: str
     shapes: tuple[tuple[int, ...], ...]
     work: int
+    extents: frozenset[int]
 
 
 class _Meta(DeviceContext):  # type: ignore[misc]
@@ -117,6 +118,17 @@ class TaskSizes:
     def own_shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of the inputs at the task's own sizes."""
         return self._reference.shapes
+
+    @property
+    def own_extents(self) -> frozenset[int]:
+        """The dimensions of all tensors at the task's own sizes, and products of them up to their elements."""
+        return self._reference.extents
+
+    def own_inputs(self) -> list[Any]:
+        """Return the inputs at the task's own sizes, of whose tensors all elements are one in memory."""
+        with _Meta("meta"):
+            inputs = list(load_task(self._text, self._path, {}, self._model).inputs())
+        return [mapped(value, lambda one: torch.zeros((), dtype=one.dtype).expand(one.shape)) for value in inputs]
 
     def size_sets(self) -> tuple[SizeSet, ...]:
         """Return the sizes to try, cheapest first."""
@@ -315,7 +327,9 @@ class TaskSizes:
         parameters = sum(tensor.numel() for tensor in state.values())
         # A reduction reads more than it returns.
         read = sum(tensor.numel() for tensor in tensors_of(inputs))
-        return _Probe(described(init), described(dict(state)), _shapes(inputs), max(work.count, read) + parameters)
+        extents = work.extents.union(tensor.numel() for tensor in (*tensors_of(inputs), *state.values()))
+        total = max(work.count, read) + parameters
+        return _Probe(described(init), described(dict(state)), _shapes(inputs), total, frozenset(extents))
 
 
 def _halved(value: int, most: int) -> int:

@@ -59,11 +59,16 @@ class TaskProcess:
                     self._text = needed_text(self._text, (self._model, *FUNCTIONS))
                 self._sizes = TaskSizes(self._text, self._path, self._model)
                 cases = [asdict(case) for case in self._make_cases(self._sizes.size_sets())]
-                return {"cases": cases, "own_shapes": self._sizes.own_shapes, "replaced": self._sizes.replaced}
+                sizes = self._sizes
+                own = {"own_shapes": sizes.own_shapes, "own_extents": sorted(sizes.own_extents)}
+                return {"cases": cases, "replaced": sizes.replaced, **own}
+            if request["do"] == "own inputs":
+                assert self._sizes is not None
+                return self._write_own_inputs(request["name"], self._sizes)
             if request["do"] == "cases with own sizes":
                 assert self._sizes is not None
-                sizes = self._sizes.with_own(request["sizes"])
-                return {"cases": [asdict(case) for case in self._make_cases(filter(None, [sizes]))]}
+                given = self._sizes.with_own(request["sizes"])
+                return {"cases": [asdict(case) for case in self._make_cases(filter(None, [given]))]}
             return self._compare(request["case"], Path(request["output"]))
         except (TaskError, UnsupportedValueError, SyntaxError) as error:
             return {"problem": str(error)}
@@ -77,6 +82,13 @@ class TaskProcess:
                     self._draws[case.name] = draw
                     cases.append(case)
         return cases
+
+    def _write_own_inputs(self, name: str, sizes: TaskSizes) -> dict[str, Any]:
+        task = load_task(self._text, self._path, {}, self._model)
+        inputs, init = sizes.own_inputs(), task.init_inputs()
+        values = {"init": init, "inputs": inputs, "state": {}, "seed": 0, "training": True}
+        save(self._folder / f"{name}.npz", values)
+        return {}
 
     def _task(self, draw: _Draw) -> Task:
         return load_task(self._text, self._path, draw.sizes.values, self._model)

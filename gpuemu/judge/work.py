@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import sys
 from collections import Counter
 from typing import Any
@@ -20,6 +22,8 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.by_operator: Counter[str] = Counter()
+        self.extents: set[int] = set()
+        """Dimensions of the results, and the products of the last ones of each."""
 
     @property
     def count(self) -> int:
@@ -45,4 +49,5 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
         for value in result if isinstance(result, tuple | list) else (result,):
             if isinstance(value, torch.Tensor):
                 self.by_operator[name] += value.numel()
+                self.extents.update(value.shape, itertools.accumulate(reversed(value.shape), operator.mul))
         return result

@@ -14,6 +14,19 @@ def test_numbers_of_the_task(text, names):
     assert named_sizes(text, "ModelNew", (8192, 128)) == names
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("#define AREA 50176", {224}),  # of 224 x 224
+        ("if (i < 110889)", {224, 64}),  # of 333 x 333, which follow from sizes
+        ("BLOCK = 1024", set()),  # also an extent, but a usual tile
+        ("x[50177]", set()),
+    ],
+)
+def test_numbers_that_follow_from_sizes_of_the_task(text, names):
+    assert named_sizes(text, "ModelNew", (224, 64), (50176, 110889, 1024)) == names
+
+
 def test_numbers_that_the_model_does_not_use():
     model = "class ModelNew:\n    def forward(self, x):\n        return f(x, {})\n"
     repeated = "SIZE = 8192\n\n\ndef get_inputs():\n    return [SIZE]\n"

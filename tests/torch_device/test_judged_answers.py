@@ -116,3 +116,54 @@ def test_a_result_of_which_a_part_is_not_written_is_unsafe(tmp_path, new):
     assert row.verdict is (Verdict.UNSAFE if new == "empty_like" else Verdict.SAME), row
     if new == "empty_like":
         assert row.reason.startswith("returns memory that is not all written")
+
+
+OF_4_BILLION = """
+import torch
+import triton
+import triton.language as tl
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+rows = 65536
+columns = 65536
+
+def get_inputs():
+    return [torch.rand(rows, columns)]
+
+@triton.jit
+def doubled(x, y, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        at = row * columns + column
+        tl.store(y + at, tl.load(x + at, mask=column < columns) * 2, mask=column < columns)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        doubled[(x.shape[0],)](x, y, x.shape[1], BLOCK=256)
+        return y
+"""
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_an_index_that_overflows_at_the_sizes_of_the_task_only_is_unsafe(tmp_path, is_wide):
+    path = tmp_path / "answer.py"
+    path.write_text(
+        OF_4_BILLION.replace("tl.program_id(0)", "tl.program_id(0).to(tl.int64)") if is_wide else OF_4_BILLION
+    )
+    row = judge(Answer("answer.py", path, path), SECONDS)
+    assert row.verdict is (Verdict.SAME if is_wide else Verdict.UNSAFE), row
+    if not is_wide:
+        line = (
+            OF_4_BILLION.splitlines().index(
+                "        tl.store(y + at, tl.load(x + at, mask=column < columns) * 2, mask=column < columns)"
+            )
+            + 1
+        )
+        assert row.reason.startswith(f"memory/index-overflow at answer.py:{line}: This index overflows 32 bits"), (
+            row.reason
+        )
