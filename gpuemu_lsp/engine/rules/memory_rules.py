@@ -146,7 +146,8 @@ __global__ void copy(const float* x, float* y, int n) {
         "At the largest sizes of `[kernels.dims]`, a 32-bit product or sum overflows and is then widened to an "
         "address, so the access is to a wrong element. Such sizes are too large to run; only the integer "
         "arithmetic of a few threads is evaluated. Widen an operand first (`(size_t)row * cols`), or declare "
-        "smaller sizes.",
+        "smaller sizes. `gpuemu judge` reports it at the own sizes of a task, also where a number of elements is "
+        "passed in 32 bits.",
         Example(
             bad="""\
 __global__ void fill(float* y, int rows, int cols) {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.emulator.executor import Emulator
@@ -46,6 +46,9 @@ DEVICE_BYTES = 4 << 30
 
 _GPU_BYTES = 80 << 30
 """Memory of a GPU."""
+_ELEMENT_BYTES = (1, 2, 4, 8)
+_NO_FLAG = 1 << 16
+"""A value from which on an argument is not equal to the low bits of a number by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,18 @@ class EmulatedDevice:
         found = overflow_in_launch(kernel.function, launch.integers, call.grid, call.block)
         if found is not None:
             self.findings.overflow(found[0], launch)
+        for number, value, count in self._cut_counts(launch):
+            self.findings.cut_count(number, value, count, launch)
+
+    def _cut_counts(self, launch: ProgramLaunch) -> Iterator[tuple[int, int, int]]:
+        """Yield arguments of 32 bits, with their number from 1, that are the low bits of the elements of an array."""
+        values = [launch.integers.get(parameter.name, 0) for parameter in launch.kernel.parameters]
+        arrays = [one for value in values if (one := self.memory.find(value)) is not None and one.live]
+        counts = {one.size // size for one in arrays for size in _ELEMENT_BYTES if one.size // size >= 1 << 31}
+        for number, (parameter, value) in enumerate(zip(launch.kernel.parameters, values, strict=True), 1):
+            cut = next((count for count in counts if (count - value) % (1 << 32) == 0), None)
+            if cut is not None and parameter.size == 4 and abs(value) >= _NO_FLAG:
+                yield number, value, cut
 
     def create_stream(self, stream: int, flags: int) -> None:
         """Add a stream, which was created with ``flags``; from then on all launches say what they store."""

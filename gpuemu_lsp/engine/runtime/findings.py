@@ -175,6 +175,16 @@ class RunFindings:
         related = (*related, launched, *self._callers(launch.site))
         self._keep(make("memory/index-overflow", message, place, related=related, kernel=_kernel_name(launch)))
 
+    def cut_count(self, number: int, value: int, count: int, launch: ProgramLaunch) -> None:
+        """Add an argument of a launch that is followed to which 32 bits of a number of elements were passed."""
+        message = (
+            f"Argument {number} of {launch_text(launch)} has 32 bits and is {value}: these are the low bits of "
+            f"{count}, the elements of an array"
+        )
+        related = tuple(self._callers(launch.site))
+        place = self.place(launch.site)
+        self._keep(make("memory/index-overflow", message, place, related=related, kernel=_kernel_name(launch)))
+
     def _callers(self, site: CallSite | None) -> list[Related]:
         """Return the line of Python that has called a compiled one."""
         caller = site.caller if site is not None else None

@@ -207,23 +207,34 @@ def test_observers_end_in_reverse_and_one_of_them_can_end_a_launch(run):
     assert run.values[0] == 4
 
 
-WIDE = 'extern "C" __global__ void k(int* x, int n, int value) { x[AT] = value; }'
+WIDE = 'extern "C" __global__ void k(int* x, int n, int value) { if (n > 0) x[AT] = value; }'
 
 
-@pytest.mark.parametrize(
-    ("index", "rules"),
-    [("blockIdx.x * n + threadIdx.x", ["memory/index-overflow"]), ("(size_t)blockIdx.x * n + threadIdx.x", [])],
-)
-def test_a_launch_that_is_followed_shows_an_index_that_overflows_and_needs_no_memory(index, rules):
+def followed(index: str, n: int, elements: int) -> list[str]:
+    """Return the messages on a launch of 131,072 blocks that is followed."""
     device = EmulatedDevice("/program", DeviceLimits(1 << 30))
     device.modules.load(0, [compile_ptx(WIDE.replace("AT", index))])
     kernel, _ = device.modules.find_kernel(0, "k")
     device.set_followed(True)
-    array = device.allocator.allocate(32 << 30, MemoryKind.DEVICE, SITE)
-    parameters = struct.pack("<Qii", array.address, 1 << 16, 1)
+    array = device.allocator.allocate(4 * elements, MemoryKind.DEVICE, SITE)
+    parameters = struct.pack("<Qii", array.address, n, 1)
     device.follow(LaunchCall(kernel, (1 << 17, 1, 1), (64, 1, 1), (0, 0, 0), 0, 0, parameters), SITE)
-    assert [finding.rule for finding in device.findings.all] == rules
+    assert {finding.rule for finding in device.findings.all} <= {"memory/index-overflow"}
     assert device.counts.launches == 0
     device.set_followed(False)
     assert device.allocator.allocate(2 << 30, MemoryKind.DEVICE, SITE) is None
     device.close()
+    return [finding.message for finding in device.findings.all]
+
+
+def test_a_launch_that_is_followed_shows_an_index_that_overflows_and_needs_no_memory():
+    (message,) = followed("blockIdx.x * n + threadIdx.x", 1 << 16, 1 << 33)
+    assert message.startswith("This index overflows 32 bits: in k<<<131072, 64>>> it is ")
+    assert followed("(size_t)blockIdx.x * n + threadIdx.x", 1 << 16, 1 << 33) == []
+
+
+def test_a_launch_that_is_followed_shows_a_number_of_elements_that_was_cut():
+    count = 6000 * 393216
+    (message,) = followed("threadIdx.x", count - (1 << 32), count)
+    assert message.startswith(f"Argument 2 of k<<<131072, 64>>> has 32 bits and is {count - (1 << 32)}")
+    assert followed("threadIdx.x", 0, 1 << 32) == []
