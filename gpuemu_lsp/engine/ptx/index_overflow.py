@@ -8,7 +8,8 @@ arithmetic; a finding is an address that was computed from a value whose upper b
 
 Loads and floating-point values are unknown, and a branch on an unknown predicate ends the execution, so every reported
 overflow happens on the path that the thread really takes. Wrapping alone is not an error: hashes and random numbers
-rely on it. Bitwise operations, right shifts, divisions and remainders therefore restart from the wrapped value.
+rely on it. Bitwise operations, right shifts, divisions and remainders therefore restart from the wrapped value, but for
+an ``or`` of numbers that have no bit in common, which is their sum.
 """
 
 from __future__ import annotations
@@ -233,6 +234,8 @@ class IntegerInterpreter:
             )
         if opcode in ("add", "sub"):
             return _linear(opcode, instruction, known, width)
+        if opcode == "or" and not known[0].bits & known[1].bits:
+            return _linear("add", instruction, known, width)  # as LLVM writes a sum without carries
         return _restarted(opcode, known, width, signed)
 
     def _parameter(self, instruction: Instruction, type_: str) -> _TrackedInteger | None:
