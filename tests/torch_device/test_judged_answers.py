@@ -123,28 +123,24 @@ import torch
 import triton
 import triton.language as tl
 
+rows = 1 << 26
+
 class Model(torch.nn.Module):
     def forward(self, x):
-        return x * 2
-
-rows = 65536
-columns = 65536
+        return x @ (2 * torch.eye(64))
 
 def get_inputs():
-    return [torch.rand(rows, columns)]
+    return [torch.rand(rows, 64)]
 
 @triton.jit
-def doubled(x, y, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    for start in range(0, columns, BLOCK):
-        column = start + tl.arange(0, BLOCK)
-        at = row * columns + column
-        tl.store(y + at, tl.load(x + at, mask=column < columns) * 2, mask=column < columns)
+def doubled(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
 
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         y = torch.zeros_like(x)
-        doubled[(x.shape[0],)](x, y, x.shape[1], BLOCK=256)
+        doubled[(triton.cdiv(x.numel(), 2048),)](x, y, x.numel(), BLOCK=2048)
         return y
 """
 
@@ -152,18 +148,9 @@ class ModelNew(torch.nn.Module):
 @pytest.mark.parametrize("is_wide", [True, False])
 def test_an_index_that_overflows_at_the_sizes_of_the_task_only_is_unsafe(tmp_path, is_wide):
     path = tmp_path / "answer.py"
-    path.write_text(
-        OF_4_BILLION.replace("tl.program_id(0)", "tl.program_id(0).to(tl.int64)") if is_wide else OF_4_BILLION
-    )
+    path.write_text(OF_4_BILLION.replace("id(0)", "id(0).to(tl.int64)") if is_wide else OF_4_BILLION)
     row = judge(Answer("answer.py", path, path), SECONDS)
     assert row.verdict is (Verdict.SAME if is_wide else Verdict.UNSAFE), row
     if not is_wide:
-        line = (
-            OF_4_BILLION.splitlines().index(
-                "        tl.store(y + at, tl.load(x + at, mask=column < columns) * 2, mask=column < columns)"
-            )
-            + 1
-        )
-        assert row.reason.startswith(f"memory/index-overflow at answer.py:{line}: This index overflows 32 bits"), (
-            row.reason
-        )
+        (line,) = (number for number, line in enumerate(OF_4_BILLION.splitlines(), 1) if "tl.store" in line)
+        assert row.reason.startswith(f"memory/index-overflow at answer.py:{line}: This index overflows 32 bits"), row
