@@ -72,6 +72,8 @@ class TaskProcess:
             return self._compare(request["case"], Path(request["output"]))
         except (TaskError, UnsupportedValueError, SyntaxError) as error:
             return {"problem": str(error)}
+        except Exception as error:  # of the model, which may not compute in fp64
+            return {"problem": f"{type(error).__name__}: {error}"}
 
     def _make_cases(self, size_sets: Iterable[SizeSet]) -> list[Case]:
         cases = []
