@@ -117,9 +117,7 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
         notes=(*row.notes, *notes_of(results), *unsafe),
     )
     row = _with_branches(row, answer, run.lines | together.lines, own_sizes)
-    if row.verdict is Verdict.SAME and max(reply["own_extents"], default=0) >= _INT_RANGE:
-        row = _with_own_indices(row, task, folder, seconds)
-    return row
+    return _with_own_indices(row, reply["own_extents"], task, folder, seconds)
 
 
 def _at_nearer_sizes(
@@ -164,8 +162,10 @@ def _with_long_sequences(row: Row, cases: Sequence[Case], task: TaskConnection, 
     return replace(long, results=results)
 
 
-def _with_own_indices(row: Row, task: TaskConnection, folder: Path, seconds: float) -> Row:
+def _with_own_indices(row: Row, extents: Sequence[int], task: TaskConnection, folder: Path, seconds: float) -> Row:
     """Return the row of an answer that is right, or that of a 32-bit index that overflows at the task's own sizes."""
+    if row.verdict is not Verdict.SAME or max(extents, default=0) < _INT_RANGE:
+        return row
     task.ask(do="own inputs", name=_OWN)
     run = run_answer(row.answer, [], folder, seconds, follow=_OWN)
     overflow = next((finding for finding in run.findings if finding["rule"] == "memory/index-overflow"), None)

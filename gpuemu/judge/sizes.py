@@ -128,7 +128,9 @@ class TaskSizes:
         """Return the inputs at the task's own sizes, of whose tensors all elements are one in memory."""
         with _Meta("meta"):
             inputs = list(load_task(self._text, self._path, {}, self._model).inputs())
-        return [mapped(value, lambda one: torch.zeros((), dtype=one.dtype).expand(one.shape)) for value in inputs]
+        return [
+            mapped(value, lambda tensor: torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)) for value in inputs
+        ]
 
     def size_sets(self) -> tuple[SizeSet, ...]:
         """Return the sizes to try, cheapest first."""

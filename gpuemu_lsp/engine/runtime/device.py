@@ -160,17 +160,17 @@ class EmulatedDevice:
         """Report a 32-bit index of a launch that overflows, in the threads that are followed."""
         kernel, _ = self.modules.kernel(call.kernel)
         launch = ProgramLaunch(kernel, call.grid, call.block, call.shared_bytes, call.parameters, site)
-        found = overflow_in_launch(kernel.function, launch.integers, call.grid, call.block)
-        if found is not None:
-            self.findings.overflow(found[0], launch)
+        overflow = overflow_in_launch(kernel.function, launch.integers, call.grid, call.block)
+        if overflow is not None:
+            self.findings.overflow(overflow[0], launch)
         for number, value, count in self._cut_counts(launch):
             self.findings.cut_count(number, value, count, launch)
 
     def _cut_counts(self, launch: ProgramLaunch) -> Iterator[tuple[int, int, int]]:
         """Yield arguments of 32 bits, with their number from 1, that are the low bits of the elements of an array."""
         values = [launch.integers.get(parameter.name, 0) for parameter in launch.kernel.parameters]
-        arrays = [one for value in values if (one := self.memory.find(value)) is not None and one.live]
-        counts = {one.size // size for one in arrays for size in _ELEMENT_BYTES if one.size // size >= 1 << 31}
+        arrays = [array for value in values if (array := self.memory.find(value)) is not None and array.live]
+        counts = {array.size // size for array in arrays for size in _ELEMENT_BYTES if array.size // size >= 1 << 31}
         for number, (parameter, value) in enumerate(zip(launch.kernel.parameters, values, strict=True), 1):
             cut = next((count for count in counts if (count - value) % (1 << 32) == 0), None)
             if cut is not None and parameter.size == 4 and abs(value) >= _NO_FLAG:
