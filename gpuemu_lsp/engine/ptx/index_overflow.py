@@ -31,12 +31,14 @@ from gpuemu_lsp.engine.ptx.model import (
     Register,
     Symbol,
 )
-from gpuemu_lsp.engine.ptx.traversal import flat_operands
+from gpuemu_lsp.engine.ptx.traversal import flat_operands, instructions_of
 
 Size3: TypeAlias = tuple[int, int, int]
 
 _MOST_STEPS = 4000
 _NARROW = 32
+_SIGNED = frozenset({"setp", "cvt", "div", "rem", "min", "max", "shr"})
+"""Operations whose result depends on the sign, with ``mul.wide`` and ``mad.wide``; sums and products have none."""
 _OTHER_SPACES = frozenset({"shared", "local", "param", "const"})
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
@@ -102,6 +104,25 @@ def overflow_in_launch(
         if overflow is not None:
             return overflow, at, thread
     return None
+
+
+def takes_sign(function: Function, parameter: str) -> bool:
+    """Return whether a kernel compares, divides or widens a 32-bit parameter as a signed number."""
+    loaded: set[Operand] = set()
+    for instruction in instructions_of(function):
+        if instruction.opcode == "ld" and "param" in instruction.modifiers:
+            source = instruction.operands[1]
+            if isinstance(source, Address) and source.base == Symbol(parameter):
+                loaded |= {*flat_operands(instruction.operands[:1])}
+        elif _depends_on_sign(instruction) and not loaded.isdisjoint(flat_operands(instruction.operands[1:])):
+            return True
+    return False
+
+
+def _depends_on_sign(instruction: Instruction) -> bool:
+    if instruction.modifiers[-1:] != ("s32",) or instruction.modifiers[0] in ("eq", "ne"):
+        return False
+    return instruction.opcode in _SIGNED or "wide" in instruction.modifiers
 
 
 def _threads(grid: Size3, block: Size3) -> Iterator[tuple[Size3, Size3]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gpuemu_lsp.engine.emulator.executor import Emulator
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopReason, StopRequest
 from gpuemu_lsp.engine.execution import ALL_CHECKS, Checks
-from gpuemu_lsp.engine.ptx.index_overflow import overflow_in_launch
+from gpuemu_lsp.engine.ptx.index_overflow import overflow_in_launch, takes_sign
 from gpuemu_lsp.engine.runtime.call_sites import CallSite
 from gpuemu_lsp.engine.runtime.findings import RunFindings
 from gpuemu_lsp.engine.runtime.host.allocator import Allocator
@@ -173,7 +173,10 @@ class EmulatedDevice:
         counts = {array.size // size for array in arrays for size in _ELEMENT_BYTES if array.size // size >= 1 << 31}
         for number, (parameter, value) in enumerate(zip(launch.kernel.parameters, values, strict=True), 1):
             cut = next((count for count in counts if (count - value) % (1 << 32) == 0), None)
-            if cut is not None and parameter.size == 4 and abs(value) >= _NO_FLAG:
+            if cut is None or parameter.size != 4 or abs(value) < _NO_FLAG:
+                continue
+            # An unsigned number of 32 bits holds it.
+            if cut >= 1 << 32 or takes_sign(launch.kernel.function, parameter.name):
                 yield number, value, cut
 
     def create_stream(self, stream: int, flags: int) -> None:

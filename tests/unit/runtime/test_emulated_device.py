@@ -210,15 +210,15 @@ def test_observers_end_in_reverse_and_one_of_them_can_end_a_launch(run):
 WIDE = 'extern "C" __global__ void k(int* x, int n, int value) { if (n > 0) x[AT] = value; }'
 
 
-def followed(index: str, n: int, elements: int) -> list[str]:
+def followed(index: str, n: int, elements: int, kernel: str = WIDE) -> list[str]:
     """Return the messages on a launch of 131,072 blocks that is followed."""
     device = EmulatedDevice("/program", DeviceLimits(1 << 30))
-    device.modules.load(0, [compile_ptx(WIDE.replace("AT", index))])
-    kernel, _ = device.modules.find_kernel(0, "k")
+    device.modules.load(0, [compile_ptx(kernel.replace("AT", index))])
+    handle, _ = device.modules.find_kernel(0, "k")
     device.set_followed(True)
     array = device.allocator.allocate(4 * elements, MemoryKind.DEVICE, SITE)
-    parameters = struct.pack("<Qii", array.address, n, 1)
-    device.follow(LaunchCall(kernel, (1 << 17, 1, 1), (64, 1, 1), (0, 0, 0), 0, 0, parameters), SITE)
+    parameters = struct.pack("<QIi", array.address, n % (1 << 32), 1)
+    device.follow(LaunchCall(handle, (1 << 17, 1, 1), (64, 1, 1), (0, 0, 0), 0, 0, parameters), SITE)
     assert {finding.rule for finding in device.findings.all} <= {"memory/index-overflow"}
     assert device.counts.launches == 0
     device.set_followed(False)
@@ -238,3 +238,9 @@ def test_a_launch_that_is_followed_shows_a_number_of_elements_that_was_cut():
     (message,) = followed("threadIdx.x", count - (1 << 32), count)
     assert message.startswith(f"Argument 2 of k<<<131072, 64>>> has 32 bits and is {count - (1 << 32)}")
     assert followed("threadIdx.x", 0, 1 << 32) == []
+
+
+def test_an_unsigned_number_of_elements_is_not_cut():
+    count = 6000 * 393216
+    assert followed("threadIdx.x", count - (1 << 32), count, kernel=WIDE.replace("int n", "unsigned n")) == []
+    assert followed("threadIdx.x", count, count + (1 << 32), kernel=WIDE.replace("int n", "unsigned n")) != []
