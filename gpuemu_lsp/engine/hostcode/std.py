@@ -291,7 +291,8 @@ def _method_push(
 
 
 LIBRARY: dict[str, Handler] = {
-    **dict.fromkeys(("atoi", "atol", "atoll", "strtol", "strtoul", "stoi", "stol", "stoul"), _input),
+    **dict.fromkeys(("atoi", "atol", "atoll", "strtol", "strtoul", "strtoll", "strtoull"), _input),
+    **dict.fromkeys(("strtoimax", "strtoumax", "stoi", "stol", "stoul", "stoll", "stoull"), _input),
     **dict.fromkeys(("getCmdLineArgumentInt",), _input),
     **dict.fromkeys(("assert", "TORCH_CHECK", "AT_ASSERTM", "AT_ASSERT", "CHECK", "TORCH_INTERNAL_ASSERT"), _assert),
     **dict.fromkeys(("scanf", "fscanf", "sscanf", "fread"), _scanf),

@@ -64,8 +64,10 @@ class LaunchSizes:
         read = [int(found[1]) for name in self._found.run.symbols if (found := re.fullmatch(r".+_size_(\d+)", name))]
         rank = self._stated_rank(tensor) or (len(own) if own and max(read) + 1 == len(own) else 0)
         product = self._product(tensor, rank) if rank else self._partial_product(tensor)
-        if product is not None and numel not in self.known.equal:
-            self._assume(Condition(None, "==", symbol(numel, 1), product))
+        # A number of elements may be that of another tensor, of which the program does not read the sizes.
+        known = self.known.resolved(symbol(numel, 1))
+        if product is not None and known.name in self._found.run.numels:
+            self._assume(Condition(None, "==", known, product))
 
     def tensor_elements(self, tensor: str) -> tuple[Size | None, bool]:
         """Return the elements of a tensor whose number the program does not read, and whether its rank is assumed.
