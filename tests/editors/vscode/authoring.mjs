@@ -51,8 +51,9 @@ try {
     fs.writeFileSync(inFolder("scale.ptx"), facts.ptx);
     await bench.file("scale.ptx");
     await bench.goTo(lineOf(facts.ptx, "st.global.f32"));
-    const line = lineOf(facts.ptx, "st.global.f32");
-    await until("the store is underlined", async () => (await bench.underlinedLines()).includes(line));
+    // The store at the same index is a consequence of the load.
+    const line = lineOf(facts.ptx, "ld.global.f32");
+    await until("the load is underlined", async () => (await bench.underlinedLines()).includes(line));
     const store = page.locator(".view-line").filter({ hasText: "st.global.f32" });
     await store.locator("span").filter({ hasText: /^%f2$/ }).last().hover();
     await page.locator(".monaco-hover").filter({ hasText: "add.f32 %f2, %f1, %f1;" }).waitFor();
