@@ -113,7 +113,9 @@ async def session(command: str, form: str) -> list[str]:
             with anyio.move_on_after(2) as scope:
                 await client.call_tool("check", {"files": SLOW})
             expect("a call can be cancelled", scope.cancelled_caught)
-            expect("and the next one is answered", (await call("check", source=SCALE))["verdict"] == "clean")
+            # A kernel without the code that launches it is run as guessed, and stays without a verdict.
+            last = await call("check", source=SCALE)
+            expect("and the next one is answered", last["verdict"] == "not-checked" and "1 of 1" in last["summary"])
             servers = descendants(os.getpid())
         expect("no process is left", await gone(servers))
     return wrong
