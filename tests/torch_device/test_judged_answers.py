@@ -116,3 +116,41 @@ def test_a_result_of_which_a_part_is_not_written_is_unsafe(tmp_path, new):
     assert row.verdict is (Verdict.UNSAFE if new == "empty_like" else Verdict.SAME), row
     if new == "empty_like":
         assert row.reason.startswith("returns memory that is not all written")
+
+
+OF_4_BILLION = """
+import torch
+import triton
+import triton.language as tl
+
+rows = 1 << 26
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x @ (2 * torch.eye(64)).to(x)
+
+def get_inputs():
+    return [torch.rand(rows, 64)]
+
+@triton.jit
+def doubled(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        doubled[(triton.cdiv(x.numel(), 2048),)](x, y, x.numel(), BLOCK=2048)
+        return y
+"""
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_an_index_that_overflows_at_the_sizes_of_the_task_only_is_unsafe(tmp_path, is_wide):
+    path = tmp_path / "answer.py"
+    path.write_text(OF_4_BILLION.replace("id(0)", "id(0).to(tl.int64)") if is_wide else OF_4_BILLION)
+    row = judge(Answer("answer.py", path, path), SECONDS)
+    assert row.verdict is (Verdict.SAME if is_wide else Verdict.UNSAFE), row
+    if not is_wide:
+        (line,) = (number for number, line in enumerate(OF_4_BILLION.splitlines(), 1) if "tl.store" in line)
+        assert row.reason.startswith(f"memory/index-overflow at answer.py:{line}: This index overflows 32 bits"), row
