@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gpuemu.judge.forms import flashinfer_bench, kernelbot, listed_shapes, robust_kbench
+from gpuemu.judge.forms.fields import FormError
 from gpuemu.judge.model import Answer, Texts
 
 _KERNELBENCH = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py$")
@@ -43,7 +42,6 @@ _KEYS = (("custom_code", "ref_code"), ("solution", "reference"), ("code", "ref_c
 _JSON = (".json", ".jsonl")
 _EXTENSION = ".cu"
 _NO_ANSWER = "no file with `class ModelNew`, nor an answer of another benchmark with its task"
-_NO_PAIR = "not a record with an answer and its task, as others of this file are"
 _NO_TASK = (
     "no task was found for this answer: name it with --reference PATH, a file with `class Model` and `get_inputs()`, "
     "or the folder of a benchmark or of one of its tasks"
@@ -160,8 +158,8 @@ def _written(file: Path, task: Path, texts: Callable[..., Texts], *arguments: An
     try:
         sources = (file,) if file.suffix == _EXTENSION else ()
         return Answer(_name(file), file.absolute(), task.absolute(), texts=texts(*arguments), sources=sources)
-    except (ValueError, KeyError, TypeError, AttributeError, SyntaxError, OSError, yaml.YAMLError) as error:
-        return _without_task(file, f"this answer or its task {task} cannot be read: {type(error).__name__}: {error}")
+    except (FormError, OSError, UnicodeDecodeError) as error:
+        return _without_task(file, f"this answer or its task cannot be read: {error}")
 
 
 def _name(file: Path) -> str:
@@ -177,7 +175,7 @@ def _of_json(file: Path, text: str, references: Sequence[Path]) -> Iterator[Answ
     if flashinfer_bench.is_solution(whole):
         definition = flashinfer_bench.definition_file(file, whole, references)
         if definition is not None:
-            yield _written(file, definition, flashinfer_bench.texts, whole, definition)
+            yield _written(file, definition, flashinfer_bench.texts, file, definition)
         return
     if isinstance(whole, list):
         records = list(enumerate(whole, 1))
@@ -186,22 +184,32 @@ def _of_json(file: Path, text: str, references: Sequence[Path]) -> Iterator[Answ
     else:
         records = [(number, _value(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     pairs = {number: _pair(record) for number, record in records}
-    if not any(pairs.values()):
+    if not any(isinstance(pair, tuple) for pair in pairs.values()) and not any(_has_answer(one) for _, one in records):
         return
     for number, pair in pairs.items():
-        if pair is None:
-            yield _without_task(file, _NO_PAIR, number)
+        if isinstance(pair, str):
+            yield _without_task(file, f"this record cannot be read: {pair}", number)
         else:
             name = f"{file.name}:{number}" if number else _name(file)
             yield Answer(name, file.absolute(), file.absolute(), texts=Texts(pair[0], (pair[1],)))
 
 
-def _pair(record: Any) -> tuple[str, str] | None:
-    """Return the texts of an answer and of its task that a record holds."""
+def _has_answer(record: Any) -> bool:
+    """Return whether a record has the text of an answer under one of its keys."""
+    texts = [record.get(answer) for answer, _ in _KEYS] if isinstance(record, dict) else []
+    return any(isinstance(text, str) and _NEW_MODEL.search(text) is not None for text in texts)
+
+
+def _pair(record: Any) -> tuple[str, str] | str:
+    """Return the texts of an answer and of its task that a record holds, or the problem why it does not."""
+    if not isinstance(record, dict):
+        return "it is not JSON" if record is None else "it is not an object with keys"
     for answer, task in _KEYS:
-        if isinstance(record, dict) and isinstance(record.get(answer), str) and isinstance(record.get(task), str):
+        if isinstance(record.get(answer), str) and isinstance(record.get(task), str):
             return record[answer], record[task]
-    return None
+    answer, task = next((keys for keys in _KEYS if not record.keys().isdisjoint(keys)), _KEYS[0])
+    missing = next(key for key in (answer, task) if not isinstance(record.get(key), str))
+    return f"it has no text under `{missing}`"
 
 
 def _value(text: str) -> Any:

@@ -127,11 +127,11 @@ def test_each_record_of_json_is_among_the_others(tree):
     pair = {"custom_code": ANSWER, "ref_code": TASK}
     lines = [json.dumps(pair), "", '{"custom_code": "', json.dumps({"custom_code": ANSWER}), json.dumps(pair)]
     found = problems(find_answers([tree(**{"x.jsonl": "\n".join(lines)})], []))
-    assert {name: bool(problem) for name, problem in found.items()} == {
-        "x.jsonl:1": False,
-        "x.jsonl:3": True,
-        "x.jsonl:4": True,
-        "x.jsonl:5": False,
+    assert found == {
+        "x.jsonl:1": "",
+        "x.jsonl:3": "this record cannot be read: it is not JSON",
+        "x.jsonl:4": "this record cannot be read: it has no text under `ref_code`",
+        "x.jsonl:5": "",
     }
 
 

@@ -210,9 +210,10 @@ def test_settings_that_differ_in_sizes_are_the_largest_and_the_least_even():
 
 def test_a_task_that_cannot_be_read_is_named(tmp_path):
     problem(tmp_path, SUBMISSION, 256)
-    (tmp_path / "task.yml").write_text("name: x\n")
-    with pytest.raises(NoAnswerError, match=r"task.yml has no list of `tests`"):
-        find_answers([tmp_path], [])
+    for text, words in (("name: x\n", "task.yml: no key `tests`"), ("tests: [\n", "task.yml:2: is not YAML: ")):
+        (tmp_path / "task.yml").write_text(text)
+        with pytest.raises(NoAnswerError, match=words):
+            find_answers([tmp_path], [])
 
 
 @pytest.mark.parametrize(
@@ -233,6 +234,58 @@ def test_each_solution_has_a_row(tmp_path, wrong):
     assert other.name == "wrong.json"
     row = judge(other, 1.0)
     assert (row.verdict, row.reason) == (Verdict.NOT_JUDGED, other.problem)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({("solutions/scale/s.json", "spec"): {}}, "solutions/scale/s.json: no key `entry_point` in spec"),
+        (
+            {("solutions/scale/s.json", "sources"): [{"path": "main.py"}]},
+            "solutions/scale/s.json: no key `content` in sources[0]",
+        ),
+        (
+            {("solutions/scale/s.json", "sources"): [{"path": "../main.py", "content": ""}]},
+            "solutions/scale/s.json: sources[0].path is ../main.py, which is not in the folder of the solution",
+        ),
+        (
+            {("definitions/x/scale.json", "axes"): {"M": {"type": "const"}}},
+            "definitions/x/scale.json: no key `value` in axes.M",
+        ),
+        (
+            {("definitions/x/scale.json", "outputs"): {"Y": {"shape": ["Q"], "dtype": "float32"}}},
+            "definitions/x/scale.json: outputs.Y.shape[0] is Q, which is none of the axes",
+        ),
+        (
+            {("workloads/x/scale.jsonl", "workload"): {"axes": {"M": "many"}}},
+            "workloads/x/scale.jsonl: line 1.workload.axes.M is not a positive integer",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named_by_its_file_and_key(tmp_path, changes, words):
+    root = flashinfer(tmp_path, solution(CALL))
+    for (name, key), value in changes.items():
+        record = json.loads((root / name).read_text())
+        write(root, {name: {**record, key: value}})
+    with pytest.raises(NoAnswerError) as raised:
+        find_answers([root / "solutions"], [])
+    assert str(raised.value).endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("{", "config_forward.json: is not JSON: "),
+        ({"single_init_configs": {"features": 8}}, "config_forward.json: single_init_configs is not a list"),
+        ({"multi_input_configs": [{"rows": 8}]}, "multi_input_configs[0].rows is not an argument of get_inputs"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_named(tmp_path, config, words):
+    extension = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }'
+    write(tmp_path, {"func_forward.py": FUNCTION, "config_forward.json": config, "forward.cu": extension})
+    with pytest.raises(NoAnswerError) as raised:
+        find_answers([tmp_path], [])
+    assert words in str(raised.value)
 
 
 def test_the_shapes_that_a_file_lists(tmp_path):

@@ -7,5 +7,6 @@ here. Sizes become numbers of the task's text, which is where :mod:`gpuemu.judge
 - :mod:`.robust_kbench`: ``forward.cu`` and ``backward.cu`` with ``func_forward.py`` and its settings
 - :mod:`.flashinfer_bench`: JSON of FlashInfer-Bench: a solution, its definition and workloads
 - :mod:`.listed_shapes`: kernelbench.com's ``shapes.py`` next to a task
+- :mod:`.fields`: values in JSON and YAML, whose errors name the file and the key
 - :mod:`.settings`: which of the settings of a task are tried
 """

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from gpuemu.judge.forms.fields import yaml_file
 from gpuemu.judge.forms.settings import varied
 from gpuemu.judge.model import Texts
 
@@ -38,11 +37,11 @@ def texts(submission: str, folder: Path) -> Texts:
 
     Raises
     ------
-    ValueError
+    FormError
         If ``task.yml`` has no list of tests.
     """
     reference = (folder / _REFERENCE).read_text(encoding="utf-8")
-    settings = _settings((folder / _TASK).read_text(encoding="utf-8"))
+    settings = _settings(folder / _TASK)
     # The modules that a problem shares, such as utils.py, are in its folder or the one above.
     paths = f"import sys as _sys\n_sys.path[:0] = {[str(folder), str(folder.parent)]!r}\n"
     answer = f"{submission}\n\n{paths}{_MODEL.format(name='ModelNew', function='custom_kernel')}"
@@ -70,9 +69,9 @@ def _task_text(paths: str, reference: str, arguments: Mapping[str, Any]) -> str:
     return f"{paths}{reference}\n{model}{inputs}"
 
 
-def _settings(text: str) -> list[Mapping[str, Any]]:
+def _settings(file: Path) -> list[Mapping[str, Any]]:
     """Return the arguments of the tests that are tried."""
-    tests = (yaml.safe_load(text) or {}).get("tests")
-    if not isinstance(tests, list) or not tests or not all(isinstance(test, dict) for test in tests):
-        raise ValueError(f"{_TASK} has no list of `tests`")
-    return varied(tests)
+    tests = yaml_file(file).key("tests")
+    if not tests.items():
+        raise tests.error("is empty")
+    return varied({name: one.value for name, one in test.fields().items()} for test in tests.items())

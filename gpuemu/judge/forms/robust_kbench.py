@@ -8,13 +8,13 @@ weights.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuemu.judge.forms.fields import Field, FormError, json_file
 from gpuemu.judge.forms.settings import MOST_SETTINGS
 from gpuemu.judge.model import Texts
 
@@ -57,12 +57,12 @@ def texts(extension: Path, task: ExtensionTask) -> Texts:
 
     Raises
     ------
-    ValueError
-        If the settings are not JSON, or the task is not Python.
+    FormError
+        If the settings are not of the benchmark's form, or the task is not Python.
     """
     text = task.module.read_text(encoding="utf-8")
     end, answer = _BACKWARD_FORMS if task.backward else _FORWARD_FORMS
-    tasks = tuple(f"{text}{setting.text()}{end}" for setting in _settings(task.config, text))
+    tasks = tuple(f"{text}{setting.text()}{end}" for setting in _settings(task))
     model = "GradientModel" if task.backward else "Model"
     return Texts(answer.format(path=str(extension.absolute()), flags=_FLAGS), tasks, task_model=model)
 
@@ -133,12 +133,10 @@ def get_init_inputs():
 """
 
 
-def _settings(config: Path, text: str) -> Iterator[_Setting]:
+def _settings(task: ExtensionTask) -> Iterator[_Setting]:
     """Yield the settings of a task: those of its file over the default values of its functions."""
-    inputs, init = _defaults(text)
-    lists: dict[str, list[dict[str, Any]]] = {}
-    if config.is_file():
-        lists = json.loads(config.read_text(encoding="utf-8"))
+    inputs, init = _arguments(task.module)
+    lists = _lists(task.config, inputs, init)
     several = any(lists.get("multi_input_configs", ())) or any(lists.get("multi_init_configs", ()))
     kind = "multi" if several else "single"
     own_init, own_inputs, shared = (lists.get(f"{kind}_{part}_configs") or [{}] for part in ("init", "input", "shared"))
@@ -146,26 +144,60 @@ def _settings(config: Path, text: str) -> Iterator[_Setting]:
     for place in range(min(max(len(own_init), len(own_inputs), len(shared)), MOST_SETTINGS)):
         both = shared[place % len(shared)]
         yield _Setting(
-            {**inputs, **own_inputs[place % len(own_inputs)], **both},
-            {**init, **own_init[place % len(own_init)], **both},
+            {**inputs.constants, **own_inputs[place % len(own_inputs)], **both},
+            {**init.constants, **own_init[place % len(own_init)], **both},
         )
 
 
-def _defaults(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the constants among the default values of ``get_inputs`` and of the model's constructor."""
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The names of a function's arguments, None if it takes any, and the constants among their default values."""
+
+    function: str
+    names: frozenset[str] | None
+    constants: Mapping[str, Any]
+
+    def check(self, setting: Field) -> None:
+        """Raise an error on a value that is not an argument."""
+        for name, value in setting.fields().items():
+            if self.names is not None and name not in self.names:
+                raise value.error(f"is not an argument of {self.function}")
+
+
+def _lists(config: Path, inputs: _Arguments, init: _Arguments) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the lists of settings in a file, by their names."""
+    lists: dict[str, list[Mapping[str, Any]]] = {}
+    for name, settings in json_file(config).fields().items() if config.is_file() else ():
+        if not name.endswith("_configs") or settings.value is None:
+            continue
+        for setting in settings.items():
+            for arguments, kind in ((inputs, "init"), (init, "input")):
+                if kind not in name:
+                    arguments.check(setting)
+        lists[name] = settings.value
+    return lists
+
+
+def _arguments(module: Path) -> tuple[_Arguments, _Arguments]:
+    """Return the arguments of a task's ``get_inputs`` and of its model's constructor."""
+    try:
+        statements = ast.parse(module.read_text(encoding="utf-8")).body
+    except SyntaxError as error:
+        raise FormError(f"{module}:{error.lineno}: is not Python: {error.msg}") from error
     functions: dict[str, ast.FunctionDef] = {}
-    for node in ast.parse(text).body:
+    for node in statements:
         if isinstance(node, ast.FunctionDef):
             functions[node.name] = node
         elif isinstance(node, ast.ClassDef) and node.name == "Model":
             functions |= {inner.name: inner for inner in node.body if isinstance(inner, ast.FunctionDef)}
-    inputs, init = (_constants(functions.get(name)) for name in ("get_inputs", "__init__"))
-    return inputs, init
+    return _of_function(functions, "get_inputs"), _of_function(functions, "__init__")
 
 
-def _constants(function: ast.FunctionDef | None) -> dict[str, Any]:
-    if function is None:
-        return {}
-    arguments = function.args.args
-    pairs = zip(arguments[len(arguments) - len(function.args.defaults) :], function.args.defaults, strict=True)
-    return {name.arg: value.value for name, value in pairs if isinstance(value, ast.Constant)}
+def _of_function(functions: Mapping[str, ast.FunctionDef], name: str) -> _Arguments:
+    if name not in functions:
+        return _Arguments(name, None, {})
+    arguments = functions[name].args
+    pairs = zip(arguments.args[len(arguments.args) - len(arguments.defaults) :], arguments.defaults, strict=True)
+    constants = {one.arg: value.value for one, value in pairs if isinstance(value, ast.Constant)}
+    names = frozenset(one.arg for one in (*arguments.args, *arguments.kwonlyargs))
+    return _Arguments(name, None if arguments.kwarg else names, constants)
