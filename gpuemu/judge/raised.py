@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import linecache
+import os
 import re
 import traceback
 from dataclasses import dataclass
@@ -78,8 +79,24 @@ def _raising_file(error: BaseException) -> str | None:
     return code.co_filename if dis.opname[code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS" else None
 
 
+def _is_removed_from_triton(error: BaseException) -> bool:
+    """Return whether a kernel calls what this version of Triton has no longer: a function that only raises an error."""
+    cause: BaseException | None = error if type(error).__name__ in _COMPILATION else None
+    while cause is not None and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if not isinstance(cause, NotImplementedError) or _raising_file(cause) is None:
+        return False
+    code = [frame.f_code for frame, _ in traceback.walk_tb(cause.__traceback__)][-1]
+    return f"{os.sep}triton{os.sep}" in code.co_filename and code.co_names == (NotImplementedError.__name__,)
+
+
 def _is_not_emulated(error: BaseException, raising_file: str | None, path: str) -> bool:
-    """Return whether an exception that was raised in a file of Python, or in C++, is a lack of the emulated device."""
+    """Return whether an exception that was raised in a file of Python, or in C++, is a lack of the emulated device.
+
+    It is one too that Triton has functions no longer which answers to a benchmark may use.
+    """
+    if _is_removed_from_triton(error):
+        return True
     if raising_file is not None:
         own = isinstance(error, NotImplementedError) and raising_file.startswith(_OWN_FOLDERS)
         # `torch.compile` raises it where Triton is missing.

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, CompilationError
 
 from gpuemu.judge import judgement, verdicts
 from gpuemu.judge.messages import compiler_error, is_missing_here
@@ -61,6 +65,26 @@ def test_what_the_emulated_device_lacks(tmp_path, text, not_emulated):
     with pytest.raises((RuntimeError, ArithmeticError)) as caught:
         runpy.run_path(str(path), {"torch": torch})
     assert Raised.of(caught.value, str(path)).is_not_emulated is not_emulated
+
+
+@triton.jit
+def with_block_pointers(x):
+    tl.load(tl.make_block_ptr(x, (8,), (1,), (0,), (8,), (0,)))
+
+
+@triton.jit
+def with_no_function(x):
+    tl.load(tl.make_pointer(x))
+
+
+@pytest.mark.parametrize(("kernel", "missing"), [(with_block_pointers, True), (with_no_function, False)])
+def test_what_triton_has_no_longer_is_missing_here(kernel, missing):
+    """Kernels with block pointers ran with the versions of Triton before 3.9."""
+    with pytest.raises(CompilationError) as caught:
+        triton.compile(ASTSource(kernel, {"x": "*fp32"}), target=GPUTarget("cuda", 80, 32))
+    raised = Raised.of(caught.value, __file__)
+    assert raised.is_build_error
+    assert raised.is_missing_here is missing
 
 
 def test_memory_of_the_answer_s_process_is_called_an_input_or_weight():
