@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from gpuemu.judge.answer_text import uses_block_pointers
 from gpuemu.judge.executed_lines import ExecutedLines
 from gpuemu.judge.raised import Raised
 from gpuemu.judge.task import constructor_arguments
@@ -39,6 +40,10 @@ def main(folder: Path) -> int:
     def note(event: str, **fields: Any) -> None:
         print(json.dumps({"event": event, **fields}), file=events)
 
+    if uses_block_pointers(path.read_text(encoding="utf-8", errors="replace")):
+        from gpuemu.judge import block_pointers
+
+        block_pointers.install()
     with ExecutedLines(str(path)) as lines:
         try:
             model_class = _model_class(path, request["model"])

@@ -21,6 +21,7 @@ _NARROW = {
 }
 _EXTENSIONS = re.compile(r"\b(?:cpp_extension|load_inline|load_library|ctypes)\b")
 _TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.M)
+_BLOCK_POINTERS = re.compile(r"\bmake_block_ptr\b")
 COMMON_SIZE = 256
 """Blocks and tiles have such sizes: a number up to it may say nothing about the task."""
 _COMMON_POWER = 4096
@@ -52,6 +53,11 @@ def narrow_formats(text: str) -> tuple[str, ...]:
 def multiplies_in_tf32(text: str) -> bool:
     """Return whether an answer may multiply fp32 in TF32, as Triton's ``tl.dot`` does by default."""
     return _PRODUCTS.search(text) is not None
+
+
+def uses_block_pointers(text: str) -> bool:
+    """Return whether an answer uses block pointers, which Triton had before 3.9."""
+    return _BLOCK_POINTERS.search(text) is not None
 
 
 def has_only_triton(text: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuemu.judge.answer_text import COMMON_SIZE, named_sizes, untaken_branches
+from gpuemu.judge.answer_text import COMMON_SIZE, named_sizes, untaken_branches, uses_block_pointers
 from gpuemu.judge.messages import last_line
 from gpuemu.judge.model import ALIGNED, LONG, SHORT, USUAL, Answer, Case, Row, Status, Values, Verdict
 from gpuemu.judge.processes import TaskConnection, TaskFailedError, run_answer
@@ -24,6 +24,7 @@ _FAILS = (Verdict.UNSAFE, Verdict.DIFFERS)
 
 _INT_RANGE = 1 << 31
 """Elements of a tensor from which on 32 bits cannot index it."""
+_BLOCK_POINTERS = "its block pointers, which Triton has no longer since 3.9, are computed as in earlier versions"
 _OWN = "own"
 """Name of the inputs at the task's own sizes."""
 
@@ -41,6 +42,8 @@ def judge(answer: Answer, seconds: float) -> Row:
     findings = tuple(
         {**finding, "path": str(answer.path)} if _is_written(finding, name) else finding for finding in row.findings
     )
+    if uses_block_pointers(answer.all_text):
+        row = replace(row, notes=(*row.notes, _BLOCK_POINTERS))
     reason = row.reason
     if answer.texts is not None and answer.path.suffix == ".py":  # whose lines the written module has
         reason = reason.replace(" at answer.py:", f" at {answer.path.name}:")
