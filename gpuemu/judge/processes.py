@@ -26,6 +26,7 @@ from gpuemu.judge.extension_folders import extension_folder
 from gpuemu.judge.model import Answer, Call, Case
 from gpuemu.judge.raised import Raised
 from gpuemu_lsp.engine.runtime.processes.supervised import end_all, run_supervised
+from gpuemu_lsp.engine.runtime.python_process import MULTIPROCESSORS_VARIABLE
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import installed_torch, serves_triton, torch_toolkit
 from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 
@@ -33,6 +34,8 @@ _END_SECONDS = 15.0
 """What `gpuemu run` may take to end a program and to report, after its own limit."""
 _BUILD_SECONDS = 600.0
 """What an answer may take in addition when its extensions are built, which is about a minute for each."""
+_MULTIPROCESSORS = "4"
+"""Multiprocessors that an answer sees: so few that kernels with a block for each pass over several tiles."""
 _ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
 
 
@@ -240,7 +243,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
             command = [sys.executable, "-m", "gpuemu_lsp.cli.gpuemu", "run", *options, "--torch-device", device]
             # The words of a shell, so that what the answer prints goes to a file.
             words = ["/bin/sh", "-c", 'exec "$@" >"$0" 2>&1', str(log), *command, str(_ANSWER_PROCESS), str(folder)]
-            environment = {"TORCH_EXTENSIONS_DIR": str(extensions)}
+            environment = {"TORCH_EXTENSIONS_DIR": str(extensions), MULTIPROCESSORS_VARIABLE: _MULTIPROCESSORS}
             run_supervised(words, environment=environment, seconds=seconds + _END_SECONDS)
     except subprocess.TimeoutExpired:
         problem = f"stopped after {seconds:g} seconds, the time limit of an answer"

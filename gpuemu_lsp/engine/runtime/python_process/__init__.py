@@ -18,5 +18,8 @@ TOOLKIT_VARIABLE: Final = "GPUEMU_TOOLKIT"
 ARCHITECTURE_VARIABLE: Final = "GPUEMU_ARCHITECTURE"
 """Environment variable with the device's architecture as a number, such as 90, until code for a later one is loaded."""
 
+MULTIPROCESSORS_VARIABLE: Final = "GPUEMU_MULTIPROCESSORS"
+"""Environment variable with how many multiprocessors programs see, which is how many blocks some of them launch."""
+
 DRIVER: Final = "libcuda.so.1"
 """Name of the driver's library, which programs load when they run."""

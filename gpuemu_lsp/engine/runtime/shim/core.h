@@ -30,6 +30,8 @@ bool variable_of(const void* host, char** address, size_t* size);
 bool known_kernel(const void* host, size_t* shared_bytes, size_t* local_bytes, size_t* most_threads);
 // The compute capability of the registered code, times ten: that of the emulated device.
 int architecture();
+// The multiprocessors of the device, on which a cooperative grid has to fit; programs may see fewer of them.
+int multiprocessors();
 uint64_t stream_number(cudaStream_t stream);
 // Whether this process is the one that may call gpuemu: a forked one is not.
 bool has_connection();

@@ -1,6 +1,7 @@
 // Devices, streams, events, errors and kernels' attributes: one device, on which calls run in their order.
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <mutex>
@@ -18,7 +19,11 @@ constexpr int THREADS_PER_MULTIPROCESSOR = 2048, BLOCKS_PER_MULTIPROCESSOR = 32;
 
 // Hopper, and the first Blackwell devices after it.
 bool large() { return architecture() >= 90 && architecture() < 120; }
-int multiprocessors() { return large() ? 132 : 108; }
+// Those that programs see, which may be fewer.
+int stated_multiprocessors() {
+    static const char* given = getenv("GPUEMU_MULTIPROCESSORS");
+    return given ? atoi(given) : multiprocessors();
+}
 size_t shared_per_multiprocessor() { return size_t(large() ? 228 : 164) << 10; }
 
 std::atomic<uint64_t> next_number{1};
@@ -67,6 +72,8 @@ const NamedError ERROR_NAMES[] = {
 }  // namespace
 
 namespace gpuemu {
+
+int multiprocessors() { return large() ? 132 : 108; }
 
 uint64_t new_number() { return next_number++; }
 
@@ -276,7 +283,7 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
     p->totalConstMem = 64 << 10;
     p->major = architecture() / 10;
     p->minor = architecture() % 10;
-    p->multiProcessorCount = multiprocessors();
+    p->multiProcessorCount = stated_multiprocessors();
     p->maxThreadsPerMultiProcessor = THREADS_PER_MULTIPROCESSOR;
     p->maxBlocksPerMultiProcessor = BLOCKS_PER_MULTIPROCESSOR;
     p->l2CacheSize = 40 << 20;

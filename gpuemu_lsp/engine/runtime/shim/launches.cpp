@@ -73,12 +73,11 @@ const char* rejection(const Function& function, dim3 grid, dim3 block, size_t sh
 // The reason for which a GPU rejects a launch whose blocks wait for each other. How many fit because of their registers
 // is not known.
 const char* cooperative_rejection(const Call& call) {
-    int each = 0, multiprocessors = 0;
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    int each = 0;
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, call.host, int(call.block.x * call.block.y * call.block.z),
                                                   call.shared);
     uint64_t blocks = uint64_t(call.grid.x) * call.grid.y * call.grid.z;
-    return blocks > uint64_t(each) * multiprocessors ? "a cooperative grid has more blocks than fit on the device at once"
+    return blocks > uint64_t(each) * multiprocessors() ? "a cooperative grid has more blocks than fit on the device at once"
                                                      : nullptr;
 }
 
@@ -260,13 +259,12 @@ API cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* host, 
     dim3 size = cluster_of(*config), block = config->blockDim;
     if (!is_cluster(size)) size = is_cluster(function->cluster) ? function->cluster : dim3(1, 1, 1);
     if (cluster_rejection(*function, size, size)) return result(cudaErrorInvalidClusterSize);
-    int each, multiprocessors;
+    int each;
     // CuTe DSL asks for 128 threads of a kernel that is compiled for one: the limit of the kernel does not count here.
     uint64_t threads = std::min<uint64_t>(uint64_t(block.x) * block.y * block.z, function->most_threads);
     cudaError_t error =
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, host, int(threads), config->dynamicSmemBytes);
     if (error != cudaSuccess) return error;
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
-    *clusters = each * multiprocessors / int(size.x * size.y * size.z);
+    *clusters = each * multiprocessors() / int(size.x * size.y * size.z);
     return cudaSuccess;
 }

@@ -7,6 +7,7 @@ tensors are, is its subclasses'.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +17,14 @@ from triton.backends.driver import DriverBase
 from triton.backends.nvidia.driver import ty_to_cpp
 
 from gpuemu_lsp.engine.compile.triton_backend import WARP_SIZE, PtxBackend, restore_backend, target_of
+from gpuemu_lsp.engine.runtime.python_process import MULTIPROCESSORS_VARIABLE
 from gpuemu_lsp.engine.runtime.triton_launches.autotuners import EqualTimes
 
 SHARED_BYTES = {70: 98_304, 75: 65_536, 80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376}
 """Shared memory of a block by compute capability (CUDA C++ Programming Guide, technical specifications)."""
 _MOST_SHARED_BYTES = 232_448
 _MAX_THREADS = 1024
+_MULTIPROCESSORS = 108
 _REGISTERS = 64
 """Registers of a thread, which only ptxas knows: programs divide by the number to choose how many blocks to launch."""
 
@@ -142,7 +145,7 @@ class _Utils:
         return {
             "max_shared_mem": self._shared_bytes,
             "max_num_regs": 65_536,
-            "multiprocessor_count": 108,
+            "multiprocessor_count": int(os.environ.get(MULTIPROCESSORS_VARIABLE, _MULTIPROCESSORS)),
             "warpSize": WARP_SIZE,
             "sm_clock_rate": 1_410_000,
             "mem_clock_rate": 1_215_000,
