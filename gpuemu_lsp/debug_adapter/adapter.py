@@ -38,9 +38,7 @@ class Adapter:
         self._pool, self._source, self._output = pool, source, output
         self._numbers = count(1)
         self._writing = threading.Lock()
-        # The path of a socket has at most 107 bytes (unix(7)).
-        folder = None if len(tempfile.gettempdir()) < _LONGEST_FOLDER else "/tmp"
-        self._folder = tempfile.TemporaryDirectory(prefix="gpuemu-debug-", dir=folder)
+        self._folder = socket_folder("gpuemu-debug-")
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel: socket.socket | None = None
         self._waiting: list[dict[str, Json]] = []
@@ -136,7 +134,7 @@ class Adapter:
         # The client sends its breakpoints as soon as it hears this; they wait in the channel.
         self._event("initialized", {})
         self._progress("progressStart", {"title": "gpuemu", "message": "starting", "cancellable": True})
-        self._job = self._pool.submit(Job("debug", payload), self._on_event)
+        self._job = self._pool.submit(Job("debug", payload, interactive=True), self._on_event)
         self._deadline = threading.Timer(RECORD_SECONDS, self._job.cancel)
         self._deadline.daemon = True
         self._deadline.start()
@@ -221,6 +219,12 @@ class Adapter:
     def _progress(self, name: str, body: dict[str, Json]) -> None:
         if self._client.get("supportsProgressReporting"):
             self._event(name, {"progressId": _PROGRESS, **body})
+
+
+def socket_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    """Return a folder of this user's for a socket, whose path has at most 107 bytes (unix(7))."""
+    folder = None if len(tempfile.gettempdir()) < _LONGEST_FOLDER else "/tmp"
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=folder)
 
 
 def _launch_problem(launch: dict[str, Json]) -> str | None:

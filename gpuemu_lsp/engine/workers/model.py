@@ -41,6 +41,9 @@ class Job:
 
     ``restarts`` is how often it begins again, in another worker, after its worker was killed from outside: by the
     system when memory is short, or with the fork server. Who sets it handles :class:`Restarted`.
+
+    An ``interactive`` job lasts as long as its user looks at it: it has a worker of its own at once, besides those of
+    the pool's size, and no time limit.
     """
 
     function: str
@@ -49,6 +52,7 @@ class Job:
     taint: str | None = None
     first_stage: tuple[str, float] | None = None
     restarts: int = 0
+    interactive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ class WorkerProcess:
         self.handle = handle
         self.taint = job.taint if job.taint is not None else self.taint
         self.jobs += 1
+        self.retire |= job.interactive
         self.stage = self.output_at_timeout = None
         self.accepted = False
         self.started = now

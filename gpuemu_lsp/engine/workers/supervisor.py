@@ -89,7 +89,7 @@ class Supervisor:
 
     def enqueue(self, handle: JobHandle) -> None:
         """Queue a job."""
-        if not self._post(lambda: self._queue.append(handle)):
+        if not self._post(lambda: self._append(handle)):
             handle.post(Cancelled())
 
     def cancel(self, handle: JobHandle) -> None:
@@ -242,6 +242,13 @@ class Supervisor:
         """Return a job to the front of the queue."""
         self._queue.appendleft(handle)
 
+    def _append(self, handle: JobHandle) -> None:
+        """Queue a job: one that waits for no other before those that do."""
+        if handle.job.interactive:
+            self._queue.appendleft(handle)
+        else:
+            self._queue.append(handle)
+
     def _cancel(self, handle: JobHandle) -> None:
         with contextlib.suppress(ValueError):
             self._queue.remove(handle)
@@ -267,19 +274,24 @@ class Supervisor:
     def _worker_for(self, handle: JobHandle) -> WorkerProcess | None:
         """Return an idle worker that has run no other user code, or a new one; None if the pool is full.
 
+        An interactive job has a new one in any case.
+
         If only workers with other user code are idle, that of the oldest job is killed, and a new one can be forked
         after its exit.
         """
-        if sum(worker.handle is not None for worker in self._workers) >= self._settings.size:
+        if handle.job.interactive:
+            return self._workers.fork()
+        counted = [worker for worker in self._workers if worker.handle is None or not worker.handle.job.interactive]
+        if sum(worker.handle is not None for worker in counted) >= self._settings.size:
             return None
-        idle = [worker for worker in self._workers if worker.idle]
+        idle = [worker for worker in counted if worker.idle]
         for taint in dict.fromkeys((handle.job.taint, None)):
             for worker in idle:
                 if worker.taint == taint:
                     return worker
-        if len(self._workers) < self._settings.size + self._settings.spare:
+        if len(counted) < self._settings.size + self._settings.spare:
             return self._workers.fork()
-        if idle and all(worker.killed_at is None for worker in self._workers):
+        if idle and all(worker.killed_at is None for worker in counted):
             self._workers.kill(min(idle, key=lambda worker: worker.started))
         return None
 

@@ -88,9 +88,10 @@ class WorkerSet:
 
     def assign(self, worker: WorkerProcess, handle: JobHandle) -> None:
         """Give an idle worker a job."""
-        limit = handle.job.wall_seconds
+        job = handle.job
+        limit = self._limits.wall_seconds if job.wall_seconds is None else job.wall_seconds
         try:
-            worker.assign(handle, time.monotonic(), self._limits.wall_seconds if limit is None else limit)
+            worker.assign(handle, time.monotonic(), None if job.interactive else limit)
         except (TypeError, ValueError) as error:  # a payload that is not JSON
             _end(worker, Failed(type(error).__name__, str(error), ""))
             return

@@ -13,7 +13,17 @@ import pytest
 from support.processes import descendants
 from support.worker_pool import FUNCTIONS, open_fds, wait_gone
 
-from gpuemu_lsp.engine.workers.model import Cancelled, Done, Failed, Job, Progress, Restarted, TimedOut, WorkerDied
+from gpuemu_lsp.engine.workers.model import (
+    Cancelled,
+    Done,
+    Failed,
+    Job,
+    Limits,
+    Progress,
+    Restarted,
+    TimedOut,
+    WorkerDied,
+)
 from gpuemu_lsp.engine.workers.pool import Pool
 
 
@@ -268,3 +278,24 @@ def test_a_job_whose_worker_is_killed_begins_again_as_often_as_it_may(pool, tmp_
     assert isinstance(ending, Done if done else WorkerDied)
     kinds = [Progress, Restarted, Progress] if restarts else [Progress]
     assert [type(event) for event in events] == [*kinds, type(ending)]
+
+
+def test_an_interactive_job_waits_for_no_other_and_has_no_time_limit(tmp_path):
+    gate = tmp_path / "gate"
+    path = tmp_path / "s.py"
+    path.write_text(
+        "import os, time\n"
+        "def job(argument):\n"
+        "    yield os.getpid()\n"
+        "    while not os.path.exists(argument): time.sleep(0.005)\n"
+    )
+    events = []
+    with Pool(FUNCTIONS, size=1, limits=Limits(wall_seconds=20.0)) as pool:
+        script = {"path": str(path), "argument": str(gate)}
+        handles = [pool.submit(Job("script", script), events.append)]
+        handles.append(pool.submit(Job("echo", 1)))
+        open_ones = [pool.submit(Job("script", script, wall_seconds=0.01, interactive=True)) for _ in range(2)]
+        assert isinstance(pool.submit(Job("echo", 2, interactive=True)).wait(20), Done)
+        assert not any(one.ended for one in (*handles, *open_ones))
+        gate.touch()
+        assert all(isinstance(one.wait(20), Done) for one in (*handles, *open_ones))
