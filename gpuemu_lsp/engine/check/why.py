@@ -39,12 +39,14 @@ class AskedCase:
     """A stored case that was recorded: what is asked about it, and what records further blocks of its launch.
 
     ``finding`` is what it shows now. Without a ``recorder`` there is no recording, for the reason in the ``answer``.
+    ``further`` are the other errors and warnings of its run.
     """
 
     answer: Why
     recorder: Recorder | None = None
     questions: tuple[ChainQuestion, ...] = ()
     notes: tuple[str, ...] = ()
+    further: tuple[Question, ...] = ()
 
 
 def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Why]:
@@ -67,19 +69,20 @@ def asked_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterato
         yield AskedCase(replace(answer, problem=problem))
         return
     yield Stage(name, "execute")
-    stored = _stored_finding(opened.run, opened.case, failure, case_id)
-    if stored is None and not failure.rule:
+    shown = _stored_findings(opened.run, opened.case, failure, case_id)
+    if not shown and not failure.rule:
         yield Stage(name, "record")
         yield _asked_nothing(answer, Recorder(_unoptimized(opened) or opened.run, opened.case))
         return
-    if stored is None:
+    if not shown:
         problem = f"it no longer fails with {failure.rule}"
         yield AskedCase(replace(answer, verdict="fixed", problem=problem))
         return
-    answer, failure = replace(answer, verdict="still fails", finding=stored), replace(failure, rule=stored.rule)
+    answer, failure = replace(answer, verdict="still fails", finding=shown[0]), replace(failure, rule=shown[0].rule)
     yield Stage(name, "record")
-    run, finding = _run_with_names(opened, failure, case_id) or (opened.run, stored)
-    yield _asked(answer, Question(finding, opened.case, run))
+    run, (first, *others) = _run_with_names(opened, failure, case_id) or (opened.run, shown)
+    asked = _asked(answer, Question(first, opened.case, run))
+    yield replace(asked, further=tuple(Question(finding, opened.case, run) for finding in others))
 
 
 _HANG_LIMITS = RecordingLimits(payload_bytes=32 << 20, runs=100_000)
@@ -100,25 +103,31 @@ def recorded_case(request: CheckRequest, failure: Failure) -> RecordedFailure | 
     opened = reopen(request, failure)
     if opened.run is None or opened.case is None:
         return None
-    stored = _stored_finding(opened.run, opened.case, failure, failure.case)
-    if stored is None:
+    shown = _stored_findings(opened.run, opened.case, failure, failure.case)
+    if not shown:
         return None
-    run, finding = _run_with_names(opened, failure, failure.case) or (opened.run, stored)
+    run, (finding, *_) = _run_with_names(opened, failure, failure.case) or (opened.run, shown)
     emulator: Emulator = run.runner.executor  # type: ignore[assignment]
     return RecordedFailure(emulator, run.runner.complete(opened.case), Question(finding, opened.case, run).block())
 
 
-def _stored_finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
-    """Return the stored error, if its run still shows it; a launch that hangs is given fewer steps from now on."""
+def _stored_findings(run: PlanRun, case: Case, failure: Failure, case_id: str) -> list[Finding]:
+    """Return what :func:`_findings` does; a launch that hangs is given fewer steps from now on."""
     if failure.rule == "sync/hang":
         run.runner.launch = replace(run.runner.launch, max_steps=HANG_STEPS)
-    return _finding(run, case, failure, case_id)
+    return _findings(run, case, failure, case_id)
 
 
-def _finding(run: PlanRun, case: Case, failure: Failure, case_id: str) -> Finding | None:
-    """Return the stored error, if a run still shows it."""
-    found = ReopenedCase((), run, case).examine(case, case_id)
-    return next((one for one in found if one.severity is Severity.ERROR and failure.rule in ("", one.rule)), None)
+def _findings(run: PlanRun, case: Case, failure: Failure, case_id: str) -> list[Finding]:
+    """Return the stored error, then the other errors and warnings of a run; nothing if the run does not show it."""
+    shown = ReopenedCase((), run, case).examine(case, case_id)
+    errors = (finding for finding in shown if finding.severity is Severity.ERROR)
+    error = next((finding for finding in errors if failure.rule in ("", finding.rule)), None)
+    if error is None:
+        return []
+    serious = (Severity.ERROR, Severity.WARNING)
+    others = (finding for finding in shown if finding is not error and finding.severity in serious)
+    return [error, *others]
 
 
 _NAMES_SECONDS = 10.0
@@ -126,17 +135,17 @@ _NAMES_SECONDS = 10.0
 instructions. Beyond it, lines and registers of the optimised code are what can be shown in time."""
 
 
-def _run_with_names(opened: ReopenedCase, failure: Failure, case_id: str) -> tuple[PlanRun, Finding] | None:
-    """Return a run of unoptimised code and the finding there; None if the case does not fail in the same way."""
+def _run_with_names(opened: ReopenedCase, failure: Failure, case_id: str) -> tuple[PlanRun, list[Finding]] | None:
+    """Return a run of unoptimised code and its findings; None if the case does not fail in the same way."""
     run = _unoptimized(opened)
     if run is None or opened.case is None:
         return None
     launch = run.runner.launch
     run.runner.launch = replace(launch, translate_seconds=min(_NAMES_SECONDS, launch.translate_seconds))
-    finding = _finding(run, opened.case, failure, case_id)
+    shown = _findings(run, opened.case, failure, case_id)
     # Its recording version takes longer, and is worth it now.
     run.runner.launch = replace(run.runner.launch, translate_seconds=launch.translate_seconds)
-    return (run, finding) if finding is not None else None
+    return (run, shown) if shown else None
 
 
 def _unoptimized(opened: ReopenedCase) -> PlanRun | None:

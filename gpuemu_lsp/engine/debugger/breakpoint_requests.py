@@ -16,7 +16,7 @@ from gpuemu_lsp.engine.debugger.watches import identified, watch, watchable
 from gpuemu_lsp.engine.findings import Json, Place
 
 FINDINGS: Final = "findings"
-"""The exception filter that stops at the finding."""
+"""The exception filter that stops at the finding; the others are rules."""
 
 
 class BreakpointRequests:
@@ -118,9 +118,11 @@ class BreakpointRequests:
         return rows
 
     def _set_exceptions(self, arguments: Arguments) -> list[Json]:
-        filters = arguments.get("filters")
-        self._session.stops_at_finding = isinstance(filters, list) and FINDINGS in filters
-        return [{"verified": True} for _ in filters] if isinstance(filters, list) else []
+        given = arguments.get("filters")
+        filters = [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
+        self._session.stops_at_finding = FINDINGS in filters
+        self._session.stop_at_rules(frozenset(filters) - {FINDINGS})
+        return [{"verified": True} for _ in filters]
 
 
 def _path(arguments: Arguments) -> str:

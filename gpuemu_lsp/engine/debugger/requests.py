@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.debugger.session import DebugSession
 from gpuemu_lsp.engine.debugger.syntax import parse
 from gpuemu_lsp.engine.debugger.templates import value_text
 from gpuemu_lsp.engine.debugger.timeline import StepKind
-from gpuemu_lsp.engine.debugger.views import Parts, Row, View, item, of_items
+from gpuemu_lsp.engine.debugger.views import Parts, Row, View, equal_runs, folded, item, lane_range, of_items
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
 from gpuemu_lsp.engine.findings import Json, Place
 
@@ -52,6 +52,7 @@ class Requests:
         self._breakpoints = BreakpointRequests(session, first_line)
         self._frames: list[tuple[int, StackFrame]] = []
         self._parts: list[Parts] = []
+        self._last: Stop | None = None
         self._handlers: dict[str, Callable[[Arguments], Reply]] = {
             "configurationDone": self._configuration_done,
             "threads": self._threads,
@@ -67,6 +68,7 @@ class Requests:
             "reverseContinue": lambda _: self._go(back=True),
             "restartFrame": self._restart_frame,
             "gpuemu/focus": self._focus,
+            "gpuemu/lanes": self._lanes,
             "breakpointLocations": lambda arguments: Reply(self._breakpoints.locations(arguments)),
             "dataBreakpointInfo": self._data_info,
             "completions": self._completions,
@@ -97,6 +99,7 @@ class Requests:
     def _stopped(self, stop: Stop, hit: int | None = None) -> tuple[str, Body]:
         self._frames.clear()
         self._parts.clear()
+        self._last = stop
         body: Body = {
             "reason": stop.reason,
             "description": stop.description,
@@ -278,6 +281,19 @@ class Requests:
         row = item(view.moment, expression, value, expression)
         return Reply({"result": row.value, "variablesReference": self._reference(row.parts), **self._details(row)})
 
+    def _lanes(self, arguments: Arguments) -> Reply:
+        """Return the variables of a frame in the lanes of its warp: on one line, and by runs of equal values."""
+        view = self._view(arguments)
+        rows: list[Json] = []
+        for name in view.names.visible(view.frame):
+            texts = view.lane_texts(name)
+            runs: list[Json] = [
+                {"lanes": lane_range(first, last), "value": value} for first, last, value in equal_runs(texts)
+            ]
+            rows.append({"name": name, "value": folded(texts), "runs": runs})
+        first = view.moment.thread // WARP_SIZE * WARP_SIZE
+        return Reply({"first": first, "lanes": rows})
+
     def _completions(self, arguments: Arguments) -> Reply:
         """Return the commands and names that begin with the word before the cursor."""
         written = text(arguments, "text")[: number(arguments, "column") - self._first_column]
@@ -302,9 +318,12 @@ class Requests:
 
     def _exception_info(self, _: Arguments) -> Reply:
         subject = self._session.subject
-        body: Body = {"exceptionId": subject.rule or "gpuemu", "description": subject.text, "breakMode": "always"}
+        rule, said = subject.rule, subject.text
+        if self._last is not None and self._last.reason == "exception":
+            rule, said = self._last.description, self._last.text
+        body: Body = {"exceptionId": rule or "gpuemu", "description": said, "breakMode": "always"}
         details = "\n".join(subject.notes)
-        return Reply(body | ({"details": {"message": subject.text, "stackTrace": details}} if details else {}))
+        return Reply(body | ({"details": {"message": said, "stackTrace": details}} if details else {}))
 
     # ---- memory and code ---------------------------------------------------------------------------------------------
 

@@ -24,16 +24,26 @@ Locate: TypeAlias = Callable[[Place], Place]
 RecordBlock: TypeAlias = Callable[[int], RecordedBlock | None]
 """Records a block of the launch by its linear number; None if the launch does not come to it."""
 _FINDING: Final = 0
-"""The number of the finding among the breakpoints, which begin at 1."""
+"""The number of the finding among the breakpoints, which begin at 1; further findings have negative ones."""
 MOST_WARPS: Final = 32
 """Warps that are listed as threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherFinding:
+    """Another finding of the case: its rule, its text, and what returns its moment, if the recording has it."""
+
+    rule: str
+    text: str
+    hit: Callable[[], Hit | None]
 
 
 @dataclass(frozen=True, slots=True)
 class DebuggedCase:
     """What is debugged: the text of its finding, the finding's rule and moment, and where it comes from.
 
-    ``notes`` are limits of the recording. Without a moment the session begins with the first statement of thread 0.
+    ``notes`` are limits of the recording, ``further`` what else the case shows. Without a moment the session begins
+    with the first statement of thread 0.
     """
 
     text: str = ""
@@ -41,6 +51,7 @@ class DebuggedCase:
     hit: Hit | None = None
     notes: tuple[str, ...] = ()
     questions: tuple[ChainQuestion, ...] = ()
+    further: tuple[FurtherFinding, ...] = ()
 
 
 class DebugSession:
@@ -54,6 +65,8 @@ class DebugSession:
     ) -> None:
         self._record, self.subject, self.located = record, subject, located
         self.stops_at_finding = True
+        self._rules: frozenset[str] = frozenset()
+        self._further: tuple[FindingBreakpoint, ...] = ()
         self.breakpoints: dict[int, Stopper] = {}
         self.log_points: dict[int, LogPoint] = {}
         self._finding_block = block.recording.block
@@ -193,8 +206,9 @@ class DebugSession:
         Returns the stop and the number of the breakpoint; ``log`` receives the texts of log points that are passed.
         """
         stoppers = dict(self.breakpoints)
-        if self.stops_at_finding and self._finding is not None:
+        if self._finding is not None and (self.stops_at_finding or self.subject.rule in self._rules):
             stoppers[_FINDING] = self._finding
+        stoppers |= {_FINDING - place: finding for place, finding in enumerate(self._further, 1)}
         begun = self.cursor
         hits = [
             (hit, number)
@@ -207,9 +221,19 @@ class DebugSession:
         if reached is None:
             return self._end(self.thread, back=back), None
         # Of several at one moment the finding says the most.
-        number = min(number for hit, number in hits if hit == reached)
+        number = min((number for hit, number in hits if hit == reached), key=lambda one: (one > _FINDING, abs(one)))
         self.move(reached)
-        return stoppers[number].stop(self.debuggee, reached), None if number == _FINDING else number
+        return stoppers[number].stop(self.debuggee, reached), number if number > _FINDING else None
+
+    def stop_at_rules(self, rules: frozenset[str]) -> None:
+        """Stop at the findings of some rules."""
+        chosen = ((finding, finding.hit()) for finding in self.subject.further if finding.rule in rules)
+        self._rules = rules
+        self._further = tuple(
+            FindingBreakpoint(self._finding_block, hit, Stop("exception", finding.rule, finding.text))
+            for finding, hit in chosen
+            if hit is not None
+        )
 
     @property
     def _finding(self) -> FindingBreakpoint | None:

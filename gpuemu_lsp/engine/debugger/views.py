@@ -180,9 +180,17 @@ class View:
         shown_lanes = self.folded_lanes(lambda moment: shown(moment, value(moment)))
         return Row(name, shown_lanes, parts=Parts(read, named=len(moments)))
 
+    def lane_texts(self, name: str) -> list[str]:
+        """Return one variable in each lane of the warp."""
+        variable = self.names.visible(self.frame)[name]
+        return self._texts(lambda moment: shown(moment, self.names.variable(moment, self.frame, variable).object))
+
     def folded_lanes(self, value: Callable[[Moment], str]) -> str:
         """Return a text of each lane of the warp that is at the same line, equal neighbours as one."""
-        return folded([NOT_HERE if one is None else value(one) for one in self._moments_of_lanes()])
+        return folded(self._texts(value))
+
+    def _texts(self, value: Callable[[Moment], str]) -> list[str]:
+        return [NOT_HERE if one is None else value(one) for one in self._moments_of_lanes()]
 
     def _moments_of_lanes(self) -> list[Moment | None]:
         history, moment = self.moment.block.history, self.moment
@@ -202,14 +210,18 @@ def folded(texts: Sequence[str]) -> str:
     steps = {after - before for before, after in pairwise(numbers)}
     if len(numbers) == len(texts) > 2 and len(steps) == 1:
         return f"{numbers[0]}..{numbers[-1]} step {steps.pop()}"
-    runs = []
-    lane = 0
+    return "; ".join(f"{lane_range(first, last)}: {text}" for first, last, text in equal_runs(texts))
+
+
+def equal_runs(texts: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Return the values of lanes, equal neighbours as one: the first lane, the last one, the value."""
+    runs, lane = [], 0
     for text, group in groupby(texts):
-        count = len(list(group))
-        runs.append(f"{_range(lane, count)}: {text}")
-        lane += count
-    return "; ".join(runs)
+        first, lane = lane, lane + len(list(group))
+        runs.append((first, lane - 1, text))
+    return runs
 
 
-def _range(first: int, count: int) -> str:
-    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+def lane_range(first: int, last: int) -> str:
+    """Return the numbers of lanes that follow each other."""
+    return str(first) if first == last else f"{first}-{last}"

@@ -7,20 +7,23 @@ case is recorded, and nothing of it afterwards.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.chosen_sizes import ChosenSizesError, chosen_case
 from gpuemu_lsp.engine.check.model import Stage
+from gpuemu_lsp.engine.check.questions import Question, ask
 from gpuemu_lsp.engine.check.recorded_launch import NoLaunchError, launched_case
 from gpuemu_lsp.engine.check.why import AskedCase, asked_case
+from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock
 from gpuemu_lsp.engine.debugger.breakpoints import Hit
 from gpuemu_lsp.engine.debugger.protocol import DebugRequestError, number, text
 from gpuemu_lsp.engine.debugger.requests import Requests
-from gpuemu_lsp.engine.debugger.session import DebuggedCase, DebugSession, Locate
+from gpuemu_lsp.engine.debugger.session import DebuggedCase, DebugSession, FurtherFinding, Locate
 from gpuemu_lsp.engine.debugger.syntax import CExpressionError
-from gpuemu_lsp.engine.findings import Json
+from gpuemu_lsp.engine.findings import Finding, Json
 from gpuemu_lsp.engine.jobs.functions import encode
 from gpuemu_lsp.engine.jobs.requests.cuda_strings import compiled_request
 from gpuemu_lsp.engine.jobs.requests.stored_cases import request_of
@@ -141,14 +144,33 @@ def session_of(case: AskedCase, located: Locate = lambda place: place) -> DebugS
         return DebugSession(latest, case.recorder.block, subject, located)
     if case.recorder is None or latest is None or finding is None:
         raise _CannotDebugError(f"case {answer.case} of '{answer.kernel}' cannot be debugged: {answer.problem}")
-    # A race has two accesses, and may have two blocks.
-    line = finding.place.range.start.line
-    asked = sorted(case.questions, key=lambda one: (place := one.place()) is None or place.range.start.line != line)
-    block = asked[0].block if asked else latest
-    hit = Hit(asked[0].criteria[0].tick, asked[0].criteria[0].thread) if asked else None
+    asked = _closest(case.questions, finding)
+    block = asked.block if asked is not None else latest
     notes = case.notes if block.named else (_UNNAMED, *case.notes)
-    subject = DebuggedCase(finding.whole_message, finding.rule, hit, notes, case.questions)
+    further = tuple(
+        FurtherFinding(asked.finding.rule, asked.finding.whole_message, partial(_moment, asked, block))
+        for asked in case.further
+    )
+    subject = DebuggedCase(finding.whole_message, finding.rule, _hit(asked), notes, case.questions, further)
     return DebugSession(block, case.recorder.block, subject, located)
+
+
+def _closest(questions: Sequence[ChainQuestion], finding: Finding) -> ChainQuestion | None:
+    """Return what is asked about the line of a finding: a race has two accesses, and may have two blocks."""
+    line = finding.place.range.start.line
+    return min(
+        questions, key=lambda one: (place := one.place()) is None or place.range.start.line != line, default=None
+    )
+
+
+def _moment(question: Question, block: RecordedBlock) -> Hit | None:
+    """Return the moment of a finding, if the block that was recorded has it."""
+    chains, _ = ask(question, lambda number: block if number == block.recording.block else None)
+    return _hit(_closest(chains, question.finding))
+
+
+def _hit(question: ChainQuestion | None) -> Hit | None:
+    return None if question is None else Hit(question.criteria[0].tick, question.criteria[0].thread)
 
 
 def _serve(channel: socket.socket, requests: Requests) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,20 +66,25 @@ class Client:
         return self.request("setBreakpoints", source={"path": self.path}, breakpoints=list(breakpoints))["breakpoints"]
 
 
+def recorded(root: Path) -> tuple[AskedCase, str]:
+    """Check the kernel of a project; return its smallest failing case, which is recorded, and the path of the source."""
+    (request,) = collect([], CheckOptions(cases=6), root).requests
+    for _ in check_kernel(request, lambda *_: None):
+        pass
+    with Store(root) as store:
+        failures = [item.failure for item in store.failures(100)]
+    failure = min(failures, key=lambda one: (sum(one.dims.values()), one.case))
+    events = asked_case(request, failure, failure.case)
+    return next(one for one in events if isinstance(one, AskedCase)), request.spec.source
+
+
 @pytest.fixture(scope="session")
 def explained(tmp_path_factory):
     @cache
     def explain(kernel: str) -> tuple[AskedCase, str]:
         root = tmp_path_factory.mktemp(kernel)
         copy_kernels([kernel], root)
-        (request,) = collect([], CheckOptions(cases=6), root).requests
-        for _ in check_kernel(request, lambda *_: None):
-            pass
-        with Store(root) as store:
-            failures = [item.failure for item in store.failures(100)]
-        failure = min(failures, key=lambda one: (sum(one.dims.values()), one.case))
-        events = asked_case(request, failure, failure.case)
-        return next(one for one in events if isinstance(one, AskedCase)), request.spec.source
+        return recorded(root)
 
     return explain
 
@@ -86,3 +92,8 @@ def explained(tmp_path_factory):
 @pytest.fixture
 def client(explained):
     return lambda kernel: Client(*explained(kernel))
+
+
+@pytest.fixture
+def project_client():
+    return lambda root: Client(*recorded(root))

@@ -110,6 +110,9 @@ def test_arrays_are_paged_and_lanes_are_folded(client):
     assert page[0]["evaluateName"] == "parts[94]"
     lanes = session.values("Lanes")
     assert lanes["t"] == "0..31 step 1" and lanes["cols"].startswith("all ")
+    panel = {row["name"]: row for row in session.request("gpuemu/lanes", frameId=session.frames[0]["id"])["lanes"]}
+    assert panel["t"]["value"] == lanes["t"] and panel["t"]["runs"][5] == {"lanes": "5", "value": "5"}
+    assert [run["lanes"] for run in panel["cols"]["runs"]] == ["0-31"]
 
 
 def test_commands_of_the_console(client):
@@ -197,3 +200,40 @@ def test_the_recording_of_a_block_ends_when_another_is_looked_at(client):
     session.request("gpuemu/focus", block=[2, 0, 0])
     gc.collect()
     assert recording() is None
+
+
+TWO_MISTAKES = """__global__ void halves(const float* x, float* y, int n) {
+    __shared__ float parts[64];
+    int t = threadIdx.x;
+    parts[t] = t < n ? x[t] : 0.0f;
+    if (t < n) y[t] = 0.5f * parts[(t + 1) % 64];
+    __syncthreads();
+    if (t == 0) y[n] = parts[0];
+}
+"""
+
+
+def test_an_exception_filter_stops_at_the_findings_of_a_rule(tmp_path, project_client):
+    (tmp_path / "halves.cu").write_text(TWO_MISTAKES)
+    entry = (
+        '[[kernels]]\nname = "halves"\nsource = "halves.cu"\nreference = "halves.py:halves"\n'
+        '[kernels.dims]\nn = { min = 40, max = 41 }\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\nn = "n"\n'
+        "[kernels.launch]\ngrid = 1\nblock = 64\n"
+    )
+    (tmp_path / "gpuemu.toml").write_text(entry)
+    (tmp_path / "halves.py").write_text("def halves(inputs, n):\n    return 0.5 * inputs['x']\n")
+    session = project_client(tmp_path)
+    texts = {one.rule: one.text for one in session.session.subject.further}
+    rule = "memory/out-of-bounds"
+    assert session.session.subject.rule == "memory/shared-race" and rule in texts
+    session.request("setExceptionBreakpoints", filters=["findings", rule])
+    stops = []
+    for command in ("reverseContinue", "continue", "continue"):
+        session.move(command)
+        stops.append((session.stop["reason"], session.stop.get("text")))
+    assert ("exception", texts[rule]) in stops
+    session.request("setExceptionBreakpoints", filters=[])
+    assert [session.move(command) and session.stop["reason"] for command in ("reverseContinue", "continue")] == [
+        "entry",
+        "pause",
+    ]
