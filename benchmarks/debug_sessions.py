@@ -1,10 +1,11 @@
 """Sessions of the debug adapter about the planted bugs of the corpus: how long they take, and where they stop.
 
-    python -m benchmarks.debug_sessions [--cases FOLDER] [NAME ...]
+    python -m benchmarks.debug_sessions [--program] [--cases FOLDER] [NAME ...]
 
-FOLDER keeps the failing cases of earlier runs, as for ``benchmarks.why``. Each bug is a process of its own, as a client
-starts it: from the launch to the first stop, ten steps back, ten steps forward. A step is a request and the event that
-answers it.
+FOLDER keeps the failing cases of earlier runs, as for ``benchmarks.why``. The adapter is one of a server that runs, as
+VS Code and Neovim ask for it; with ``--program`` each bug starts ``gpuemu-lsp --debug-adapter``. A session goes from
+the launch to the first stop, ten steps back, ten steps forward. A step is a request and the event that answers it.
+Processor times are also given in compilations by NVRTC of a kernel of one line, the median of several in the same run.
 """
 
 from __future__ import annotations
@@ -19,10 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.why import bugs, stored_failure
+from gpuemu_lsp.engine.compile.program import build
+from gpuemu_lsp.engine.jobs.table import FUNCTIONS, PRELOAD, WARM_UP
+from gpuemu_lsp.engine.workers.pool import Pool
+from gpuemu_lsp.server.debug_sessions import DebugSessions
 from tests.support.corpus import CORPUS, FOLDERS
 from tests.support.debug_client import DebugClient, RefusedError
 
 STEPS = 10
+_COMPILED = 'extern "C" __global__ void one(float* x) { x[threadIdx.x] += 1.0f; }'
+_COMPILATIONS = 9
+_QUIET_SECONDS = 2.0
+"""Time in which a server that has started up does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--cases", type=Path)
+    parser.add_argument("--program", action="store_true", help="start a program for each session")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, Pool(FUNCTIONS, preload=PRELOAD, warm_up=WARM_UP) as pool:
+        sessions = None if options.program else started(pool)
         root = options.cases or Path(temporary)
         if not (root / FOLDERS[0]).exists():
             shutil.copytree(CORPUS, root, dirs_exist_ok=True)
@@ -61,7 +72,10 @@ def main() -> None:
                 continue
             wanted = -1 if failure.line is None else failure.line + 1
             assert request.root is not None
-            result = session(Path(request.root), failure.case, failure.kernel, failure.dtype, failure.rule, wanted)
+            socket = None if sessions is None else sessions.open()
+            result = session(
+                Path(request.root), failure.case, failure.kernel, failure.dtype, failure.rule, wanted, socket
+            )
             results.append(result)
             print(row(result), flush=True)
     opened = [one for one in results if not one.problem]
@@ -70,8 +84,36 @@ def main() -> None:
     print(f"ten steps back and forward again at the same moments: {sum(one.same for one in opened)}")
     launches = [one.launch for one in opened]
     print(f"launch to stop: {spread(launches)}; over 3 s: {sum(seconds > 3 for seconds in launches)}")
-    print(f"processor time from launch to stop: {spread([one.processor for one in opened])}")
+    unit = compilation_seconds()
+    processor = [one.processor for one in opened]
+    print(f"processor time from launch to stop: {spread(processor)}; over 3 s: {sum(one > 3 for one in processor)}")
+    print(
+        f"one compilation by NVRTC: {1000 * unit:.1f} ms of processor time; the median session: "
+        f"{statistics.median(processor) / unit:.1f} of them"
+    )
     print(f"a step: {spread([step for one in opened for step in one.steps])}")
+
+
+def started(pool: Pool) -> DebugSessions:
+    """Start a pool as the server does, and wait until it has initialised everything."""
+    pool.wait_ready()
+    before, now = -1.0, processor_seconds(os.getpid())
+    while now > before:
+        time.sleep(_QUIET_SECONDS)
+        before, now = now, processor_seconds(os.getpid())
+    return DebugSessions(pool)
+
+
+def compilation_seconds() -> float:
+    """Return the processor time of a compilation by NVRTC in this process."""
+    found = []
+    for number in range(_COMPILATIONS + 1):
+        began = time.process_time()
+        output = build(f"{_COMPILED} // {number}", "one.cu", ("--gpu-architecture=sm_80",), ())
+        assert output.succeeded
+        found.append(time.process_time() - began)
+    # The first one loads the library.
+    return statistics.median(found[1:])
 
 
 def processor_seconds(process: int) -> float:
@@ -82,15 +124,18 @@ def processor_seconds(process: int) -> float:
     return own + sum(processor_seconds(int(child)) for child in children)
 
 
-def session(root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: int) -> SessionResult:
-    """Debug one stored case."""
-    with DebugClient() as client:
+def session(
+    root: Path, case: str, kernel: str, dtype: str, rule: str, wanted: int, socket: str | None
+) -> SessionResult:
+    """Debug one stored case, by an adapter of the server at a socket, or by a program that is started."""
+    before = processor_seconds(os.getpid())
+    with DebugClient(socket) as client:
         began = time.perf_counter()
         try:
             stop = client.start(root, case, kernel=kernel, dtype=dtype)
         except RefusedError as error:
             return SessionResult(kernel, rule, 0.0, 0, wanted, (), False, problem=str(error))
-        launch, processor = time.perf_counter() - began, processor_seconds(client.process.pid)
+        launch, processor = time.perf_counter() - began, processor_seconds(os.getpid()) - before
         thread = stop["threadId"]
         line = client.frames(thread)[0]["line"] if client.frames(thread) else 0
         moments, seconds = [moment(client, thread)], []

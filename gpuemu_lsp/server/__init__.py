@@ -14,6 +14,8 @@ the parser thread      parses sources and configurations and computes digests, o
 the watcher thread     observes folders and passes changed paths on by ``call_soon_threadsafe``
                        (:class:`workspace.file_watcher.FileWatcher`); the headers to watch are searched in a thread
                        of ``asyncio.to_thread`` (:class:`workspace.watched_folders.WatchedFolders`)
+debug sessions         each a thread with an adapter, which shares nothing but the pool
+                       (:class:`debug_sessions.DebugSessions`)
 =====================  ===========================================================================================
 
 The session's state is accessed on the event loop only and therefore needs no locks. It may change during every

@@ -15,6 +15,7 @@ from gpuemu_lsp.server.features import (
     code_lens,
     commands,
     completion,
+    debug_adapter,
     failures,
     hover,
     inlay_hint,
@@ -48,6 +49,7 @@ _FEATURES: tuple[Callable[[GpuemuServer, Services], None], ...] = (
     completion.register,
     failures.register,
     launches.register,
+    debug_adapter.register,
     tests.register,
     artifact.register,
 )

@@ -22,7 +22,7 @@ class JobRunner:
     """Runs jobs in the pool for coroutines on the event loop, and keeps background coroutines alive."""
 
     def __init__(self, pool: Pool, events: EventBus) -> None:
-        self._pool = pool
+        self.pool = pool
         self._events = events
         self._running: set[RunningJob] = set()
         self._background: set[asyncio.Task[None]] = set()
@@ -51,7 +51,7 @@ class JobRunner:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(take, event)
 
-        running.handle = self._pool.submit(job, receive)
+        running.handle = self.pool.submit(job, receive)
         self._running.add(running)
         self._events.publish(JobStarted(running))
         try:

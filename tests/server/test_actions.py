@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
+from support.debug_client import DebugClient
 from support.lsp_editor import Editor
 from support.server_kernels import GOOD, STORE_LINE, TOML, WRONG, write
 
@@ -57,6 +59,21 @@ async def test_a_debug_session_is_offered_to_clients_that_start_one(editor: Edit
     where = types.TextDocumentIdentifier(editor.uri("scale.cu"))
     lenses = await editor.client.text_document_code_lens_async(types.CodeLensParams(where))
     assert "Debug the failing thread" in [lens.command.title for lens in lenses]
+    sockets = [(await editor.ask("gpuemu/debugAdapter", {}))["socket"] for _ in range(2)]
+    # Both at once: no session waits for another one, or for checks.
+    await asyncio.gather(*(asyncio.to_thread(_debug, path, launch) for path in sockets))
+
+
+def _debug(path: str, launch: dict[str, str]) -> None:
+    """Debug a case of ``scale`` by an adapter of the server, from the finding to the line before it."""
+    with DebugClient(path) as client:
+        stop = client.start(Path(launch["root"]), launch["case"], kernel=launch["kernel"], dtype=launch["dtype"])
+        assert stop["reason"] == "exception" and "expected" in stop["text"]
+        assert client.frames(stop["threadId"])[0]["line"] == STORE_LINE + 1
+        assert client.request("gpuemu/lanes")["lanes"][0]["runs"]
+        client.request("stepBack", threadId=stop["threadId"])
+        assert client.event("stopped")["reason"] in ("step", "entry")
+        client.request("disconnect")
 
 
 async def test_no_debug_session_is_offered_in_an_untrusted_folder(editor: Editor):
@@ -66,6 +83,8 @@ async def test_no_debug_session_is_offered_in_an_untrusted_folder(editor: Editor
     await editor.idle()
     with pytest.raises(JsonRpcException, match="not trusted"):
         await editor.command("gpuemu.debug", editor.uri("scale.cu"), "17")
+    with pytest.raises(JsonRpcException, match="not trusted"):
+        await editor.ask("gpuemu/debugAdapter", {})
 
 
 async def test_minimize_replaces_the_finding_by_the_smaller_case(editor: Editor):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from gpuemu_lsp.debug_adapter.messages import read_message, write_message
 
@@ -21,11 +24,21 @@ class RefusedError(Exception):
 
 
 class DebugClient:
-    """Starts ``gpuemu-lsp --debug-adapter`` and speaks to it."""
+    """Starts ``gpuemu-lsp --debug-adapter`` and speaks to it, or to an adapter of the server at the path of a socket."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "gpuemu_lsp", "--debug-adapter"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, path: str | None = None) -> None:
+        self._open = ExitStack()
+        if path is None:
+            command = [sys.executable, "-m", "gpuemu_lsp", "--debug-adapter"]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._output = cast("BinaryIO", self.process.stdin)
+            self._input = cast("BinaryIO", self.process.stdout)
+        else:
+            channel = self._open.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            channel.connect(path)
+            self._output = cast("BinaryIO", channel.makefile("wb"))
+            self._input = cast("BinaryIO", channel.makefile("rb"))
+            self._open.callback(channel.shutdown, socket.SHUT_RDWR)
         self._numbers = count(1)
         self._messages: Queue[dict[str, Any] | None] = Queue()
         self._responses: dict[int, dict[str, Any]] = {}
@@ -36,19 +49,21 @@ class DebugClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
+        with contextlib.suppress(OSError):
+            self._open.close()
+        process = getattr(self, "process", None)
+        if process is not None:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        for stream in (self._output, self._input):
             stream.close()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         try:
-            while (message := read_message(self.process.stdout)) is not None:
+            while (message := read_message(self._input)) is not None:
                 self._messages.put(message)
-        except ValueError:  # closed
+        except (ValueError, OSError):  # closed
             pass
         self._messages.put(None)
 
@@ -67,9 +82,8 @@ class DebugClient:
     def send(self, command: str, **arguments: Any) -> int:
         """Send a request and return its number."""
         number = next(self._numbers)
-        assert self.process.stdin is not None
         request = {"seq": number, "type": "request", "command": command, "arguments": arguments}
-        write_message(self.process.stdin, request)
+        write_message(self._output, request)
         return number
 
     def result(self, number: int) -> dict[str, Any]:
