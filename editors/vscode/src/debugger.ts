@@ -2,8 +2,10 @@
 
 import * as path from "node:path";
 import * as vscode from "vscode";
+import type { LanguageClient } from "vscode-languageclient/node";
 import { describeCase, type FailureModel } from "./failureModel";
-import type { Failure } from "./protocol";
+import { LanesView } from "./lanesView";
+import { type Failure, Method } from "./protocol";
 import { findServer } from "./server";
 
 export const TYPE = "gpuemu";
@@ -15,9 +17,13 @@ const NAME = /(?<![\w.>])[A-Za-z_]\w*(?![\w(])/g;
 const LINES_ABOVE = 40;
 
 /** Register everything that a debug session needs. */
-export function registerDebugger(failures: () => FailureModel | undefined): vscode.Disposable {
+export function registerDebugger(
+  failures: () => FailureModel | undefined,
+  client: () => LanguageClient | undefined,
+): vscode.Disposable {
   return vscode.Disposable.from(
-    vscode.debug.registerDebugAdapterDescriptorFactory(TYPE, { createDebugAdapterDescriptor: adapter }),
+    new LanesView(TYPE),
+    vscode.debug.registerDebugAdapterDescriptorFactory(TYPE, { createDebugAdapterDescriptor: () => adapter(client()) }),
     vscode.debug.registerDebugConfigurationProvider(TYPE, {
       resolveDebugConfiguration: (folder, configuration) => completed(folder, configuration, failures()),
     }),
@@ -33,8 +39,19 @@ export async function startDebugging(configuration: unknown): Promise<void> {
   await vscode.debug.startDebugging(folder, launch);
 }
 
-/** The adapter is the language server's own program. */
-async function adapter(): Promise<vscode.DebugAdapterDescriptor> {
+/** The adapter is one of the running server, which stops sooner, else the server's program. */
+async function adapter(client: LanguageClient | undefined): Promise<vscode.DebugAdapterDescriptor> {
+  if (!vscode.workspace.isTrusted) {
+    throw new Error("a case is executed when it is debugged, and this folder is not trusted");
+  }
+  try {
+    const answer = await client?.sendRequest<{ socket: string }>(Method.debugAdapter, {});
+    if (answer) {
+      return new vscode.DebugAdapterNamedPipeServer(answer.socket);
+    }
+  } catch {
+    // an older server without this request
+  }
   const server = await findServer();
   if (!server) {
     throw new Error("gpuemu-lsp was not found; run the command 'gpuemu: Install Server'.");

@@ -32,7 +32,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<Api> {
   context.subscriptions.push(
     log,
     manager,
-    registerDebugger(() => manager.api.failures()),
+    registerDebugger(
+      () => manager.api.failures(),
+      () => manager.api.client(),
+    ),
     vscode.commands.registerCommand("gpuemu.restart", restart),
     vscode.commands.registerCommand("gpuemu.showLog", () => log.show()),
     vscode.commands.registerCommand("gpuemu.install", async () => {

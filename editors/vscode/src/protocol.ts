@@ -167,6 +167,7 @@ export const Method = {
   failure: "gpuemu/failure",
   launches: "gpuemu/launches",
   launchesChanged: "gpuemu/launchesChanged",
+  debugAdapter: "gpuemu/debugAdapter",
   artifact: "gpuemu/artifact",
   discoverTests: "gpuemu/discoverTests",
   testsChanged: "gpuemu/testsChanged",
