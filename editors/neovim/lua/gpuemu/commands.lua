@@ -185,7 +185,9 @@ function M.complete(beginning, line)
 end
 
 local function run(options)
-  local name, argument, rest = unpack(options.fargs)
+  local word, argument, rest = unpack(options.fargs)
+  -- `:Gpuemu! launches` and `:Gpuemu launches!` are the same.
+  local name = word:gsub("!$", "")
   local subcommand = SUBCOMMANDS[name]
   if not subcommand then
     local known = table.concat(starting_with(vim.tbl_keys(SUBCOMMANDS), ""), ", ")
@@ -199,7 +201,7 @@ local function run(options)
         client = client,
         bufnr = vim.api.nvim_get_current_buf(),
         argument = argument,
-        bang = options.bang,
+        bang = options.bang or name ~= word,
       })
     end
   end

@@ -15,9 +15,9 @@ local function require_dap()
   return dap
 end
 
---- The debug adapter of a language server: the same program.
+--- The program of a language server as a debug adapter.
 ---@param client vim.lsp.Client
-local function adapter(client)
+local function program(client)
   local command = client.config.cmd
   if type(command) ~= "table" then
     command = { "gpuemu-lsp" }
@@ -25,6 +25,22 @@ local function adapter(client)
   local words = vim.tbl_filter(function(word) return word ~= "--stdio" end, command)
   local arguments = vim.list_extend(vim.list_slice(words, 2), { "--debug-adapter" })
   return { type = "executable", command = words[1], args = arguments }
+end
+
+local ours
+
+--- What nvim-dap calls for an adapter: one of the running server, which stops sooner, else its program.
+---@param client vim.lsp.Client
+local function adapter(client)
+  return function(callback)
+    if client:is_stopped() then
+      callback(program(client))
+      return
+    end
+    client:request("gpuemu/debugAdapter", vim.empty_dict(), function(failure, answer)
+      callback(failure and program(client) or { type = "pipe", pipe = answer.socket })
+    end)
+  end
 end
 
 --- Start a session about a case, by the arguments of the command gpuemu.debug, or of another one that answers a launch.
@@ -35,7 +51,11 @@ function M.start(client, arguments, command)
   local dap = require_dap()
   if dap then
     client_of.execute(client, command or "gpuemu.debug", arguments, function(configuration)
-      dap.adapters[M.TYPE] = dap.adapters[M.TYPE] or adapter(client)
+      -- An adapter of the user's own is kept.
+      if dap.adapters[M.TYPE] == ours then
+        ours = adapter(client)
+        dap.adapters[M.TYPE] = ours
+      end
       dap.run(configuration)
     end)
   end

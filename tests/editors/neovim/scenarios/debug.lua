@@ -1,5 +1,5 @@
--- :Gpuemu debug and its code action. A session needs nvim-dap, which no registry has: with $GPUEMU_NVIM_DAP, the path
--- of a checkout, a whole session runs; else the hint and the configuration are compared.
+-- :Gpuemu debug, its code action and :Gpuemu launches!: whole sessions, by nvim-dap where $GPUEMU_NVIM_DAP is the path of
+-- a checkout, as no registry has it, else by the client of tests/editors/neovim/dap_client.lua.
 local T = dofile(vim.env.GPUEMU_TEST_HARNESS)
 
 local function has_action(client, bufnr)
@@ -19,38 +19,77 @@ local function has_action(client, bufnr)
   end
 end
 
-local function session(dap)
-  local stops = 0
-  dap.listeners.after.event_stopped.gpuemu_test = function() stops = stops + 1 end
-  local function after(what, action)
-    local before = stops
-    action()
-    T.wait(what, function()
-      return stops > before and dap.session() and dap.session().current_frame
-    end)
-    vim.wait(200)
-  end
-  local function line() return dap.session().current_frame.line end
-  after("the stop at the finding", function() vim.cmd("Gpuemu debug") end)
-  T.equal(line(), T.facts.bug_line + 1)
-  local lines = {}
-  for _ = 1, 3 do
-    after("a step back", dap.step_back)
-    table.insert(lines, line())
-  end
-  assert(lines[1] ~= T.facts.bug_line + 1, vim.inspect(lines))
-  after("a step", dap.step_over)
-  T.equal(line(), lines[2])
-  local answer
-  local frame = dap.session().current_frame.id
-  dap.session():request("evaluate", { expression = "who y[0]", context = "repl", frameId = frame }, function(failure, body)
-    answer = failure and failure.message or body.result
+--- Do something, and wait for the stop that follows.
+local function stop(dap, what, action)
+  local stopped = false
+  dap.listeners.after.event_stopped.gpuemu_test = function() stopped = true end
+  action()
+  T.wait(what, function()
+    return stopped and dap.session() and dap.session().current_frame
   end)
-  T.wait("an answer", function() return answer end)
-  T.contains(answer, "y[0")
-  after("another thread", function() vim.cmd("Gpuemu thread 1") end)
-  dap.set_breakpoint("threadIdx.x == 0")
-  after("reverse continue", dap.reverse_continue)
+  vim.wait(200)
+  return dap.session().current_frame
+end
+
+--- The answer to a request of the session.
+local function answer(dap, command, arguments)
+  local found
+  dap.session():request(command, arguments, function(failure, body)
+    found = failure and { failure = failure.message } or body
+  end)
+  return T.wait("an answer to " .. command, function() return found end)
+end
+
+local function say(dap, text)
+  local frame = dap.session().current_frame.id
+  local found = answer(dap, "evaluate", { expression = text, context = "repl", frameId = frame })
+  return found.failure or found.result
+end
+
+local function locals(dap)
+  local scopes = answer(dap, "scopes", { frameId = dap.session().current_frame.id }).scopes
+  local rows = answer(dap, "variables", { variablesReference = scopes[1].variablesReference }).variables
+  local values = {}
+  for _, row in ipairs(rows) do
+    values[row.name] = row.value
+  end
+  return values
+end
+
+local function session(dap)
+  local bug = T.facts.bug_line + 1
+  T.equal(stop(dap, "the stop at the finding", function() vim.cmd("Gpuemu debug") end).line, bug)
+  T.equal(dap.session().adapter.type, "pipe")
+  assert(locals(dap).cols, vim.inspect(locals(dap)))
+  local moments = { tonumber(say(dap, "time")) }
+  for _ = 1, 10 do
+    stop(dap, "a step back", dap.step_back)
+    local time = tonumber(say(dap, "time"))
+    assert(time < moments[#moments], vim.inspect(moments))
+    table.insert(moments, time)
+  end
+  stop(dap, "a step", dap.step_over)
+  T.equal(tonumber(say(dap, "time")), moments[10])
+
+  stop(dap, "the finding again", dap.continue)
+  vim.api.nvim_win_set_cursor(0, { bug - 1, 0 })
+  dap.set_breakpoint("j == 1")
+  T.equal(stop(dap, "the breakpoint", dap.reverse_continue).line, bug - 1)
+  T.equal(locals(dap).j, "1")
+  dap.clear_breakpoints()
+
+  stop(dap, "the finding again", dap.continue)
+  T.contains(say(dap, "watch sum"), "continue or reverse")
+  T.equal(stop(dap, "the write of the variable", dap.reverse_continue).line, bug - 1)
+  T.contains(say(dap, "lanes threadIdx.x"), "0..31 step 1")
+  T.contains(say(dap, "who y[0]"), "y[0")
+  stop(dap, "another thread", function() vim.cmd("Gpuemu thread 1") end)
+  T.equal(say(dap, "threadIdx.x"), "1")
+  dap.terminate()
+  T.wait("the end", function() return not dap.session() end)
+
+  T.equal(stop(dap, "the begin of a recorded launch", function() vim.cmd("Gpuemu launches!") end).line, 6)
+  T.equal(say(dap, "n"), tostring(T.facts.recorded))
   dap.terminate()
   T.wait("the end", function() return not dap.session() end)
 end
@@ -61,23 +100,21 @@ T.run(function()
   T.wait("a finding", function() return #T.problems(bufnr) > 0 end)
   local action = assert(has_action(client, bufnr), "the code action is missing")
   vim.api.nvim_win_set_cursor(0, { T.facts.bug_line + 1, 0 })
-  if vim.env.GPUEMU_NVIM_DAP then
-    vim.opt.runtimepath:append(vim.env.GPUEMU_NVIM_DAP)
-    session(require("dap"))
-    return
-  end
   vim.cmd("Gpuemu debug")
   T.wait("the hint", function() return vim.inspect(T.notes):find("nvim-dap", 1, true) end)
-  local given
-  package.loaded.dap = { adapters = {}, run = function(configuration) given = configuration end }
-  client:exec_cmd(action.command, { bufnr = bufnr })
-  T.wait("the configuration", function() return given end)
-  T.equal({ given.type, given.request, given.kernel }, { "gpuemu", "launch", "row_softmax_buggy" })
-  local adapter = package.loaded.dap.adapters.gpuemu
-  T.equal(adapter.args[#adapter.args], "--debug-adapter")
-  assert(vim.fn.executable(adapter.command) == 1, adapter.command)
   T.notes = {}
-  package.loaded.dap.session = function() end
+  if type(T.facts.nvim_dap) == "string" then
+    vim.opt.runtimepath:append(T.facts.nvim_dap)
+  else
+    package.loaded.dap = dofile(vim.fs.joinpath(vim.fs.dirname(vim.env.GPUEMU_TEST_HARNESS), "dap_client.lua"))
+  end
+  local dap = require("dap")
   vim.cmd("Gpuemu thread 3")
   T.wait("no session", function() return vim.inspect(T.notes):find("no debug session", 1, true) end)
+  session(dap)
+  client:exec_cmd(action.command, { bufnr = bufnr })
+  T.wait("the session of the code action", function() return dap.session() and dap.session().current_frame end)
+  T.equal(dap.session().current_frame.line, T.facts.bug_line + 1)
+  dap.terminate()
+  T.wait("the end", function() return not dap.session() end)
 end)
