@@ -71,6 +71,9 @@ def test_a_planted_bug_is_found_on_its_line(source: Path, tmp_path: Path) -> Non
         assert "bytes, allocated at" in related[allocation]
     if launch is not None:
         assert "launched here as" in related[launch]
+    inlined = marked(lines, "inlined")
+    if inlined is not None:
+        assert related[inlined] == "inlined here"
     other = marked(lines, "the other access")
     if other is not None:
         assert related[other] == "the other access"

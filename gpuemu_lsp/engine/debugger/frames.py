@@ -14,8 +14,7 @@ from gpuemu_lsp.engine.debug.history import Numbers
 from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.findings import Place
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
-from gpuemu_lsp.engine.ptx.model import Instruction, Location
-from gpuemu_lsp.engine.subjects.source_map import inlining_chain
+from gpuemu_lsp.engine.ptx.model import Instruction, Location, inlining_chain
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,10 +91,18 @@ class Location:
     @property
     def line_of_kernel_file(self) -> int:
         """The innermost line in the file of the kernel: code may be inlined from headers, as that of `cuda::ptx` is."""
-        chain = [self]
-        while (outer := chain[-1].inlined_at) is not None:
-            chain.append(outer)
+        chain = inlining_chain(self)
         return next(one.line for one in chain if one.file == chain[-1].file)
+
+
+def inlining_chain(location: Location | None) -> list[Location]:
+    """Return a location and the call sites it is inlined at, innermost first."""
+    # The limit guards against a module whose inlining chain is cyclic.
+    chain: list[Location] = []
+    while location is not None and len(chain) < 64:
+        chain.append(location)
+        location = location.inlined_at
+    return chain
 
 
 REFUSED: Final = "refused"

@@ -188,12 +188,10 @@ class Answers:
     def _launch(self, request: messages.LaunchKernel) -> Answer:
         if self._skips_launches:
             if self._device.followed:
-                kernel, _ = self._device.modules.kernel(request.launch.kernel)
-                self._device.follow(request.launch, call_site(request.calls, kernel.function.name))
+                self._device.follow(request.launch, call_site(request.calls))
             return messages.Launched(error=0, contents=0, watched=self._device.shared.watched())
         self._followed = len(self._unchecked)
-        kernel, _ = self._device.modules.kernel(request.launch.kernel)
-        result = self._device.launch(request.launch, call_site(request.calls, kernel.function.name))
+        result = self._device.launch(request.launch, call_site(request.calls))
         return messages.Launched(
             error=0 if result.completed else _LAUNCH_FAILURE,
             contents=contents_number(self._device.memory.generation) if result.proved else 0,
@@ -208,12 +206,11 @@ class Answers:
 
     def _rejected_launch(self, request: messages.RejectedLaunch) -> Answer:
         self._device.counts.add_rejected()
-        text, name = "a launch", None
+        text = "a launch"
         if request.kernel:
             kernel, _ = self._device.modules.kernel(request.kernel)
-            name = kernel.function.name
             text = launch_text(ProgramLaunch(kernel, request.grid, request.block, 0, b"", None))
-        site = call_site(request.calls, name)
+        site = call_site(request.calls)
         self._followed = len(self._unchecked)
         self._unchecked.append(_RejectedLaunch(text, request.reason, site, request.returned))
         return Acknowledged()

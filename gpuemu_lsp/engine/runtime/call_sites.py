@@ -32,7 +32,7 @@ VENDOR = (
 HIP, Triton, CuTe DSL, and Warp."""
 
 _STUB = "__device_stub_"
-"""Begin of a stub's name, before the mangled name of its kernel."""
+"""Part of the name of a stub. That of a template has a second one, which calls the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,24 @@ def is_vendor_header(path: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def call_site(stack: CallStack, kernel: str | None = None) -> CallSite | None:
+def call_site(stack: CallStack) -> CallSite | None:
     """Return the innermost line of the program's own sources, None if the program has no line table.
 
     A line of Python is that of the program where no compiled source of it is on the stack, and else its caller.
-    ``kernel`` is the mangled name of a kernel that is launched: the host function of that name, which nvcc writes, and
-    its stub have the line of the kernel and not of the launch. Only where there is no other line it is one of a
-    vendor's headers, as of what Thrust allocates.
+    A launch is made by a stub that nvcc writes, which the host function of the kernel's name calls: the line of that
+    function is that of the kernel and not of the launch. Only where there is no other line it is one of a vendor's
+    headers, as of what Thrust allocates.
     """
     line, frames = calls_of(stack)
     python = CallSite(os.fsdecode(line.path), line.number) if line.number else None
-    stub, header = "", None
+    in_stub, header = False, None
     for frame in frames:
         binary = os.fsdecode(frame.path)
         if LIBRARY in binary or (python is not None and not _has_lines(binary)):
             continue
         for function, site in _lines(binary, frame.offset):
-            if _STUB in function:
-                stub = function
-            elif site is not None and function != kernel and f"{_STUB}{function}" not in stub:
+            called_stub, in_stub = in_stub, _STUB in function
+            if site is not None and not in_stub and not called_stub:
                 if not is_vendor_header(site.path):
                     return site if python is None else _called(site, python)
                 header = header or site

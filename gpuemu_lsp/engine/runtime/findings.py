@@ -22,7 +22,7 @@ from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Access, Event, Outcome
 from gpuemu_lsp.engine.findings import Finding, Place, Position, Range, Related, Severity
 from gpuemu_lsp.engine.ptx.demangle import demangled_name
 from gpuemu_lsp.engine.ptx.index_overflow import IndexOverflow
-from gpuemu_lsp.engine.ptx.model import Location
+from gpuemu_lsp.engine.ptx.model import Location, inlining_chain
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, is_vendor_header, source_place
 from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
@@ -210,13 +210,22 @@ class RunFindings:
         return "in the host's memory, which the device cannot access"
 
     def _places(self, location: Location | None, launch: ProgramLaunch) -> tuple[Place, tuple[Related, ...]]:
-        """Return the innermost line that is not in one of CUDA's headers, with its line in code that was written."""
+        """Return the innermost line that is not in one of CUDA's headers, and the lines that it is inlined at.
+
+        Those of code that was written for the line are with it.
+        """
         files = launch.kernel.module.files
-        at = location
-        while at is not None and is_vendor_header(files.get(at.file, "")) and at.inlined_at is not None:
-            at = at.inlined_at
-        if at is None or at.file not in files:
+        chain = [at for at in inlining_chain(location) if at.file in files]
+        own = [at for at in chain if not is_vendor_header(files[at.file])] or chain[-1:]
+        if not own:
             return self.place(launch.site), ()
+        (place, written), *calls = (self._place_in(at, launch) for at in own)
+        inlined = dict.fromkeys(outer for outer, _ in calls if outer != place)
+        return place, (*written, *(Related(outer, "inlined here") for outer in inlined))
+
+    def _place_in(self, at: Location, launch: ProgramLaunch) -> tuple[Place, tuple[Related, ...]]:
+        """Return the place of one location without its call sites, and its line in code that was written."""
+        files = launch.kernel.module.files
         column = max(at.column - 1, 0)
         own = Place(files[at.file], Range(Position(at.line - 1, column), Position(at.line, 0)))
         origin = marked_origin(files[at.file], at.line)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Place, Range, Related
-from gpuemu_lsp.engine.ptx.model import Location
+from gpuemu_lsp.engine.ptx.model import Location, inlining_chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,3 @@ def _statement_end(raw: bytes, start: int) -> int:
         elif sign in b"{}" and depth <= 0 and index > start:
             return len(raw[:index].rstrip())
     return len(raw)
-
-
-def inlining_chain(location: Location | None) -> list[Location]:
-    """Return a location and the call sites it is inlined at, innermost first."""
-    # The limit guards against a module whose inlining chain is cyclic.
-    chain: list[Location] = []
-    while location is not None and len(chain) < 64:
-        chain.append(location)
-        location = location.inlined_at
-    return chain

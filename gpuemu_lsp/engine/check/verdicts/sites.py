@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuemu_lsp.engine.findings import Place
-from gpuemu_lsp.engine.ptx.model import Function, Location, Module
+from gpuemu_lsp.engine.ptx.model import Function, Location, Module, inlining_chain
 from gpuemu_lsp.engine.ptx.slicing import canonical_name
 from gpuemu_lsp.engine.ptx.traversal import instructions_of
-from gpuemu_lsp.engine.subjects.source_map import SourceMap, inlining_chain
+from gpuemu_lsp.engine.subjects.source_map import SourceMap
 
 
 @dataclass(frozen=True, slots=True)
