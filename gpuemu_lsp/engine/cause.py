@@ -24,6 +24,8 @@ class Cause(StrEnum):
     """The driver of a GPU ended the launch at its own time limit."""
     ENDLESS_WAIT = "endless-wait"
     """The launch waits for what no thread will do: that is proved, and does not depend on the machine's speed."""
+    FAILED_ASSERT = "failed-assert"
+    """An assertion of device code failed."""
     STOPPED = "stopped"
     """The launch was asked to stop in a loop whose registers changed."""
     STOPPED_WAITING = "stopped-waiting"

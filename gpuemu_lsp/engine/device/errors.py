@@ -26,7 +26,7 @@ class DeviceFault:
 _FAULTS = {
     700: DeviceFault("trapped", "memory/out-of-bounds", "illegal memory access"),
     702: DeviceFault("hung", "sync/hang", "the launch ran into the driver's time limit", Cause.DRIVER_TIME_LIMIT),
-    710: DeviceFault("trapped", "sync/trap", "an assertion in device code failed"),
+    710: DeviceFault("trapped", "sync/trap", "an assertion in device code failed", Cause.FAILED_ASSERT),
     714: DeviceFault("trapped", "memory/out-of-bounds", "hardware stack error"),
     715: DeviceFault("trapped", "sync/trap", "illegal instruction"),
     716: DeviceFault("trapped", "memory/misaligned", "misaligned address"),
@@ -34,6 +34,22 @@ _FAULTS = {
     718: DeviceFault("trapped", "sync/trap", "invalid program counter"),
     719: DeviceFault("trapped", "sync/trap", "the launch failed"),
 }
+
+_STATUS_OF_RULES = {
+    "memory/out-of-bounds": 700,
+    "memory/null-pointer": 700,
+    "memory/misaligned": 716,
+    "sync/hang": 702,
+    "sync/trap": 719,
+}
+"""The status with which a GPU ends a launch for what the rule is about: in the other direction several have one rule.
+
+An address that is not mapped is assumed for an access out of bounds, and a time limit of the driver for a hang."""
+
+
+def status_of(rule: str, cause: Cause | None) -> int | None:
+    """Return the CUDA status of a launch that ended with an event; None if no such event ends a launch on a GPU."""
+    return 710 if cause is Cause.FAILED_ASSERT else _STATUS_OF_RULES.get(rule)
 
 
 def fault(status: int) -> DeviceFault | None:

@@ -278,10 +278,7 @@ def _outcome(
         events = tuple(event for event in events if event.rule.endswith("-race") or event.rule in _NOT_RUN)
     # A failed assert is a call and a trap in PTX: the event is the trap's, the text the call's.
     if runtime.assertion is not None:
-        events = tuple(
-            replace(e, message=runtime.assertion) if e.rule == "sync/trap" and e.instruction.startswith("call") else e
-            for e in events
-        )
+        events = tuple(replace(e, message=runtime.assertion) if e.cause is Cause.FAILED_ASSERT else e for e in events)
     arena, request = prepared.arena, prepared.request
     buffers: dict[str, Bytes] = {}
     written: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}

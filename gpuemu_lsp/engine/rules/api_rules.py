@@ -12,8 +12,8 @@ RULES = (
         "copy or fill outside an allocation",
         "The range of a copy or fill is not inside one live allocation: it passes its end, or the memory was freed. On "
         "a GPU the call fails only where the neighbouring memory is not mapped, and overwrites another allocation "
-        "otherwise. Or the direction, such as `cudaMemcpyHostToDevice`, is not that of the pointers, or source and "
-        "target of a copy overlap, for which CUDA defines no behaviour.",
+        "otherwise. Or one of the pointers is null, or the direction, such as `cudaMemcpyHostToDevice`, is not that of "
+        "the pointers, or source and target of a copy overlap, for which CUDA defines no behaviour.",
         Example(
             bad="cudaMalloc(&x, n * sizeof(float));\ncudaMemcpy(x, host, (n + 1) * sizeof(float), "
             "cudaMemcpyHostToDevice);\n",
@@ -25,7 +25,8 @@ RULES = (
         "api/invalid-free",
         Severity.ERROR,
         "free of something that is not allocated",
-        "The pointer was freed before, does not begin an allocation, or belongs to memory of another kind.",
+        "The pointer was freed before, does not begin an allocation, belongs to memory of another kind, or is that of "
+        "host memory which is not registered (any more).",
         Example(bad="cudaFree(x);\ncudaFree(x);\n", good="cudaFree(x);\n"),
     ),
     Rule(

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from gpuemu_lsp.engine.device.errors import status_of
 from gpuemu_lsp.engine.findings import Severity
 from gpuemu_lsp.engine.runtime.call_sites import CallSite, call_site
 from gpuemu_lsp.engine.runtime.device import EmulatedDevice
 from gpuemu_lsp.engine.runtime.findings import launch_text
 from gpuemu_lsp.engine.runtime.launches.kernels import ProgramLaunch
 from gpuemu_lsp.engine.runtime.memory.library_words import contents_number
+from gpuemu_lsp.engine.runtime.observers.launch import LaunchResult
 from gpuemu_lsp.engine.runtime.protocol import messages
-from gpuemu_lsp.engine.runtime.protocol.calls import FreeCall, MemoryKind
+from gpuemu_lsp.engine.runtime.protocol.calls import FreeCall, MemoryKind, RejectedCallKind
 from gpuemu_lsp.engine.runtime.protocol.messages import Acknowledged, Answer, Message
 
 _INVALID_VALUE = 1
@@ -31,6 +33,14 @@ class _RejectedLaunch:
     reason: str
     site: CallSite | None
     returned: bool
+
+
+def _launch_error(result: LaunchResult) -> int:
+    """Return what a GPU reports of a launch: the error of the first event that ends one, 0 if it came to its end."""
+    if result.completed or result.outcome is None:
+        return 0
+    errors = (status_of(event.rule, event.cause) for event in result.outcome.events)
+    return next((error for error in errors if error is not None), _LAUNCH_FAILURE)
 
 
 class Answers:
@@ -62,6 +72,7 @@ class Answers:
         self._add(messages.LaunchKernel, self._launch)
         self._add(messages.SkipLaunches, self._skip_launches)
         self._add(messages.RejectedLaunch, self._rejected_launch)
+        self._add(messages.RejectedCall, self._rejected_call)
         self._add(messages.ErrorsChecked, self._errors_checked)
         self._add(messages.ExecuteOperator, self._execute_operator)
         self._add(messages.Multiply, self._multiply)
@@ -193,7 +204,7 @@ class Answers:
         self._followed = len(self._unchecked)
         result = self._device.launch(request.launch, call_site(request.calls))
         return messages.Launched(
-            error=0 if result.completed else _LAUNCH_FAILURE,
+            error=_launch_error(result),
             contents=contents_number(self._device.memory.generation) if result.proved else 0,
             watched=self._device.shared.watched(),
         )
@@ -233,6 +244,11 @@ class Answers:
 
     def _encode_tensor_map(self, request: messages.EncodeTensorMap) -> Answer:
         return self._device.tensor_maps.encode(request.map, call_site(request.calls))
+
+    def _rejected_call(self, request: messages.RejectedCall) -> Answer:
+        rule = "api/invalid-copy" if request.kind is RejectedCallKind.COPY else "api/invalid-free"
+        self._device.findings.host(rule, request.reason, call_site(request.calls), None)
+        return Acknowledged()
 
     def _unsupported(self, request: messages.Unsupported) -> Answer:
         text = f"{request.what} is not implemented: the call fails"

@@ -64,6 +64,6 @@ int main() {
     for (int i = 0; i < 3; i++) with_shared<<<1, 32, 60 << 10>>>(t);
     cudaFuncSetAttribute(with_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 0);
     with_shared<<<1, 32, 60 << 10>>>(t);
-    right = right && cudaGetLastError() == cudaErrorInvalidConfiguration;
+    right = right && cudaGetLastError() == cudaErrorInvalidValue;
     PASS(right);
 }

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <cuda_runtime.h>
 
 __global__ void twice(float* x) { x[threadIdx.x] *= 2; }
@@ -7,6 +8,8 @@ int main() {
     cudaMalloc(&x, 64 * sizeof(float));  // allocated
     cudaMemcpy(x, host, 64 * sizeof(float), cudaMemcpyHostToDevice);
     twice<<<1, 64>>>(x);
-    cudaMemcpy(host, x + 1, 64 * sizeof(float), cudaMemcpyDeviceToHost);  // bug: api/invalid-copy
+    float *none = nullptr, *const from[] = {x + 1, none};
+    // Each is refused: the program goes on.
+    for (float* each : from) if (!cudaMemcpy(host, each, 64 * sizeof(float), cudaMemcpyDeviceToHost)) abort();  // bug: api/invalid-copy
     return 0;
 }

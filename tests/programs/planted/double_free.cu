@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <cuda_runtime.h>
 
 __global__ void twice(float* x) { x[threadIdx.x] *= 2; }
@@ -8,6 +9,8 @@ int main() {
     cudaMemset(x, 0, 64 * sizeof(float));
     twice<<<1, 64>>>(x);
     cudaFree(x);
-    cudaFree(x);  // bug: api/invalid-free
+    cudaHostRegister(host, sizeof host, 0);
+    cudaHostUnregister(host);
+    if (cudaFree(x) == cudaSuccess || cudaHostUnregister(host) != cudaErrorHostMemoryNotRegistered) abort();  // bug: api/invalid-free
     return 0;
 }

@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 #include <cassert>
+#include <cstdlib>
 
 __global__ void check(const int* x) {
     assert(x[threadIdx.x] == 0);  // bug: sync/trap
@@ -10,6 +11,6 @@ int main() {
     cudaMalloc(&x, 128);
     cudaMemset(x, 1, 128);
     check<<<1, 32>>>(x);  // launched
-    cudaDeviceSynchronize();
+    if (cudaDeviceSynchronize() != cudaErrorAssert) abort();
     return 0;
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.frontend.address_spaces import RESERVED_SHARED
 from gpuemu_lsp.engine.emulator.frontend.builder import InsertionPoint, ProgramBuilder
 from gpuemu_lsp.engine.emulator.frontend.inlined_names import InlinedNames
@@ -181,7 +182,7 @@ class _InlinedBody:
             self._insert.terminate_with(lambda _: Trap(instruction, "sync/trap", f"the kernel executed `{opcode}`"))
         elif opcode == REFUSED:
             self._insert.terminate_with(
-                lambda _: Trap(instruction, "engine/not-executed", *_names(instruction.operands))
+                lambda _: Trap(instruction, "engine/not-executed", _names(instruction.operands)[0])
             )
         elif opcode == "brx":
             table = instruction.operands[1]
@@ -240,7 +241,8 @@ class _InlinedBody:
             self._insert.append(call)
             # Declared as returning, but it never does.
             if name == "__assertfail":
-                self._insert.terminate_with(lambda _: Trap(call, "sync/trap", "an assertion failed"))
+                failed = Trap(call, "sync/trap", "an assertion failed", Cause.FAILED_ASSERT)
+                self._insert.terminate_with(lambda _: failed)
             return
         if isinstance(callee, Register):
             self._indirect_call(instruction, callee, arguments_here, returns_here)

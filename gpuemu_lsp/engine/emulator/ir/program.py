@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.cause import Cause
 from gpuemu_lsp.engine.emulator.ir.opcodes import CLUSTER_ADDRESS, GROUP_EVENT, SEND, TENSOR_MEMORY, is_bulk_copy
 from gpuemu_lsp.engine.ptx.model import Guard, Instruction, Location, Operand, Register, Symbol, Variable
 
@@ -54,11 +55,12 @@ class BarrierSync:
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """Abort of the launch: ``trap``, a failed assert, or an instruction that cannot be run; its rule and message."""
+    """Abort of the launch: ``trap``, a failed assert, or what cannot be run; its rule, message and cause."""
 
     instruction: Instruction
     rule: str
     message: str
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

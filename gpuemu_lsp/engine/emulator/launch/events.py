@@ -180,14 +180,13 @@ def _coordinates(linear: int, dims: Dim3) -> Dim3:
 
 def _stop(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     instruction, stop = prepared.kernel.sites[raw.site]
-    rule, message = "engine/unsupported-instruction", "this instruction cannot be run"
     name = instruction.name if instruction is not None else ""
+    what = f"`{name}`" if name else "this instruction"
+    rule, message = "engine/unsupported-instruction", f"{what} cannot be run"
     if stop is not None:
         rule, message = stop.rule, stop.message
     elif name == PUSH:
         rule, message, name = "sync/trap", "recursion overflows the thread's stack", "call"
-    elif name:
-        message = f"`{name}` cannot be run"
     return Event(
         rule,
         message,
@@ -196,6 +195,7 @@ def _stop(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         _coordinates(raw.warp * 32 + raw.lane, prepared.request.block),
         _coordinates(raw.block, prepared.request.grid),
         count=raw.count,
+        cause=stop.cause if stop is not None else None,
     )
 
 

@@ -36,6 +36,13 @@ class FreeCall(IntEnum):
     IN_STREAM_ORDER = 2
 
 
+class RejectedCallKind(IntEnum):
+    """What a call does that is rejected without a request to the device."""
+
+    COPY = 0
+    FREE = 1
+
+
 class HostWait(IntEnum):
     """Whether the host waits for the end of a copy or fill.
 

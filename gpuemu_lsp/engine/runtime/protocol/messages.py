@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.runtime.protocol.calls import (
     MemoryKind,
     MemoryRows,
     ProductCall,
+    RejectedCallKind,
     TensorMapCall,
     WaitScope,
     WatchedPages,
@@ -231,6 +232,14 @@ class RejectedLaunch(Message):
     calls: CallStack
 
 
+class RejectedCall(Message):
+    """A call that the library rejects for arguments that are not of device memory; the reason is a sentence."""
+
+    kind: RejectedCallKind
+    reason: str
+    calls: CallStack
+
+
 class ErrorsChecked(Message):
     """The program has asked for the last error: the launches that were rejected before are checked for."""
 
@@ -374,6 +383,7 @@ MESSAGES: tuple[type[Message], ...] = (
         LaunchKernel,
         SkipLaunches,
         RejectedLaunch,
+        RejectedCall,
         ErrorsChecked,
         ExecuteOperator,
         Multiply,

@@ -297,10 +297,11 @@ cudaError_t unsupported(const char* what) {
     return result(cudaErrorNotSupported);
 }
 
-void launch_failed(cudaError_t error) {
+void launch_failed(cudaError_t error) { last_error = launch_error = error; }
+
+void launch_rejected(cudaError_t error) {
     last_error = error;
-    if (error == cudaErrorLaunchFailure) launch_error = error;
-    else unchecked_launch = true;
+    unchecked_launch = true;
 }
 
 namespace {

@@ -18,6 +18,8 @@ cudaError_t result(uint64_t error);
 cudaError_t unsupported(const char* what);
 // Errors of launches that have happened since the last synchronisation.
 void launch_failed(cudaError_t error);
+// A launch that a GPU does not start: its error is that of the call, and no other call returns it.
+void launch_rejected(cudaError_t error);
 cudaError_t synchronize(WaitScope scope, uint64_t number = 0);
 // Synchronise if the work has ended as far as the program knows, or at its second question; else cudaErrorNotReady.
 cudaError_t query(WaitScope scope, uint64_t number);

@@ -299,6 +299,8 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
 API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
     cudaDeviceProp p;
     if (cudaGetDeviceProperties(&p, device)) return cudaErrorInvalidDevice;
+    if (!value || attribute < cudaDevAttrMaxThreadsPerBlock || attribute >= cudaDevAttrMax)
+        return result(cudaErrorInvalidValue);
     switch (attribute) {
         case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
         case cudaDevAttrMaxBlockDimX: *value = p.maxThreadsDim[0]; break;
@@ -402,6 +404,10 @@ API const char* cudaGetErrorString(cudaError_t error) {
         case cudaErrorNotSupported: return "operation not supported";
         case cudaErrorNoDevice: return "no CUDA-capable device is detected";
         case cudaErrorAssert: return "device-side assert triggered";
+        case cudaErrorMisalignedAddress: return "misaligned address";
+        case cudaErrorLaunchTimeout: return "the launch timed out and was terminated";
+        case cudaErrorHostMemoryAlreadyRegistered: return "part or all of the requested memory range is already mapped";
+        case cudaErrorHostMemoryNotRegistered: return "pointer does not correspond to a registered memory region";
         default: return cudaGetErrorName(error);
     }
 }

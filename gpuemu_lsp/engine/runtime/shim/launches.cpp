@@ -58,16 +58,23 @@ const char* cluster_rejection(const Function& function, dim3 grid, dim3 size) {
     return nullptr;
 }
 
-// The reason for which a GPU rejects a launch, null if it does not.
-const char* rejection(const Function& function, dim3 grid, dim3 block, size_t shared) {
+// Why a GPU rejects a launch: the error of the call, and the reason, null if it does not.
+struct Rejection {
+    cudaError_t error;
+    const char* reason;
+};
+
+Rejection rejection(const Function& function, dim3 grid, dim3 block, size_t shared) {
     uint64_t threads = uint64_t(block.x) * block.y * block.z;
-    if (!grid.x || !grid.y || !grid.z || !threads) return "the grid or the block is empty";
+    if (!grid.x || !grid.y || !grid.z || !threads)
+        return {cudaErrorInvalidConfiguration, "the grid or the block is empty"};
     if (threads > function.most_threads || block.x > 1024 || block.y > 1024 || block.z > 64)
-        return "the block has more threads than the kernel or a GPU allows";
-    if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) return "the grid has more blocks than a GPU allows";
+        return {cudaErrorInvalidConfiguration, "the block has more threads than the kernel or a GPU allows"};
+    if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535)
+        return {cudaErrorInvalidConfiguration, "the grid has more blocks than a GPU allows"};
     if (function.shared + shared > size_t(function.most_shared) || function.shared + shared > most_shared())
-        return "it asks for more shared memory than was set with cudaFuncSetAttribute";
-    return nullptr;
+        return {cudaErrorInvalidValue, "it asks for more shared memory than was set with cudaFuncSetAttribute"};
+    return {cudaSuccess, nullptr};
 }
 
 // The reason for which a GPU rejects a launch whose blocks wait for each other. How many fit because of their registers
@@ -120,15 +127,14 @@ struct Launch {
 cudaError_t reject(const Function* function, dim3 grid, dim3 block, bool returned, cudaError_t error,
                    const char* reason) {
     call(message::RejectedLaunch{function ? function->id : 0, grid, block, returned, reason});
-    launch_failed(error);
+    launch_rejected(error);
     return error;
 }
 
 cudaError_t prepare(const Call& call, void** arguments, bool returned, Launch* launch) {
     Function* function = function_of(call.host);
-    cudaError_t error = function ? cudaErrorInvalidConfiguration : cudaErrorInvalidDeviceFunction;
-    const char* reason = "the kernel is in no loaded module";
-    if (function) reason = rejection(*function, call.grid, call.block, call.shared);
+    auto [error, reason] = function ? rejection(*function, call.grid, call.block, call.shared)
+                                    : Rejection{cudaErrorInvalidDeviceFunction, "the kernel is in no loaded module"};
     if (!reason) {
         reason = cluster_rejection(*function, call.grid, cluster_of(call, *function));
         error = cudaErrorInvalidClusterSize;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <string>
 
 #include "graphs.h"
 
@@ -36,6 +38,35 @@ cudaError_t release(void* pointer, FreeCall kind, cudaStream_t stream = nullptr)
     return result(call(message::Free{pointer, kind, stream_number(stream)}).error);
 }
 
+// Ranges of host memory that the program has registered. It is never deleted: destructors may unregister.
+class RegisteredMemory {
+public:
+    // Add a range, if it has no byte of another one.
+    bool add(const void* host, size_t size) {
+        std::lock_guard<std::mutex> guard(mutex);
+        uintptr_t begin = uintptr_t(host), end = begin + size;
+        auto next = ends.lower_bound(begin);
+        if (next != ends.end() && next->first < end) return false;
+        if (next != ends.begin() && std::prev(next)->second > begin) return false;
+        ends[begin] = end;
+        return true;
+    }
+
+    bool remove(const void* host) {
+        std::lock_guard<std::mutex> guard(mutex);
+        return ends.erase(uintptr_t(host));
+    }
+
+private:
+    std::mutex mutex;
+    std::map<uintptr_t, uintptr_t> ends;
+};
+
+RegisteredMemory& registered_memory() {
+    static RegisteredMemory* all = new RegisteredMemory;
+    return *all;
+}
+
 // Maps the pages of a large range of device memory at once: a fault for each costs more than writing it. A system that
 // does not know the advice refuses it.
 void prepare_writes(void* to, size_t size) {
@@ -52,6 +83,12 @@ cudaError_t transfer(void* to, size_t to_pitch, const void* from, size_t from_pi
     connect_once();
     end_watch();  // the copy itself is not an access of the host
     pending.clear();
+    bool copies = !value;
+    if (!to || (copies && !from)) {
+        std::string what = std::string("the ") + (to ? "source" : "target") + " of the " + (copies ? "copy" : "fill");
+        call(message::RejectedCall{RejectedCallKind::COPY, what + " is a null pointer"});
+        return result(cudaErrorInvalidValue);
+    }
     bool target = to && on_device(to), source = from && on_device(from);
     if (!target && !source && asynchronous) return cudaSuccess;
     bool within = target && (source || !from);
@@ -72,7 +109,7 @@ cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t ro
             return fill_rows(to, pitch, value, width, rows, s, true, element);
         }))
         return cudaSuccess;
-    if (!on_device(to)) return result(cudaErrorInvalidValue);
+    if (to && !on_device(to)) return result(cudaErrorInvalidValue);
     bool done = false;
     cudaError_t error =
         transfer(to, pitch, nullptr, 0, width, rows, stream, asynchronous, &value, element, &done);
@@ -193,8 +230,16 @@ API cudaError_t cudaHostGetFlags(unsigned* flags, void*) {
     return cudaSuccess;
 }
 // Copies from and to registered memory are those of any other; kernels have no access to it.
-API cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
-API cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
+API cudaError_t cudaHostRegister(void* host, size_t size, unsigned) {
+    if (!host || !size) return result(cudaErrorInvalidValue);
+    return result(registered_memory().add(host, size) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+}
+API cudaError_t cudaHostUnregister(void* host) {
+    if (!host) return result(cudaErrorInvalidValue);
+    if (registered_memory().remove(host)) return cudaSuccess;
+    call(message::RejectedCall{RejectedCallKind::FREE, "cudaHostUnregister of memory that is not registered"});
+    return result(cudaErrorHostMemoryNotRegistered);
+}
 API cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
     auto sizes = call(message::Allocate{0, MemoryKind::DEVICE});
     *free_bytes = sizes.left;
