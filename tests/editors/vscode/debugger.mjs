@@ -12,18 +12,37 @@ async function line() {
   return Number((await page.locator(".statusbar").innerText()).replaceAll("\u00a0", " ").match(/Ln (\d+),/)?.[1]);
 }
 
-/** A step of the loop on the line changes its variable. */
-async function moved(action) {
-  const before = await values();
-  await action();
-  await until("other values", async () => {
-    const now = await values();
-    return now.includes("Locals") && now !== before;
-  });
+/** The rows of a view of the side bar, which is opened. */
+async function pane(title) {
+  const header = page.locator(".pane-header").filter({ hasText: title });
+  if ((await header.getAttribute("aria-expanded")) === "false") {
+    await header.click();
+  }
+  return page.locator(".pane").filter({ has: header }).locator(".monaco-list-row");
 }
 
-async function values() {
-  return (await variables.allInnerTexts()).join(" ");
+async function watch(expression) {
+  const header = page.locator(".pane-header").filter({ hasText: "Watch" });
+  await header.hover();
+  await header.locator(".codicon-watch-expressions-add").click();
+  await page.locator(".debug-watch input").fill(expression);
+  await page.keyboard.press("Enter");
+}
+
+/** The moment that the session looks at, by the watch expression. */
+async function time() {
+  const row = page.locator(".debug-watch .monaco-list-row").filter({ hasText: /^\s*time/ }).first();
+  return until("the time", async () => Number((await row.innerText()).match(/time\D*(\d+)/)?.[1]));
+}
+
+/** Move, and return the moment that is reached. */
+async function moved(action) {
+  const before = await time();
+  await action();
+  return until("another moment", async () => {
+    const now = await time();
+    return now !== before && now;
+  });
 }
 
 try {
@@ -40,11 +59,66 @@ try {
     await bench.shot("debugger-stopped");
   });
 
-  await bench.step("Step Back and its key go to earlier lines, with their values", async () => {
-    await moved(() => page.keyboard.press("Alt+F10"));
-    const toolbar = page.locator(".debug-toolbar");
-    await moved(() => toolbar.locator(".codicon-debug-step-back").click());
+  await bench.step("variables, values at the ends of lines and the lanes panel show the moment", async () => {
+    const locals = variables.filter({ hasText: "Locals" }).first();
+    if ((await locals.getAttribute("aria-expanded")) === "false") {
+      await locals.locator(".monaco-tl-twistie").click();
+    }
+    await variables.filter({ hasText: /cols\s*=\s*\d+/ }).first().waitFor();
+    await page.locator(".view-line").filter({ hasText: /cols\s=\s\d+/ }).first().waitFor();
+    const lanes = await pane("Lanes");
+    await lanes.filter({ hasText: /^\s*cols\s*all\s\d+/ }).first().waitFor();
+    await lanes.filter({ hasText: /^\s*r\s*0/ }).first().waitFor();
+    await bench.shot("debugger-lanes");
+    // The variables need the space.
+    for (const title of ["Lanes", "Breakpoints", "Call Stack"]) {
+      await page.locator(".pane-header").filter({ hasText: title }).click();
+    }
+  });
+
+  await bench.step("ten steps back, by the key and by the button, go to earlier moments", async () => {
+    await watch("time");
+    const moments = [await time()];
+    for (let step = 0; step < 10; step++) {
+      const back = () => (step % 2 ? page.locator(".debug-toolbar .codicon-debug-step-back").click() : page.keyboard.press("Alt+F10"));
+      moments.push(await moved(back));
+    }
+    assert.deepEqual(moments, moments.toSorted((one, other) => other - one));
+    assert.equal(new Set(moments).size, 11);
     await bench.shot("debugger-back");
+  });
+
+  await bench.step("Reverse stops at a breakpoint with a condition", async () => {
+    await moved(() => page.keyboard.press("F5")); // to the finding
+    assert.equal(await line(), facts.bug_line + 1);
+    await bench.goTo(facts.bug_line);
+    await bench.command("Debug: Add Conditional Breakpoint");
+    await page.locator(".breakpoint-widget .monaco-editor.focused").waitFor();
+    await page.keyboard.type("j == 1");
+    await page.keyboard.press("Enter");
+    await page.locator(".codicon-debug-breakpoint-conditional").first().waitFor();
+    await moved(() => page.keyboard.press("Alt+F5"));
+    await until("the line", async () => (await line()) === facts.bug_line);
+    await page.locator(".view-line").filter({ hasText: /j\s=\s1,/ }).first().waitFor();
+    await page.keyboard.press("F9"); // the cursor is at its line
+    await page.locator(".codicon-debug-breakpoint-conditional").first().waitFor({ state: "detached" });
+  });
+
+  await bench.step("Reverse stops where a variable was written", async () => {
+    await moved(() => page.keyboard.press("F5"));
+    const sum = variables.filter({ hasText: /^\s*sum\s*=/ }).first();
+    await variables.first().hover();
+    await until("the variable", async () => {
+      await page.mouse.wheel(0, 44);
+      return sum.isVisible();
+    });
+    await sum.click({ button: "right" });
+    await page.locator(".context-view .action-label, .monaco-menu .action-label").filter({ hasText: "Break on Value Change" }).first().click();
+    await moved(() => page.keyboard.press("Alt+F5"));
+    await until("the line", async () => (await line()) === facts.bug_line);
+    await pane("Call Stack");
+    await page.locator(".pane-header").filter({ hasText: /Call Stack\s*data breakpoint/i }).waitFor();
+    await bench.shot("debugger-data");
   });
 
   await bench.step("the console says who wrote an element", async () => {
@@ -62,11 +136,25 @@ try {
     const input = page.locator(".quick-input-widget input");
     await input.fill("1");
     await page.keyboard.press("Enter");
-    await page.locator(".debug-call-stack .monaco-list-row").filter({ hasText: /\(1, 0, 0\) of block/ }).first().waitFor();
+    await (await pane("Call Stack")).filter({ hasText: /\(1, 0, 0\) of block/ }).first().waitFor();
     await bench.shot("debugger-thread");
   });
 
   await bench.step("it ends", async () => {
+    await page.keyboard.press("Shift+F5");
+    await stopped.waitFor({ state: "detached" });
+  });
+
+  await bench.step("the test explorer's Debug starts a session, too", async () => {
+    await bench.command("Testing: Focus on Test Explorer View");
+    await bench.expand("row_softmax_buggy.cu");
+    const row = bench.test("row_softmax_buggy");
+    await row.hover();
+    await row.locator(".codicon-testing-debug-icon").click();
+    await page.locator(".exception-widget").filter({ hasText: /expected/ }).waitFor();
+    await stopped.waitFor();
+    assert.equal(await line(), facts.bug_line + 1);
+    await bench.shot("debugger-tests");
     await page.keyboard.press("Shift+F5");
     await stopped.waitFor({ state: "detached" });
   });
