@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, Flag, IntEnum, StrEnum, auto
+from enum import Flag, IntEnum, StrEnum, auto
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
@@ -186,7 +186,7 @@ class BufferFact:
     length: Expression | None = None
 
 
-class Tried(Enum):
+class Tried(StrEnum):
     """Which numbers are tried in an argument: integers whose values are assumed, or any floating-point numbers."""
 
     RANGE = "range"

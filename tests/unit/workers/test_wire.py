@@ -13,6 +13,7 @@ import pytest
 from gpuemu_lsp.engine.compile.model import Artifact, ResourceUsage
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Range, Related, Severity
 from gpuemu_lsp.engine.fuzz.model import CaseKey
+from gpuemu_lsp.engine.plan.facts import Source, Tried, ValueFact
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import parse
 from gpuemu_lsp.engine.project.model import (
@@ -164,3 +165,9 @@ def test_malformed_field_inside_a_union_is_named():
     data["args"]["x"]["direction"] = 7
     with pytest.raises(WireError, match=r"\$\.args\.x\.direction: expected str, found 7"):
         from_json(KernelSpec, data)
+
+
+@pytest.mark.parametrize("tried", list(Tried))
+def test_facts_about_assumed_values_round_trip(tried):
+    fact = ValueFact(Source.ASSUMED, tried, (3,))
+    assert from_json(ValueFact, json.loads(json.dumps(to_json(fact)))) == fact
