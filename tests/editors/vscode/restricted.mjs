@@ -22,13 +22,14 @@ try {
   });
 
   await bench.step("commands execute nothing of the folder", async () => {
-    for (const title of ["Check This File", "Fuzz This File (Deep Check)", "Check All Kernels"]) {
+    for (const title of ["Check This File", "Fuzz This File (Deep Check)", "Check All Kernels", "Debug Failure"]) {
       await bench.command(`gpuemu: ${title}`);
       await page.waitForTimeout(1000); // nothing may happen
     }
     await bench.command("gpuemu: Show PTX to the Side");
     await page.locator(".notification-toast").filter({ hasText: /not trusted/ }).waitFor();
     await bench.shot("restricted");
+    assert.equal(await page.locator(".debug-toolbar:visible").count(), 0);
     untouched();
   });
 
