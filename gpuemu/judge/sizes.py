@@ -144,7 +144,7 @@ class TaskSizes:
             aligned = self._aligned()
             if aligned is not None:
                 sets.append(aligned)
-            larger = self._shrunk(LARGE)
+            larger = self._larger(small)
             if larger.work > small.work:
                 sets.append(replace(larger, label="own" if larger.own else "larger"))
             sets += self._long(larger)
@@ -192,6 +192,15 @@ class TaskSizes:
             if sizes.work <= LARGE:
                 return replace(sizes, label=ALIGNED)
         return None
+
+    def _larger(self, small: SizeSet) -> SizeSet:
+        """Return the largest sizes that fit, different where the task's are: a kernel may mistake one for another."""
+        different = self._shrunk(LARGE, different=True)
+        if different.work <= LARGE and all(
+            different.values.get(size, size.value) >= small.values.get(size, size.value) for size in self._own
+        ):
+            return different
+        return self._shrunk(LARGE)
 
     def _long(self, larger: SizeSet) -> list[SizeSet]:
         """Return sizes with long sequences, if the larger ones do not have them: the task's layers, or smaller ones.
@@ -243,11 +252,12 @@ class TaskSizes:
         groups: Iterable[Sequence[Literal]] | None = None,
         given: Mapping[Literal, int] = MappingProxyType({}),
         least: int = _LEAST,
+        different: bool = False,
     ) -> SizeSet:
         """Return the task's sizes, halved until a forward pass is within a budget: the inputs', then the layers'.
 
         ``groups`` are those that are halved instead, one after the other, ``given`` are values to begin with, and
-        ``least`` is the least value.
+        ``least`` is the least value. ``different``: those that differ in the task do.
         """
         values = {**self._own, **given}
         probe = self._probe(values) if given else self._reference
@@ -264,6 +274,9 @@ class TaskSizes:
                     and values[size] >= 2 * least
                     # What blocks are counted over needs no multiple of a tile.
                     and (size in self._outer or values[size] // 2 % math.gcd(size.value, tile) == 0)
+                    and not (
+                        different and _equals_another(size, values[size] // 2, {one: values[one] for one in literals})
+                    )
                 ]
                 if not free:
                     break
@@ -332,6 +345,11 @@ class TaskSizes:
         extents = work.extents.union(tensor.numel() for tensor in (*tensors_of(inputs), *state.values()))
         total = max(work.count, read) + parameters
         return _Probe(described(init), described(dict(state)), _shapes(inputs), total, frozenset(extents))
+
+
+def _equals_another(size: Literal, value: int, values: Mapping[Literal, int]) -> bool:
+    """Return whether a value of a size is that of another size, from which the task's own differs."""
+    return any(other == value and literal.value != size.value for literal, other in values.items())
 
 
 def _halved(value: int, most: int) -> int:

@@ -202,6 +202,33 @@ def test_other_tasks_have_no_long_sequence(text):
     assert "long" not in [sizes.label for sizes in TaskSizes(text, "task.py", "Model").size_sets()]
 
 
+PRODUCT = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, a, b):
+        return torch.bmm(a, b)
+
+
+batch, rows, inner, columns = 128, 512, 1024, 2048
+
+
+def get_inputs():
+    return [torch.rand(batch, rows, inner), torch.rand(batch, inner, columns)]
+"""
+
+
+def test_sizes_that_differ_do_so_at_the_largest_that_fit():
+    """A kernel that takes one for the other is right where they are equal."""
+    size_sets = {sizes.label: sizes for sizes in TaskSizes(PRODUCT, "task.py", "Model").size_sets()}
+    (batch, rows, inner), (_, _, columns) = size_sets["larger"].shapes
+    assert batch > 1
+    assert rows < inner < columns
+    (_, usual_rows, usual_inner), _ = size_sets["small"].shapes
+    assert rows % usual_rows == inner % usual_inner == 0
+
+
 FIXED = """
 import torch
 import torch.nn as nn
