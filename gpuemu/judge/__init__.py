@@ -26,7 +26,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.sizes`: sizes that are derived from the task's own
 - :mod:`.work`: the work of PyTorch's operators
 - :mod:`.answer_process`: that of the answer
-- :mod:`.block_pointers`: what Triton had before 3.9, for answers that use it
+- :mod:`.block_pointers`, :mod:`.earlier_torch`: what Triton and PyTorch have no longer, for answers that use it
 - :mod:`.executed_lines`: the lines of an answer that were executed
 - :mod:`.values`: what passes between the processes
 - :mod:`.report`: rows as text, JSON, Markdown and CSV

@@ -46,7 +46,7 @@ def main(folder: Path) -> int:
         block_pointers.install()
     with ExecutedLines(str(path)) as lines:
         try:
-            model_class = _model_class(path, request["model"])
+            model_class = _model_class(path, request["model"], request["imports"])
         except BaseException as error:  # code of the answer, which may also exit
             note("not loaded", raised=asdict(Raised.of(error, str(path))))
             return 1
@@ -85,12 +85,12 @@ def _launches_skipped() -> contextlib.AbstractContextManager[object]:
     return launches_skipped()
 
 
-def _model_class(path: Path, name: str) -> Any:
+def _model_class(path: Path, name: str, imports: str) -> Any:
     # Triton and load_inline read the source of a function from the file of its module.
     module = types.ModuleType("gpuemu_answer")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, imports)
     exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102 - the answer, in its own child
     return getattr(module, name)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.judge.answer_text import COMMON_SIZE, named_sizes, untaken_branches, uses_block_pointers
+from gpuemu.judge.earlier_torch import written_for_this_torch
 from gpuemu.judge.messages import last_line
 from gpuemu.judge.model import ALIGNED, LONG, SHORT, USUAL, Answer, Case, Row, Status, Values, Verdict
 from gpuemu.judge.processes import TaskConnection, TaskFailedError, run_answer
@@ -45,8 +46,8 @@ def judge(answer: Answer, seconds: float) -> Row:
     if uses_block_pointers(answer.all_text):
         row = replace(row, notes=(*row.notes, _BLOCK_POINTERS))
     reason = row.reason
-    if answer.texts is not None and answer.path.suffix == ".py":  # whose lines the written module has
-        reason = reason.replace(" at answer.py:", f" at {answer.path.name}:")
+    if row.answer.path != answer.path and answer.path.suffix == ".py":  # whose lines the written module has
+        reason = reason.replace(f" at {row.answer.path.name}:", f" at {answer.path.name}:")
     return replace(row, answer=answer, reason=reason, findings=findings, seconds=time.monotonic() - started)
 
 
@@ -80,6 +81,7 @@ def _is_written(finding: Mapping[str, Any], folder: str) -> bool:
 
 def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) -> Row:
     both = answer.task == answer.path
+    answer = written_for_this_torch(answer, folder)
     reply = task.ask(do="cases", path=str(answer.task), model=answer.task_model, holds_answer=both)
     cases = tuple(map(Case.from_record, reply["cases"]))
     own_sizes = frozenset(size for shape in reply["own_shapes"] for size in (*shape, math.prod(shape)))

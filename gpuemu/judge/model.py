@@ -62,7 +62,8 @@ class Answer:
     """An answer to a task: files with the classes ``model`` and ``task_model``. ``name`` is how reports call it.
 
     ``texts`` are those that run instead of the files, None if the files do. ``sources`` are more files of the answer.
-    ``problem`` is why it has no task that can be read, empty if it has one.
+    ``problem`` is why it has no task that can be read, empty if it has one. ``imports`` is the folder of the modules
+    that it imports, None if that is the folder of its file.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Answer:
     texts: Texts | None = None
     sources: tuple[Path, ...] = ()
     problem: str = ""
+    imports: Path | None = None
 
     def in_files(self, folder: Path) -> tuple[Answer, ...]:
         """Return the answer for each setting of its task, in files below a folder if it has none of its own."""

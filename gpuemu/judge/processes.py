@@ -221,6 +221,7 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     request = {
         "answer": str(answer.path),
         "model": answer.model,
+        "imports": str(answer.imports or answer.path.parent),
         "cases": [{"name": case.name, "after": case.after} for case in cases],
         "follow": follow,
         "skip": next((case.name for case in cases if case.decides), ""),

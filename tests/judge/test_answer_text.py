@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuemu.judge.answer_text import fallbacks, multiplies_in_tf32, named_sizes, untaken_branches
+from gpuemu.judge.earlier_torch import with_scalar_types
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,25 @@ def test_numbers_that_the_model_does_not_use():
 @pytest.mark.parametrize(("text", "narrow"), [("acc += tl.dot(a, b)", True), ("wmma::mma_sync", True), ("dot", False)])
 def test_products_of_tensor_cores(text, narrow):
     assert multiplies_in_tf32(text) is narrow
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('AT_DISPATCH_ALL_TYPES(x.type(), "f", ([&] {', 'AT_DISPATCH_ALL_TYPES(x.scalar_type(), "f", ([&] {'),
+        (
+            "AT_DISPATCH_ALL_TYPES_AND(at::kHalf,\n  v[0].type(), NAME",
+            "AT_DISPATCH_ALL_TYPES_AND(at::kHalf,\n  v[0].scalar_type(), NAME",
+        ),
+        ('AT_DISPATCH_ALL_TYPES(x.type().scalarType(), "f"', 'AT_DISPATCH_ALL_TYPES(x.type().scalarType(), "f"'),
+        (
+            'AT_DISPATCH_ALL_TYPES(t, "f", [&] { g(x.type(), 1); })',
+            'AT_DISPATCH_ALL_TYPES(t, "f", [&] { g(x.type(), 1); })',
+        ),
+    ],
+)
+def test_dispatches_by_a_type(text, expected):
+    assert with_scalar_types(text) == expected
 
 
 def test_handlers_that_go_on():
