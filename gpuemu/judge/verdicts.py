@@ -102,6 +102,8 @@ def verdict_of(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) 
     if not same:
         reason = deciding[0].sentence if deciding else "the task has no sizes that fit the emulator"
         return replace(row, reason=reason)
+    if run.problem is not None and run.launches == 0:  # it was stopped before it could report: nothing is known of it
+        return replace(row, reason=run.problem)
     if run.unwritten:
         return replace(
             row, verdict=Verdict.UNSAFE, reason=f"returns memory that is not all written: {sentence(run.unwritten[0])}"

@@ -16,6 +16,7 @@ from triton.compiler import ASTSource, CompilationError
 from gpuemu.judge import judgement, verdicts
 from gpuemu.judge.messages import compiler_error, is_missing_here
 from gpuemu.judge.model import Answer, Call, Case, CaseResult, Comparison, Row, Status, Values, Verdict
+from gpuemu.judge.processes import AnswerRun
 from gpuemu.judge.raised import Raised
 
 
@@ -120,6 +121,16 @@ def test_what_only_larger_sizes_show_is_not_a_matter_of_tiles(tmp_path):
         )
         row = Row(answer, Verdict.DIFFERS, wrong.message, results)
         assert judgement._is_right_when_small(row, [small, larger], tmp_path, 1.0) is expected
+
+
+@pytest.mark.parametrize(("problem", "verdict"), [(None, Verdict.HACK), ("stopped", Verdict.NOT_JUDGED)])
+def test_nothing_is_known_of_launches_of_a_run_that_was_stopped(tmp_path, problem, verdict):
+    path = tmp_path / "a.py"
+    path.write_text("")
+    case = Case("small-task", "small", Values.TASK, "", False, True, False, ((2, 32),), False, "", 1, ())
+    run = AnswerRun(True, None, {}, (), 0, frozenset(), {}, None, None, (), problem, "", False, None)
+    result = CaseResult(case, Call(case.name), Comparison(Status.SAME))
+    assert verdicts.verdict_of(Answer("a", path, path), (result,), run).verdict is verdict
 
 
 WHERE = "at sizes that the tiles of kernels do not divide"
