@@ -6,7 +6,7 @@ import path from "node:path";
 import { required, until, Workbench } from "./workbench.mjs";
 
 const facts = JSON.parse(required("GPUEMU_TEST_FACTS")); // {folder, scratch, vsix, python, kernels, bug}
-const bench = await Workbench.start({ scratch: facts.scratch, vsix: facts.vsix });
+const bench = await Workbench.start({ scratch: facts.scratch, vsix: facts.vsix, settings: { "debug.inlineValues": "on" } });
 const { page } = bench;
 const file = path.join(facts.folder, "program.cu");
 const [right, wrong] = facts.bug;
@@ -32,6 +32,19 @@ try {
     await page.locator(".pane-header").filter({ hasText: "GPU Launches" }).click();
     const launches = page.locator(".pane").filter({ hasText: "GPU Launches" }).locator(".monaco-list-row");
     await launches.filter({ hasText: "saxpy" }).waitFor();
+  });
+
+  await bench.step("a recorded launch is debugged from its row, with the values that the program passed", async () => {
+    const launch = page.locator(".pane").filter({ hasText: "GPU Launches" }).locator(".monaco-list-row").filter({ hasText: "saxpy" }).first();
+    await launch.hover();
+    await launch.locator(".codicon-debug-alt").click();
+    const stopped = page.locator(".debug-top-stack-frame-column, .debug-top-stack-frame-line").first();
+    await stopped.waitFor();
+    await page.locator(".view-line").filter({ hasText: /saxpy.*n\s=\s\d+/ }).first().waitFor();
+    await bench.shot("recorded-debug");
+    await page.keyboard.press("Shift+F5");
+    await stopped.waitFor({ state: "detached" });
+    await bench.command("Testing: Focus on Test Explorer View");
   });
 
   await bench.step("all eight kernels are checked on the recorded launches", async () => {
