@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ from gpuemu_lsp.engine.execution import Executor, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
 from gpuemu_lsp.engine.fuzz.model import CaseKey, PlanError
+from gpuemu_lsp.engine.plan.array_lengths import array_lengths
 from gpuemu_lsp.engine.plan.candidates import regular_sizes
 from gpuemu_lsp.engine.plan.facts import FITTED, Claim, PlanOrigin, assumed, with_extents
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
@@ -24,10 +24,6 @@ from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.engine.subjects.source_map import SourceMap
 from gpuemu_lsp.engine.time_limit import SharedDeadline, scheduled_clock
 
-_SHARED = re.compile(r"\b__shared__\b[^;={}()]*;")
-_EXTENT = re.compile(r"\[\s*(\d+)\s*\]")
-_MAX_DIGITS = 6
-"""Longer integer constants are not lengths of arrays."""
 _GUARD_BYTES = 1 << 23
 """Wide enough that an overrun with any candidate shape stays in the guard zone of its own buffer."""
 _PROBE_STEPS = 2_000_000
@@ -159,7 +155,7 @@ def _settled(
     request: CheckRequest, prepared: PreparedKernel, plan: Plan, launches: _ProbingLaunches
 ) -> tuple[Plan | None, tuple[Finding, ...]]:
     try:
-        probed = probe(plan, launches.run, _array_lengths(prepared))
+        probed = probe(plan, launches.run, array_lengths(prepared.source))
     except PlanError as error:
         other = plan if plan.facts.origin is PlanOrigin.HOST_CODE else plan.alternative
         if other is not None:
@@ -262,16 +258,6 @@ def _of_launch(plan: Plan, probed: ProbeResult) -> tuple[Plan, tuple[Finding, ..
         message = f"{message} The extents of {names} are not known, and accesses outside of them are not reported."
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return replace(settled, inferred=False, facts=facts, notes=(*known, *where)), (hint,)
-
-
-def _array_lengths(prepared: PreparedKernel) -> tuple[int, ...]:
-    """Return the file's plain integer constants, and the lengths of its shared arrays: those of a histogram's bins."""
-    if prepared.source is None:
-        return ()
-    shared = (_EXTENT.findall(declaration) for declaration in _SHARED.findall(prepared.source.text))
-    constants = (text.strip(" ()") for text in prepared.source.constants.values())
-    texts = [*constants, *(extents[0] for extents in shared if len(extents) == 1)]
-    return tuple(sorted({int(text) for text in texts if text.isdecimal() and len(text) <= _MAX_DIGITS}))
 
 
 def _has_shapes(plan: Plan) -> bool:

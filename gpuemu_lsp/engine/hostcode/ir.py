@@ -300,7 +300,10 @@ class Block(_Code):
 
 @dataclass(frozen=True, slots=True)
 class Declare(_Code):
-    """Declare a variable: ``pointers`` is the number of ``*``, ``lengths`` those of an array, None if not written."""
+    """Declare a variable: ``pointers`` is the number of ``*``, ``lengths`` those of an array, None if not written.
+
+    ``shared``: in the shared memory of a kernel.
+    """
 
     name: str
     type: str
@@ -308,6 +311,7 @@ class Declare(_Code):
     pointers: int = 0
     reference: bool = False
     lengths: tuple[Expression | None, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -166,7 +166,10 @@ class HostProgram:
     structs: dict[str, HostStruct] = field(default_factory=dict)
     variables: dict[str, HostVariable] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    kernels: frozenset[str] = frozenset()
+    kernels: dict[str, list[HostFunction]] = field(default_factory=dict)
+    """Kernels by name; those in CUDA C++ with their definitions, which no host code executes."""
+    device_functions: dict[str, list[HostFunction]] = field(default_factory=dict)
+    """Functions that only device code calls."""
     launching_macros: frozenset[str] = frozenset()
     """Macros whose text has a launch."""
     prototypes: set[str] = field(default_factory=set)
@@ -185,6 +188,12 @@ class HostProgram:
     def all_functions(self) -> list[HostFunction]:
         """Return the functions of this unit."""
         return [one for listed in self.functions.values() for one in listed]
+
+    def device_code(self) -> Iterator[Statement]:
+        """Yield what the kernels and the functions of the device do, statement by statement."""
+        for listed in (*self.kernels.values(), *self.device_functions.values()):
+            for function in listed:
+                yield from () if function.body.statements is None else function.body.statements.statements
 
     def assigns(self, name: str) -> bool:
         """Return whether a function of this unit may change a variable of a name."""

@@ -22,7 +22,8 @@ nothing is an error: where inference fails the kernel is compiled but not run, a
 plan must never cause a false positive, so inference prefers to give up.
 
 :mod:`.facts` has the facts about the launches of a plan, with their sources. :mod:`.resolve` goes through the
-stages, with the shared inputs of :mod:`.context` and the records of :mod:`.model`. :mod:`.configured` and
+stages, with the shared inputs of :mod:`.context` and the records of :mod:`.model`; :mod:`.device_names` and
+:mod:`.array_lengths` are what the file declares. :mod:`.configured` and
 :mod:`.struct_arguments` read arguments of gpuemu.toml, :mod:`.struct_layout` and :mod:`.struct_sizes` lay out
 structs, :mod:`.textures` are texture objects, :mod:`.skeleton` is the entry to begin with. Launches that gpuemu.toml
 does not state come from :mod:`.host` (host code in C++ and Python), :mod:`.wrappers` and :mod:`.triton` (Triton) and

@@ -8,7 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from gpuemu_lsp.engine.findings import Place
+from gpuemu_lsp.engine.hostcode.cpp.translation_units import read_unit
+from gpuemu_lsp.engine.hostcode.program import HostFunction, HostProgram
 from gpuemu_lsp.engine.project.model import KernelSpec
+from gpuemu_lsp.engine.source import device_views
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 
 if TYPE_CHECKING:
@@ -66,6 +69,18 @@ class KernelContext:
                 kinds = (parameter.kind for parameter in declaration.template)
                 found.setdefault((declared_types(declaration), *kinds), declaration)
         return tuple(found.values())
+
+    @property
+    def program(self) -> HostProgram:
+        """What the front end reads in the file and its headers."""
+        return read_unit(device_views(self.source.path, self.source.text, self.spec.include_dirs))
+
+    @property
+    def definition(self) -> HostFunction | None:
+        """The kernel as a function of its file; None for one that a macro defines."""
+        lines = self.declaration.range
+        named = self.program.kernels.get(self.declaration.name, ())
+        return next((each for each in named if lines.start.line <= each.line <= lines.end.line), None)
 
     @property
     def registered(self) -> bool:

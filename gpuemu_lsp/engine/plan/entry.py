@@ -12,25 +12,19 @@ from gpuemu_lsp.engine.element_types import C_TYPE_OF, element_type
 from gpuemu_lsp.engine.findings import Finding, Place, Range
 from gpuemu_lsp.engine.kernel_names import parameter_types, spaced, without_arguments, without_types
 from gpuemu_lsp.engine.plan.context import TYPE_KINDS, KernelContext, declared_types
+from gpuemu_lsp.engine.plan.device_names import device_names
 from gpuemu_lsp.engine.plan.host.plans import host_templates
 from gpuemu_lsp.engine.project.model import KernelSpec
 from gpuemu_lsp.engine.rules import make
-from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import WORD
 
 _OF_C10 = re.compile(r"\b(?:at|torch|c10)::(Half|BFloat16)\b")
 _CUDA = {"Half": "__half", "BFloat16": "__nv_bfloat16"}
 _NUMBER = re.compile(r"-?\d+")
-_ENUMERATION = re.compile(r"\benum\s+(?:(?:class|struct)\s+)?(\w+)")
 _OF_ENUMERATION = re.compile(r"\([\w:]+\)-?\d+")
-_TORCH_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.M)
 _SEVERAL, _FEW = 4, 2
 """Instances of a template that are checked."""
-_CLASS = re.compile(r"\b(?:struct|class)\s+(?:\w+\s*\([^()]*\)\s*)?(\w+)\s*(?:final\s*)?[{:]")
-
-_DEVICE_FUNCTION = re.compile(r"\b__device__\b[^;{}()]*?\b(\w+)\s*\(")
-_known_names: Memo[tuple[frozenset[str], frozenset[str]]] = Memo(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +101,14 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
     if spec.entry and "<" in spec.entry:
         return _from_entry(context, spec.entry)
     kinds = [param.kind for param in declaration.template]
-    view = "\n".join((source.device_view, *source.headers.values()))
-    enumerations, names = _known_names.get(view, lambda: _names_in(view))
+    names = device_names(source)
     templates, assumed = host_templates(context)
     launched = [
-        tuple(_normal(text, kind, enumerations) for text, kind in zip(arguments, kinds, strict=False))
+        tuple(_normal(text, kind, names.enumerations) for text, kind in zip(arguments, kinds, strict=False))
         for arguments in templates
     ]
-    launched, replaced = _with_pytorch_types(launched, view)
-    return _from_template(context, launched, names, guessed=assumed or replaced)
-
-
-def _names_in(view: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of a device view's enumerations, and those of its classes and functions."""
-    names = (*_CLASS.findall(view), *_DEVICE_FUNCTION.findall(view))
-    return frozenset(_ENUMERATION.findall(view)), frozenset(names)
+    launched, replaced = _with_pytorch_types(launched, names.has_pytorch)
+    return _from_template(context, launched, names.classes, guessed=assumed or replaced)
 
 
 def _normal(argument: str, kind: str, enumerations: frozenset[str]) -> str:
@@ -135,13 +122,13 @@ def _normal(argument: str, kind: str, enumerations: frozenset[str]) -> str:
     return argument if known is None or known.lanes > 1 or _OF_C10.search(argument) else C_TYPE_OF[known.dtype]
 
 
-def _with_pytorch_types(launched: list[tuple[str, ...]], view: str) -> tuple[list[tuple[str, ...]], bool]:
+def _with_pytorch_types(launched: list[tuple[str, ...]], included: bool) -> tuple[list[tuple[str, ...]], bool]:
     """Write PyTorch's types so that the device view has them; return also whether they were replaced by CUDA's.
 
-    A view whose device code names nothing of PyTorch does not include its headers. Then instances without such types
-    are chosen, or, if there is none, CUDA's types stand for PyTorch's: the code may not compile with these.
+    A view whose device code names nothing of PyTorch has not ``included`` its headers. Then instances without such
+    types are chosen, or, if there is none, CUDA's types stand for PyTorch's: the code may not compile with these.
     """
-    if _TORCH_INCLUDE.search(view):
+    if included:
         # In the device view, namespace at need not have the types that it takes from c10.
         return [tuple(_OF_C10.sub(r"c10::\1", one) for one in arguments) for arguments in launched], False
     others = [arguments for arguments in launched if not any(map(_OF_C10.search, arguments))]

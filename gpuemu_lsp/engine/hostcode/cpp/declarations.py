@@ -148,11 +148,6 @@ class _Reader:
         name = text(named).split("::")[-1].split("<")[0].strip()
         body = node.child_by_field_name("body")
         head = code[: (body or node).start_byte - node.start_byte]
-        if b"__global__" in head:
-            self.program.kernels |= {name}
-            return
-        if b"__device__" in head and b"__host__" not in head:
-            return
         function = HostFunction(
             name,
             path,
@@ -165,7 +160,10 @@ class _Reader:
             context.owner is not None or "::" in text(named),
             any(part in code for part in _LAUNCHES),
         )
-        self.program.functions.setdefault(name, []).append(function)
+        program = self.program
+        on_device = b"__device__" in head and b"__host__" not in head
+        others = program.device_functions if on_device else program.functions
+        (program.kernels if b"__global__" in head else others).setdefault(name, []).append(function)
 
     def _body(self, node: Node, parameters: Node | None) -> FunctionBody:
         code = (node.text or b"").decode("latin-1")

@@ -24,7 +24,7 @@ from gpuemu_lsp.engine.hostcode.cpp.syntax import (
 from gpuemu_lsp.engine.hostcode.program import FunctionBody, MemberVariable
 from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
 from gpuemu_lsp.engine.source.preprocessor.lexer import split_top
-from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
+from gpuemu_lsp.engine.source.preprocessor.macros import Macro, MacroTable
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[\d']+)[uUlLzZ]*$")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
@@ -34,6 +34,12 @@ _OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 _PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
 _POINTERS = frozenset({"pointer_declarator", "array_declarator", "abstract_pointer_declarator"})
 _SPLICED = frozenset({"ERROR", "labeled_statement", "attributed_statement"})
+_LOOP_OF_PYTORCH = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)"
+_LOOPS_OF_PYTORCH = {
+    name: (Macro(name, parameters, _LOOP_OF_PYTORCH),)
+    for name, parameters in (("CUDA_KERNEL_LOOP", ("i", "n")), ("CUDA_KERNEL_LOOP_TYPE", ("i", "n", "type")))
+}
+"""Macros of ATen/cuda/detail/KernelUtils.h, which is no header of the user's: every thread takes each element once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +232,8 @@ class Lowering:
         if node.type != "call_expression" or callee is None or callee.type not in _NAMES or listed is None:
             return None
         name = self._name(callee).base
-        macros = [macro for macro in self.macros.definitions.get(name, ()) if macro.parameters is not None]
+        defined = self.macros.definitions.get(name, _LOOPS_OF_PYTORCH.get(name, ()))
+        macros = [macro for macro in defined if macro.parameters is not None]
         if not macros or name in self.expanding or self.is_function(name):
             return None
         inside = text(listed).strip()[1:-1]
@@ -275,6 +282,16 @@ class Lowering:
             # A macro of several statements may also return from the function.
             expansion = self._expansion(child)
             yield self.expression(child) if expansion is None else expansion
+
+    def _macro_with_block(self, node: Node) -> Iterator[ir.Statement]:
+        """Yield the loop or branch whose head is a macro: ``EACH(i, n) { ... }``, which has a function's syntax.
+
+        A block behind a macro that is not known may not be executed.
+        """
+        call = expression_of(text(node.child_by_field_name("declarator")))
+        head = replace(self, span=self._at(node))._expansion(call) if call is not None else None
+        body = self._block(node.child_by_field_name("body"))
+        yield _with_body(head, body) or ir.IfStatement(ir.UnknownCode(), body, None, span=self._at(node))
 
     def _return(self, node: Node) -> Iterator[ir.Statement]:
         value = self.expression(node.named_children[0]) if node.named_children else None
@@ -347,8 +364,10 @@ class Lowering:
         type_ = node.child_by_field_name("type")
         if type_ is not None and type_.type in ("struct_specifier", "class_specifier"):
             type_ = type_.child_by_field_name("name")
+        shared = any(child.type == "type_qualifier" and text(child) == "__shared__" for child in node.children)
         for declarator in node.children_by_field_name("declarator"):
-            yield from self._declare(text(type_), declarator)
+            for declared in self._declare(text(type_), declarator):
+                yield replace(declared, shared=shared) if isinstance(declared, ir.Declare) else declared
 
     def _declare(self, type_: str, node: Node) -> Iterator[ir.Statement]:
         value = node.child_by_field_name("value") if node.type == "init_declarator" else None
@@ -481,6 +500,21 @@ _EXPRESSIONS: dict[str, Callable[[Lowering, Node], ir.Expression]] = {
     "type_descriptor": Lowering._type,
     "call_expression": Lowering._call,
 }
+
+
+def _with_body(head: ir.Statement | None, body: ir.Block) -> ir.Statement | None:
+    """Return a loop or a branch with the block behind it, None for any other statement; others may be before it."""
+    match head:
+        case ir.Block(statements=(*before, last)):
+            whole = _with_body(last, body)
+            return None if whole is None else replace(head, statements=(*before, whole))
+        case ir.Loop(body=ir.Block(statements=())):
+            return replace(head, body=body)
+        case ir.IfStatement(then=ir.Block(statements=()), other=None):
+            return replace(head, then=body)
+    return None
+
+
 _STATEMENTS: dict[str, Callable[[Lowering, Node], Iterator[ir.Statement]]] = {
     "compound_statement": Lowering._compound_statement,
     "expression_statement": Lowering._expression_statement,
@@ -492,5 +526,6 @@ _STATEMENTS: dict[str, Callable[[Lowering, Node], Iterator[ir.Statement]]] = {
     **dict.fromkeys(("for_statement", "while_statement", "do_statement"), Lowering._loop),
     "for_range_loop": Lowering._range_loop,
     **dict.fromkeys(("alias_declaration", "type_definition"), Lowering._alias),
+    "function_definition": Lowering._macro_with_block,
     "try_statement": Lowering._try,
 }

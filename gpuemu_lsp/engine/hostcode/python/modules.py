@@ -116,7 +116,7 @@ class _Reader:
 
     def read(self) -> HostProgram:
         self.classes = classes_of(self.scope.root)
-        program = HostProgram({}, lambda code: None, _global_names, kernels=frozenset(self.kernels))
+        program = HostProgram({}, lambda code: None, _global_names, kernels={name: [] for name in self.kernels})
         program.imported = self._imported
         for name, node in self.kernels.items():
             program.functions[name] = [self._function(program, name, node, _kernel_body)]

@@ -33,12 +33,7 @@ from gpuemu_lsp.engine.plan.host.chosen_launches import (
 from gpuemu_lsp.engine.plan.host.constraints import LaunchSizes
 from gpuemu_lsp.engine.plan.host.parameters.arguments import arguments
 from gpuemu_lsp.engine.plan.host.parameters.builder import Building
-from gpuemu_lsp.engine.plan.host.parameters.kernel_text import (
-    bounded_sizes,
-    guarded_sizes,
-    rounded_sizes,
-    tile_sizes,
-)
+from gpuemu_lsp.engine.plan.host.parameters.kernel_sizes import guarded_sizes, kernel_sizes
 from gpuemu_lsp.engine.plan.host.parameters.pointers import with_shared_memory
 from gpuemu_lsp.engine.plan.host.preference import is_instance, is_refuted, may_be_overload, preference, template_of
 from gpuemu_lsp.engine.plan.model import PlanArg, ResolvedLaunch, ScalarArg
@@ -149,7 +144,8 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
     pointers = [value for value in values if isinstance(value, Pointer)]
     if pointers and all(value.allocation is None for value in pointers):
         return None
-    constraints = LaunchSizes(one, tile_sizes(context, one.launch), guarded_sizes(context, one.launch))
+    sizes = kernel_sizes(context, one.launch, one.run)
+    constraints = LaunchSizes(one, sizes.tiles, guarded_sizes(context, one.launch))
     building = Building(context, one, constraints, few)
     args: list[PlanArg] = []
     for index, param in enumerate(params):
@@ -169,8 +165,7 @@ def _built(context: KernelContext, one: ReadHostLaunch, few: bool = False) -> Ho
         # A kernel that compares block indices with each other skips a part of its output for every size.
         building.unjudged |= {arg.param for arg in args}
     ragged = frozenset(filter(constraints.is_ragged, building.used))
-    bounded = bounded_sizes(context, one.launch) & building.used
-    rounded = rounded_sizes(context, one.launch) & building.used
+    bounded, rounded = sizes.bounded & building.used, sizes.rounded & building.used
     strided = bounded - frozenset[str]().union(*map(names, (*grid, *block)))
     threads = math.prod(extent.constant or 1 for extent in one.launch.block if extent is not None)
     dims = tuple(_with_second_round(dim, threads) if dim.name in strided else dim for dim in dims)
