@@ -1,14 +1,12 @@
 """Warm-up: one check of a correct kernel in the fork server, so that workers inherit initialised caches.
 
-The modules of debug sessions follow.
-
 Parsed expressions, resolved type hints, tables, versions, LLVM's target machine and the emulator's device library are
-created on first use. Each is cheap, but together they take half of the check of a small kernel.
+created on first use. Each is cheap, but together they take half of the check of a small kernel. The modules of debug
+sessions are imported at the end.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -54,5 +52,6 @@ def warm_up() -> Iterator[None]:
         request = CheckRequest(spec, CheckOptions(cases=2), text=_KERNEL.format(factor=factor), root=folder)
         for _ in check(to_json(request)):
             yield
-    importlib.import_module("gpuemu_lsp.engine.jobs.debug_job")
+    from gpuemu_lsp.engine.jobs import debug_job  # noqa: F401  # a check does not need it, and takes place before
+
     yield
