@@ -66,7 +66,10 @@ class LaunchSizes:
         product = self._product(tensor, rank) if rank else self._partial_product(tensor)
         # A number of elements may be that of another tensor, of which the program does not read the sizes.
         known = self.known.resolved(symbol(numel, 1))
-        if product is not None and known.name in self._found.run.numels:
+        if product is None or known == product:
+            return
+        # Or a size of that one, which is a size of this one too.
+        if known.name in self._found.run.numels or (known.name is not None and product.name is not None):
             self._assume(Condition(None, "==", known, product))
 
     def tensor_elements(self, tensor: str) -> tuple[Size | None, bool]:
