@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.hostcode import ir
+from gpuemu_lsp.engine.hostcode.cpp.loop_macros import LOOPS_OF_PYTORCH, with_body
 from gpuemu_lsp.engine.hostcode.cpp.syntax import (
     declared_name,
     expression_of,
@@ -24,7 +25,7 @@ from gpuemu_lsp.engine.hostcode.cpp.syntax import (
 from gpuemu_lsp.engine.hostcode.program import FunctionBody, MemberVariable
 from gpuemu_lsp.engine.source.preprocessor.expansion import substitute
 from gpuemu_lsp.engine.source.preprocessor.lexer import split_top
-from gpuemu_lsp.engine.source.preprocessor.macros import Macro, MacroTable
+from gpuemu_lsp.engine.source.preprocessor.macros import MacroTable
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F']+|0[bB][01']+|[\d']+)[uUlLzZ]*$")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
@@ -34,12 +35,6 @@ _OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 _PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
 _POINTERS = frozenset({"pointer_declarator", "array_declarator", "abstract_pointer_declarator"})
 _SPLICED = frozenset({"ERROR", "labeled_statement", "attributed_statement"})
-_LOOP_OF_PYTORCH = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)"
-_LOOPS_OF_PYTORCH = {
-    name: (Macro(name, parameters, _LOOP_OF_PYTORCH),)
-    for name, parameters in (("CUDA_KERNEL_LOOP", ("i", "n")), ("CUDA_KERNEL_LOOP_TYPE", ("i", "n", "type")))
-}
-"""Macros of ATen/cuda/detail/KernelUtils.h, which is no header of the user's: every thread takes each element once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +227,7 @@ class Lowering:
         if node.type != "call_expression" or callee is None or callee.type not in _NAMES or listed is None:
             return None
         name = self._name(callee).base
-        defined = self.macros.definitions.get(name, _LOOPS_OF_PYTORCH.get(name, ()))
+        defined = self.macros.definitions.get(name, LOOPS_OF_PYTORCH.get(name, ()))
         macros = [macro for macro in defined if macro.parameters is not None]
         if not macros or name in self.expanding or self.is_function(name):
             return None
@@ -291,7 +286,7 @@ class Lowering:
         call = expression_of(text(node.child_by_field_name("declarator")))
         head = replace(self, span=self._at(node))._expansion(call) if call is not None else None
         body = self._block(node.child_by_field_name("body"))
-        yield _with_body(head, body) or ir.IfStatement(ir.UnknownCode(), body, None, span=self._at(node))
+        yield with_body(head, body) or ir.IfStatement(ir.UnknownCode(), body, None, span=self._at(node))
 
     def _return(self, node: Node) -> Iterator[ir.Statement]:
         value = self.expression(node.named_children[0]) if node.named_children else None
@@ -500,19 +495,6 @@ _EXPRESSIONS: dict[str, Callable[[Lowering, Node], ir.Expression]] = {
     "type_descriptor": Lowering._type,
     "call_expression": Lowering._call,
 }
-
-
-def _with_body(head: ir.Statement | None, body: ir.Block) -> ir.Statement | None:
-    """Return a loop or a branch with the block behind it, None for any other statement; others may be before it."""
-    match head:
-        case ir.Block(statements=(*before, last)):
-            whole = _with_body(last, body)
-            return None if whole is None else replace(head, statements=(*before, whole))
-        case ir.Loop(body=ir.Block(statements=())):
-            return replace(head, body=body)
-        case ir.IfStatement(then=ir.Block(statements=()), other=None):
-            return replace(head, then=body)
-    return None
 
 
 _STATEMENTS: dict[str, Callable[[Lowering, Node], Iterator[ir.Statement]]] = {
