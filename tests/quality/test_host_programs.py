@@ -176,6 +176,37 @@ int main() {
   cudaFree(x);
 }
 """
+LAST_BLOCK = """
+#include <cuda_runtime.h>
+__global__ void total(const int* x, int* sums, unsigned* arrived, int* out, int n) {
+  __shared__ int own;
+  __shared__ bool last;
+  if (threadIdx.x == 0) own = 0;
+  __syncthreads();
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&own, x[i]);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    sums[blockIdx.x] = own;
+    FENCE
+    last = atomicAdd(arrived, 1u) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last || threadIdx.x > 0) return;
+  int all = 0;
+  for (int b = 0; b < gridDim.x; b++) all += sums[b];  // bug
+  *out = all;
+}
+void launch(const int* x, int* out, int n) {
+  const int blocks = (n + 63) / 64;
+  int* sums;
+  unsigned* arrived;
+  cudaMalloc(&sums, blocks * sizeof(int));
+  cudaMalloc(&arrived, sizeof(unsigned));
+  cudaMemset(arrived, 0, sizeof(unsigned));
+  total<<<blocks, 64>>>(x, sums, arrived, out, n);
+}
+"""
 PROGRAMS = [
     pytest.param(MISALIGNED, ("OFFSET", "1"), ("OFFSET", "0"), "memory/misaligned", id="misaligned"),
     pytest.param(WILD, ("STEP", "1 << 20"), ("STEP", "1"), "memory/out-of-bounds", id="wild"),
@@ -192,6 +223,7 @@ PROGRAMS = [
         DIVERGENT_BARRIER, ("EARLY", "if (i >= n) return;"), ("EARLY", ""), "sync/barrier-divergence", id="barrier"
     ),
     pytest.param(WARP_MASK, ("MASK", "0xffffffffu"), ("MASK", "0xffffu"), "sync/missing-warp-mask", id="warp mask"),
+    pytest.param(LAST_BLOCK, ("FENCE", ""), ("FENCE", "__threadfence();"), "memory/global-race", id="last block"),
     pytest.param(SHARED_TOO_SMALL, ("BYTES", "2"), ("BYTES", "sizeof(float)"), "memory/out-of-bounds", id="shared"),
 ]
 

@@ -279,7 +279,25 @@ class Dependences:
             return False
         if event.rule == "memory/shared-race" and not self._holds(case, Tried.INDICES):
             return True
-        return not self._needs_values(event, compared=True)
+        return not (self._needs_values(event, compared=True) or self._may_wait(event))
+
+    def _may_wait(self, event: Event) -> bool:
+        """Return whether a counter or flag says when an access may be made, whose first value is not the program's.
+
+        With another value in it than the program leaves there, it says nothing of what other threads have done.
+        """
+        from gpuemu_lsp.engine.emulator.analysis.dependence.sources import MemoryContents, OtherSource
+
+        deciding = [access.address | access.control for access in self._of_accesses(event)]
+        written = self._code.writes.keys()
+        return any(
+            OtherSource.AWAITED in sources
+            and any(
+                isinstance(memory, MemoryContents) and memory.parameter in written and self._is_open(memory)
+                for memory in sources
+            )
+            for sources in deciding
+        )
 
     def _is_update(self, event: Event) -> bool:
         """Return whether a race is between the load and the store of one statement that updates shared memory."""
@@ -382,8 +400,8 @@ def _names(expressions: Iterable[Expression]) -> frozenset[str]:
 
 
 def _is_settled(arg: TensorArg, hidden: Collection[str]) -> bool:
-    """Return whether an input may have any values, or has integers that the program shows for all sizes."""
-    if arg.direction != "in" or arg.dtype in FLOATS:
+    """Return whether an input may have any values, or memory has integers that the program shows for all sizes."""
+    if arg.dtype in FLOATS or arg.direction == "out":
         return arg.direction == "in"
     fixed = arg.range is not None and not any(isinstance(bound, Expression) and names(bound) for bound in arg.range)
     return fixed and arg.dtype in DISCRETE and arg.param not in hidden

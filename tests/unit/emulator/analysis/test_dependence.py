@@ -127,9 +127,9 @@ def test_an_access_names_the_sources_of_its_address_and_those_that_decide_whethe
     found = with_file(ptx_kernel("row col n:u32", ROW))
     by_number = {location.line: location for location, _ in found.accesses}
     inner = found.of(by_number[3], "ld.global.u32", [1])
-    assert inner == Dependence(
-        frozenset({ParameterValue(0), ParameterValue(1), MemoryContents(0)}), frozenset({ParameterValue(2)})
-    )
+    # What is loaded from `col` is stored in `row`, which holds the bounds.
+    addresses = {ParameterValue(0), ParameterValue(1), MemoryContents(0), MemoryContents(1)}
+    assert inner == Dependence(frozenset(addresses), frozenset({ParameterValue(2)}))
     # Of an access that the kernel does not have, nothing is known.
     assert found.of(by_number[3], "ld.global.u32", [0]).address == {OtherSource.RECURSION}
 
@@ -260,7 +260,7 @@ def leaving(line: int, store: str = "") -> frozenset[Source]:
 
 def test_a_loop_is_left_by_what_its_own_conditions_are_computed_from() -> None:
     """A size that decides which threads reach the loop is not among them."""
-    assert leaving(1) == {ParameterValue(0), MemoryContents(0)}
+    assert leaving(1) == {ParameterValue(0), MemoryContents(0), OtherSource.AWAITED}
     assert leaving(2) == {ParameterValue(3)}
     assert leaving(9) == {OtherSource.RECURSION}
 
@@ -273,5 +273,29 @@ def test_a_place_in_no_loop_is_that_of_a_loop_without_an_end() -> None:
 
 
 def test_what_the_kernel_stores_decides_about_a_loop_that_waits_for_it() -> None:
-    assert leaving(1, "st.global.u32 [%d1], %r2;") == {ParameterValue(0), MemoryContents(0), ParameterValue(3)}
+    assert leaving(1, "st.global.u32 [%d1], %r2;") == leaving(1) | {ParameterValue(3)}
     assert leaving(1, "st.global.u32 [%d2], %r2;") == leaving(1)
+
+
+def test_an_atomic_operation_returns_what_its_memory_holds() -> None:
+    """A ticket is known as far as the counter is, and what is added to it: here a number that the program loads."""
+    body = """
+      .reg .b32 %r<9>; .reg .b64 %d<9>;
+      ld.param.u64 %d1, [counter];
+      ld.param.u64 %d2, [out];
+      ld.param.u64 %d3, [steps];
+      STEP
+      atom.global.add.u32 %r2, [%d1], %r1;
+      mul.wide.u32 %d4, %r2, 4;
+      add.s64 %d5, %d2, %d4;
+      .loc 1 1 0
+      st.global.u32 [%d5], %r2;
+      ret;"""
+    for step, more in (
+        ("mov.u32 %r1, 1;", set()),
+        ("ld.global.u32 %r1, [%d3];", {ParameterValue(2), MemoryContents(2)}),
+    ):
+        found = with_file(ptx_kernel("counter out steps", body.replace("STEP", step)))
+        ((location, _),) = [place for place in found.accesses if place[0].line == 1]
+        sources = found.of(location, "st.global.u32", [1]).address
+        assert sources == {ParameterValue(0), ParameterValue(1), MemoryContents(0), OtherSource.AWAITED, *more}

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.emulator.analysis.dependence.loops import LoopEnd, loops_of
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import OtherSource, Source
-from gpuemu_lsp.engine.emulator.analysis.dependence.stored import of_own_variables, stored_sources
+from gpuemu_lsp.engine.emulator.analysis.dependence.stored import of_memory, stored_sources
 from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import UNKNOWN, roots
 from gpuemu_lsp.engine.emulator.ir.opcodes import is_collective, memory_space
@@ -130,7 +130,7 @@ class KernelDependences:
 
 
 class _Deciding:
-    """The sources of values and of executions; variables of the kernel itself hold what it stores there."""
+    """The sources of values and of executions, with those of what the kernel stores in the memory that it loads."""
 
     def __init__(self, taint: Taint) -> None:
         self._taint = taint
@@ -139,11 +139,11 @@ class _Deciding:
 
     def values(self, bits: int) -> frozenset[Source]:
         """Return the sources of values with these bits."""
-        return of_own_variables(self._taint.sources_of(bits), self._stored_values, self._taint.program)
+        return of_memory(self._taint.sources_of(bits), self._stored_values, self._taint.program)
 
     def all(self, bits: int) -> frozenset[Source]:
         """Return the sources with these bits, and those that decide what is stored."""
-        return of_own_variables(self._taint.sources_of(bits), self._stored, self._taint.program)
+        return of_memory(self._taint.sources_of(bits), self._stored, self._taint.program)
 
     def of(self, block: int, index: int, operands: Collection[str], guard: Collection[str] = ()) -> Dependence:
         """Return what decides about an instruction with some operands, in a block and under a guard."""

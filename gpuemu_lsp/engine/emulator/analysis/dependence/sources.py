@@ -44,6 +44,7 @@ class OtherSource(Enum):
     ANY_PARAMETER = "a parameter that is indexed, or whose address is taken"
     RECURSION = "a recursive function, which is not analysed"
     FLOAT_INDEX = "a loaded floating-point number that is converted to an integer"
+    AWAITED = "a value by which a thread may know what others have done: an atomic operation or strong load returned it"
     GRID = "the number of blocks"
     BLOCK = "the size of a block"
     LOADED = "internal: a value that an access or a function returned"
@@ -59,8 +60,11 @@ UNSETTLED = frozenset({
 INTERNAL = frozenset({OtherSource.LOADED, OtherSource.POSSIBLE_POINTER})
 
 _READS = frozenset({"ld", "ldu", "ldmatrix", "wmma", "atom"})
-_OUTSIDE = frozenset({"atom", "tex", "tld4", "suld", "call", "activemask"})
-"""What other lanes pass to a collective has the sources of what this lane passes to it."""
+_OUTSIDE = frozenset({"tex", "tld4", "suld", "call", "activemask"})
+"""What other lanes pass to a collective has the sources of what this lane passes to it, and what an atomic operation
+returns those of its memory: what was there before, and what the kernel stores there."""
+_STRONG = frozenset({"volatile", "relaxed", "acquire"})
+"""Modifiers of loads that may see what another thread stores meanwhile."""
 RETURNS_OTHER_VALUE = frozenset({"ld", "ldu", "atom", "tex", "tld4", "suld", "call", "shfl"})
 """Opcodes whose result is another value than their operands, not one computed from them."""
 _SPECIAL = {"%nctaid": OtherSource.GRID, "%nclusterid": OtherSource.GRID, "%ntid": OtherSource.BLOCK}
@@ -86,6 +90,8 @@ def own_sources(
         yield OtherSource.LOADED
     if opcode in _OUTSIDE:
         yield OtherSource.OUTSIDE
+    if opcode == "atom" or (opcode == "ld" and _STRONG.intersection(instruction.modifiers)):
+        yield OtherSource.AWAITED
     if address is not None and opcode in _READS:
         yield from memory_sources(roots(address, origins), numbers)
         if UNKNOWN in all_roots(address, origins):

@@ -57,22 +57,29 @@ def with_stored(sources: frozenset[Source], stored: Mapping[Source, frozenset[So
     return frozenset(reached)
 
 
-def of_own_variables(
+def of_memory(
     sources: frozenset[Source], stored: Mapping[Source, frozenset[Source]], program: Program
 ) -> frozenset[Source]:
-    """Return the sources with what is stored in variables of shared and local memory in place of these variables."""
-    own = {one for one in sources if _is_own(one, program)}
-    if not own:
+    """Return the sources with what the kernel stores in the memory among them.
+
+    In shared and local memory there is nothing else: it takes the place of these variables. Memory to which the kernel
+    stores nothing that is known to go there is what a caller left in it.
+    """
+    waiting = [source for source in sources if source in stored or _is_own(source, program)]
+    if not waiting:
         return sources
-    reached, waiting = set(sources - own), list(own)
+    reached, seen = set(sources), set(waiting)
     while waiting:
-        variable = waiting.pop()
-        for source in stored.get(variable, frozenset()) | stored.get(OtherSource.ANY_MEMORY, frozenset()):
-            if not _is_own(source, program):
-                reached.add(source)
-            elif source not in own:
-                own.add(source)
+        memory = waiting.pop()
+        if _is_own(memory, program):
+            reached.discard(memory)
+        for source in stored.get(memory, frozenset()) | stored.get(OtherSource.ANY_MEMORY, frozenset()):
+            if source in seen:
+                continue
+            seen.add(source)
+            if source in stored or _is_own(source, program):
                 waiting.append(source)
+            reached.add(source)
     return frozenset(reached)
 
 
