@@ -11,7 +11,8 @@ earlier ones:
    macros in the types are resolved from the mangled name (:mod:`.mangled`) once the file has been compiled.
 3. :mod:`.launch` finds grid, block and shared memory: gpuemu.toml, else the first launch in host code that the sizes
    decide, else, for a kernel with a single size, one thread per element. Sizes that such a launch computes from others
-   are expressions over these (:mod:`.computed_sizes`).
+   are expressions over these (:mod:`.computed_sizes`), and integers that memory holds at it are those of the plan
+   (:mod:`.known_contents`).
 4. :mod:`.size_limits` restricts inferred sizes to those that the compiled code supports: code that computes ``n / 32``
    and never ``n % 32`` is only correct for multiples of 32. Before compilation no such limit is known.
 5. :mod:`.probe` finds the buffer lengths of an inferred plan by running the kernel, with the products of sizes that

@@ -28,6 +28,7 @@ from gpuemu_lsp.engine.plan.facts import (
 )
 from gpuemu_lsp.engine.plan.host.passed_types import wrong_arguments
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
+from gpuemu_lsp.engine.plan.known_contents import with_known_contents
 from gpuemu_lsp.engine.plan.launch import divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ResolvedLaunch, ScalarArg, TensorArg
@@ -152,7 +153,7 @@ def _plan_of_signature(
         return None, (*roles.findings, _unresolved(context, roles.problem))
     if any(finding.severity is Severity.ERROR for finding in roles.findings):
         return None, roles.findings
-    roles = with_computed_sizes(roles, launched)
+    roles = with_known_contents(with_computed_sizes(roles, launched), launched)
     launch = resolve_launch(context, roles)
     roles = replace(roles, dims=(*roles.dims, *launch.host_sizes))
     unknown = _unknown_dims(context, roles, launch) if launch.problem is None else []
@@ -184,8 +185,7 @@ def _plan_of_signature(
 def _facts_of_signature(plan: Plan, launch: ResolvedLaunch, launched: Plan | None) -> Facts:
     """Return the facts of a plan that follows from the kernel's signature.
 
-    Its sizes are those for which the kernel is written, as far as launches of it show: an author may call it with any
-    that the checks on the way to the launch ``launched`` allow.
+    Its sizes are those for which the kernel is written: any that the checks on the way to ``launched`` allow.
     """
     unknown = sorted(dim.name for dim in launch.host_sizes)
     undetermined = assumed(f"the program does not determine {', '.join(unknown)}")
