@@ -17,6 +17,12 @@ def slice_of(tree: ast.Module, entry: str) -> ast.Module:
     for index, node in enumerate(tree.body):
         for name in _bound(node) if not _is_of_scripts(node) else ():
             binding.setdefault(name, []).append(index)
+    assigned = {name for node in tree.body for name in _assigned(node)}
+    for index, node in enumerate(tree.body):
+        for name in _changed(node) if not _is_of_scripts(node) else ():
+            # What is called on a module or a class, such as a seed that is set, does not make the value of a name.
+            if name in assigned:
+                binding.setdefault(name, []).append(index)
     wanted: set[int] = set()
     needed: set[str] = set()
     pending = [entry]
@@ -60,6 +66,35 @@ def _bound(node: ast.stmt) -> Iterator[str]:
                     yield inner.id
 
 
+def _assigned(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a statement of the module assigns a value to."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        for inner in ast.iter_child_nodes(node):
+            yield from _assigned(inner)
+
+
+def _changed(node: ast.AST) -> Iterator[str]:
+    """Yield the names whose value a statement of the module changes in place: ``a.append(x)``, ``a["b"] = x``."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef():
+            return
+        case ast.Expr(ast.Call(ast.Attribute(target))):
+            yield from _base(target)
+        case ast.Subscript(target, ctx=ast.Store() | ast.Del()) | ast.Attribute(target, ctx=ast.Store() | ast.Del()):
+            yield from _base(target)
+    for inner in ast.iter_child_nodes(node):
+        yield from _changed(inner)
+
+
+def _base(node: ast.AST) -> Iterator[str]:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id
+
+
 def _is_of_scripts(node: ast.stmt) -> bool:
     """Return whether a statement is executed only where the file is run as a script."""
     return isinstance(node, ast.If) and ast.unparse(node.test) in ("__name__ == '__main__'", "'__main__' == __name__")
@@ -68,7 +103,7 @@ def _is_of_scripts(node: ast.stmt) -> bool:
 def _free(node: ast.AST) -> set[str]:
     """Return the names that a statement reads from the module: those of its functions without their variables."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        own = {node.id} if isinstance(node, ast.Name) else set[str]()
+        own = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else set[str]()
         return own.union(*map(_free, ast.iter_child_nodes(node)))
     arguments = node.args
     outside: list[ast.AST | None] = [*arguments.defaults, *arguments.kw_defaults]

@@ -47,3 +47,26 @@ def test_the_kernel_and_what_it_refers_to() -> None:
     lines = {node.name: node.lineno for node in ast.parse(MODULE).body if isinstance(node, ast.FunctionDef)}
     assert all(lines[node.name] == node.lineno for node in sliced.body if isinstance(node, ast.FunctionDef))
     compile(sliced, "module.py", "exec")
+
+
+def test_what_changes_a_needed_value_is_needed_too() -> None:
+    """Configurations that loops append; not what the script does with modules, or with other values."""
+    text = """
+import torch, triton
+torch.manual_seed(0)
+configs, results = [], {}
+for size in (64, 128):
+    configs.append(triton.Config({"BLOCK": size}))
+results["a"] = 1
+tuned = {"configs": configs, "key": ["n"]}
+tuned["key"] += ["m"]
+
+@triton.autotune(**tuned)
+@triton.jit
+def kernel(x): pass
+
+results.update(b=kernel(torch.ones(1)))
+"""
+    sliced = ast.unparse(slice_of(ast.parse(text), "kernel"))
+    assert "configs.append" in sliced and "tuned['key'] +=" in sliced
+    assert "manual_seed" not in sliced and "results[" not in sliced and "results.update" not in sliced
