@@ -121,6 +121,8 @@ class HostRun:
     """Calls of functions of the program, with their arguments."""
     decided: list[Condition] = field(default_factory=list)
     """Conditions on sizes that are assumed for the whole interpretation."""
+    returned: set[int] = field(default_factory=set)
+    """The memory of the tensors that the outermost function returns."""
     written: set[int] = field(default_factory=set)
     """Allocations that something besides kernels may write to."""
     ranked: set[int] = field(default_factory=set)

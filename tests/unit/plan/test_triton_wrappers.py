@@ -333,3 +333,27 @@ def run(table, x):
         "gather",
     )
     assert found.spec.args["index"].dtype == "int64" and not found.assumed_indices
+
+
+def test_a_result_that_the_kernel_gets_and_does_not_write_is_an_output() -> None:
+    """Unlike a placeholder for it, of which the function returns nothing."""
+    body = (
+        HEAD
+        + """
+@triton.jit
+def half(x, y, n, BLOCK: tl.constexpr):
+    pass
+
+
+def f(x):
+    y = torch.empty_like(x)
+    half[(1,)](x, y, x.numel(), BLOCK=64)
+    return RESULT
+"""
+    )
+    for result, direction in (("y", "out"), ("x, y", "out"), ("x", "in")):
+        found = inferred_kernel(
+            KernelSpec("half", "/p/m.py", None, entry="half"), body.replace("RESULT", result), ["half"]
+        )
+        assert isinstance(found, InferredKernel), found.reason
+        assert found.spec.args["y"].direction == direction, result

@@ -51,6 +51,10 @@ class KernelAccesses:
     indexed: dict[str, set[str]] = field(default_factory=dict)
     """By parameter of ``indices``, those whose addresses its elements are part of."""
 
+    def uses(self, name: str) -> bool:
+        """Return whether the kernel does anything with a parameter that may access memory."""
+        return any(name in names for names in (self.loaded, self.stored, self.atomic, self.indices, self.unknown))
+
 
 def kernel_accesses(function: Node, functions: Mapping[str, Node]) -> KernelAccesses:
     """Return the accesses of a kernel; ``functions`` are those of its module, which it may call."""

@@ -220,6 +220,8 @@ class LaunchEntry:
         if name in accesses.stored or name in accesses.unknown:
             direction = "out" if self._is_fresh(tensor.allocation) and name not in accesses.unknown else "inout"
             compare = "none" if direction == "inout" or name in accesses.loaded else "elements"
+        elif not accesses.uses(name) and self._is_result(tensor.allocation):
+            direction = "out"
         dtype = memory.dtype
         if not dtype and name in accesses.masks:
             dtype = "bool"
@@ -248,6 +250,10 @@ class LaunchEntry:
             compare=compare,
             strides=tuple(map(expression_of, strides)),
         )
+
+    def _is_result(self, allocation: int) -> bool:
+        """Return whether the function returns some memory that nothing but this launch may write to."""
+        return allocation in self.reached.returned and self._is_fresh(allocation)
 
     def _is_fresh(self, allocation: int) -> bool:
         """Return whether only this launch writes to some memory."""

@@ -79,7 +79,7 @@ class WrapperRun:
     def _execute(self, run: Execution) -> None:
         function, owner = self.function, self.function.owner
         if owner is None:
-            call_function(run, function, self._arguments(run, function, self.defaults), ())
+            self._end(run, call_function(run, function, self._arguments(run, function, self.defaults), ()))
             return
         cell = run.new_cell(RecordValue(owner))
         names = [parameter.name for parameter in function.body.parameters]
@@ -93,7 +93,11 @@ class WrapperRun:
                 given = _gradients(run, outputs, names[len(context) :], given)
         if not autograd:
             _as_members(run, cell)
-        call_function(run, function, [*context, *given], (), cell)
+        self._end(run, call_function(run, function, [*context, *given], (), cell))
+
+    def _end(self, run: Execution, result: Value) -> None:
+        returned = items_of(run, result) or [result]
+        run.reached.returned |= {each.allocation for each in returned if isinstance(each, Tensor)}
 
     def _arguments(self, run: Execution, function: HostFunction, defaults: bool) -> list[Value | None]:
         given = self.given or {}
