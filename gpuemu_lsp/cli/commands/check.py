@@ -14,6 +14,7 @@ from gpuemu_lsp.cli.output import OutputOptions
 from gpuemu_lsp.cli.progress import ProgressBar
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.cluster import LOCAL, Cluster, ClusterError
+from gpuemu_lsp.engine.jobs.notebook_results import in_notebooks
 from gpuemu_lsp.engine.jobs.pools import open_pool, split_time_budget
 from gpuemu_lsp.engine.jobs.requests.targets import TargetError, Targets, collect
 from gpuemu_lsp.engine.jobs.run import Runner, run_requests
@@ -154,6 +155,7 @@ def _once(command: CheckCommand, pool: Runner) -> int:
     requests = split_time_budget(targets.requests, command.jobs)
     with ProgressBar(len(requests), sys.stderr) as progress:
         run = run_requests(requests, targets.findings, targets.root, pool, progress.update)
+    run = in_notebooks(run, targets.notebooks)
     if command.output.format in report_context.FORMATS:
         run = replace(run, context=report_context.report_context(run, targets))
     print_executor_fallback(run)
@@ -197,7 +199,7 @@ def _changes(folders: Sequence[Path]) -> Iterator[list[str]]:
 class _SourceFilter:
     """Selects sources, headers, references and gpuemu.toml, but not the store."""
 
-    _SUFFIXES = (*SUFFIXES, ".h", ".hpp", ".py", "gpuemu.toml")
+    _SUFFIXES = (*SUFFIXES, ".h", ".hpp", ".py", ".ipynb", "gpuemu.toml")
 
     def __call__(self, change: object, path: str) -> bool:
         return path.endswith(self._SUFFIXES) and "/.gpuemu/" not in path

@@ -238,6 +238,8 @@ def _context(finding: Finding) -> str:
     parts = [part for part in (finding.kernel, finding.dtype) if part]
     if not finding.states_sizes:
         parts += [f"{name} = {size}" for name, size in finding.dims.items()]
+    if "cell" in finding.data:
+        parts.append(f"cell {finding.data['cell']}, line {finding.data['cell_line']}")
     if finding.case:
         parts.append(f"case {finding.case}")
     return ", ".join(parts)

@@ -10,6 +10,8 @@
     The text NVRTC compiles: host-only code replaced by spaces, every line and byte column kept.
 ``python``
     ``.py`` files: Triton kernels, and CUDA code in strings with the place of each character.
+``notebooks``
+    The cells of notebooks as sources, and the places of their lines in a ``.ipynb``.
 ``ptx_source``
     ``.ptx`` files: entries and their parameters, as the code shows them.
 ``ignore_comments``

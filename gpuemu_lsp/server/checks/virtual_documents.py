@@ -15,10 +15,10 @@ from urllib.parse import unquote
 from lsprotocol import types
 
 from gpuemu_lsp.engine.findings import Position
+from gpuemu_lsp.engine.source.notebooks.cells import Cell, CellDocument, documents_of, untitled
 from gpuemu_lsp.server.checks.document_sync import DocumentSync
 from gpuemu_lsp.server.documents.document import ContentChange
 from gpuemu_lsp.server.documents.locations import uri_from_path
-from gpuemu_lsp.server.notebooks.cells import Cell, CellDocument, documents_of, untitled
 from gpuemu_lsp.server.notebooks.translation import CellTranslation
 from gpuemu_lsp.server.session import Session
 

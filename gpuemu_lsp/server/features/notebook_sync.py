@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lsprotocol import types
 
+from gpuemu_lsp.engine.source.notebooks.cells import Cell
 from gpuemu_lsp.server.client.protocol import GpuemuServer
 from gpuemu_lsp.server.documents.locations import path_from_uri
 from gpuemu_lsp.server.handlers import notification
-from gpuemu_lsp.server.notebooks.cells import Cell
 from gpuemu_lsp.server.services import Services
 
 SYNCHRONISED = types.NotebookDocumentSyncOptions(

@@ -10,7 +10,7 @@ import attrs
 from lsprotocol import types
 from pygls.uris import from_fs_path
 
-from gpuemu_lsp.server.notebooks.cells import CellDocument
+from gpuemu_lsp.engine.source.notebooks.cells import CellDocument
 
 _T = TypeVar("_T")
 

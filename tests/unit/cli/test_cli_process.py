@@ -54,7 +54,7 @@ def test_a_wrong_kernel(project):
         (("--check", "--arch", "gfx90a"), 2, b"not an architecture such as sm_80"),
         (("--check", "--format", "yaml"), 2, b"invalid choice: 'yaml'"),
         (("--check", "scal"), 2, b"did you mean 'scale'?"),
-        (("--check", "notes.txt"), 2, b"not a .cu, .hip or .py file"),
+        (("--check", "notes.txt"), 2, b"not a .cu, .hip, .py or .ipynb file"),
         (("--explain", "numeric/nam"), 2, b"did you mean 'numeric/nan'?"),
         (
             ("--check", "scale", "--cases", "2", "--output", "no/such/folder/report.txt"),

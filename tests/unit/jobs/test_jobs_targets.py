@@ -99,7 +99,7 @@ def test_with_a_configuration(folder, arguments, expected):
     [
         ("secnd", "did you mean 'second'?"),
         ("zzz", "there are: second, a"),
-        ("notes.txt", "not a .cu, .hip or .py file"),
+        ("notes.txt", "not a .cu, .hip, .py or .ipynb file"),
         ("missing.cu", "neither a file nor a registered kernel"),
         ("nul\0", "neither a file nor a registered kernel"),
     ],

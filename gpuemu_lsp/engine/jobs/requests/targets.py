@@ -22,6 +22,8 @@ from gpuemu_lsp.engine.regular_file import file_bytes, file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
 from gpuemu_lsp.engine.source.model import SourceFile
+from gpuemu_lsp.engine.source.notebooks.files import SUFFIX as NOTEBOOK
+from gpuemu_lsp.engine.source.notebooks.files import Notebook, NotebookError, read_notebook
 from gpuemu_lsp.engine.subjects.languages import LANGUAGES, SUFFIXES, calls_function, has_programs, language_of_path
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 
@@ -39,13 +41,17 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Check requests, findings in the configuration, and the files to watch for changes."""
+    """Check requests, findings in the configuration, and the files to watch for changes.
+
+    Requests and findings about a cell of ``notebooks`` have the path of the source that the cell is.
+    """
 
     root: str
     requests: tuple[CheckRequest, ...]
     findings: tuple[Finding, ...]
     watched: tuple[str, ...] = ()
     projects: tuple[Project, ...] = field(default=())
+    notebooks: tuple[Notebook, ...] = ()
 
 
 def collect(arguments: Sequence[str], options: CheckOptions, cwd: Path) -> Targets:
@@ -70,6 +76,7 @@ class _TargetCollector:
         self._projects: dict[Path | None, Project] = {}
         self._wanted: dict[tuple[str, str, str, str | None, int | None], CheckRequest] = {}
         self._findings: list[Finding] = []
+        self._notebooks: list[Notebook] = []
 
     def add(self, argument: str, cwd: Path) -> None:
         path = Path(os.path.normpath(cwd / argument))
@@ -80,14 +87,15 @@ class _TargetCollector:
         elif path.name == CONFIG_NAME:
             self._folder(path.parent)
         else:
-            project = self._project(path.parent)
-            self._want(project, _in_file(project, path, self._findings))
+            self._file(self._project(path.parent), path)
 
     def targets(self, cwd: Path) -> Targets:
         projects = tuple(self._projects.values())
         root = projects[0].root if len(projects) == 1 else str(cwd)
         requests = tuple(self._wanted.values())
-        return Targets(root, requests, tuple(self._findings), _watched(projects, requests), projects)
+        notebooks = tuple(self._notebooks)
+        watched = _watched(projects, requests, notebooks)
+        return Targets(root, requests, tuple(self._findings), watched, projects, notebooks)
 
     def _project(self, folder: Path) -> Project:
         config = discover(folder)
@@ -117,25 +125,41 @@ class _TargetCollector:
         if registered or whole:
             self._want(project, [(spec, True) for spec in registered])
             for source in dict.fromkeys(spec.source for spec in registered if not calls_function(spec)):
-                self._want(project, _in_file(project, Path(source), self._findings))
+                self._file(project, Path(source))
             return
         for path in _walk(folder):
             if path.name == CONFIG_NAME:
                 if discover(path.parent) != (Path(project.config) if project.config else None):
                     self._folder(path.parent)
             else:
-                self._want(project, _in_file(project, path, self._findings))
+                self._file(project, path)
 
-    def _want(self, project: Project, found: _Found) -> None:
+    def _file(self, project: Project, path: Path) -> None:
+        """Add the kernels of a file."""
+        if path.suffix != NOTEBOOK:
+            self._want(project, _in_file(project, path, self._findings))
+            return
+        notebook, trouble = _notebook(path)
+        sources = _sources(notebook) if notebook is not None else []
+        if notebook is None or not sources:
+            message = f"{path.name} {trouble or 'has no kernels in its cells, so there is nothing to check'}."
+            self._findings.append(make("engine/not-executed", message, _begin(path)))
+            return
+        self._notebooks.append(notebook)
+        for source, text in sources:
+            self._want(project, _in_text(project, source, text, self._findings), text)
+
+    def _want(self, project: Project, found: _Found, text: str | None = None) -> None:
+        """Add kernels, those of a ``text`` that no file has without a store: their cases could not be run again."""
         for spec, registered in found:
             if registered:
                 spec = built(project, spec)
             chosen = replace(
                 self._options,
                 executor=project.executor if self._options.executor == "auto" else self._options.executor,
-                store_root=store_folder(project.root, project.config),
+                store_root=store_folder(project.root, project.config) if text is None else None,
             )
-            request = CheckRequest(spec, chosen, project.validation, registered, root=project.root)
+            request = CheckRequest(spec, chosen, project.validation, registered, text=text, root=project.root)
             self._wanted.setdefault((project.root, spec.name, spec.source, spec.entry, spec.string), request)
 
 
@@ -177,20 +201,42 @@ def _walk(folder: Path) -> Iterator[Path]:
         for file in sorted(files):
             if file.startswith("."):
                 continue
-            if has_programs(file) or (file.endswith(_PYTHON) and _has_kernels(here / file)):
+            if has_programs(file) or (file.endswith((_PYTHON, NOTEBOOK)) and _has_kernels(here / file)):
                 yield here / file
 
 
 def _has_kernels(path: Path) -> bool:
-    """Return whether a ``.py`` file has kernels: CUDA code in strings, or functions that it or others launch."""
+    """Return whether a file with Python has kernels."""
+    if path.suffix == NOTEBOOK:
+        notebook, _ = _notebook(path)
+        return notebook is not None and bool(_sources(notebook))
+    text, trouble = _text(path)
+    return trouble is None and _module_has_kernels(path, text)
+
+
+def _notebook(path: Path) -> tuple[Notebook | None, str]:
+    """Return a notebook, or None and the reason why it cannot be read."""
+    text, trouble = _text(path)
+    try:
+        return (read_notebook(path.as_posix(), text), "") if trouble is None else (None, trouble)
+    except NotebookError as error:
+        return None, str(error)
+
+
+def _sources(notebook: Notebook) -> list[tuple[Path, str]]:
+    """Return the paths and texts of what the cells with kernels are."""
+    sources = [(Path(document.path), document.text) for document in notebook.documents]
+    return [(path, text) for path, text in sources if path.suffix != _PYTHON or _module_has_kernels(path, text)]
+
+
+def _module_has_kernels(path: Path, text: str) -> bool:
+    """Return whether a module has kernels: CUDA code in strings, or functions that it or others launch."""
     # The reader of Python is loaded where there is Python: in most projects there is none.
     from gpuemu_lsp.engine.plan.wrappers.launching_files import launching_files
     from gpuemu_lsp.engine.source.python import may_have_cuda, may_have_launching, read_python
 
-    text, trouble = _text(path)
     # A class may have the name of a function that compiles strings.
-    may_have = may_have_cuda(text) or "triton" in text or "pyptx" in text or may_have_launching(text)
-    if trouble is not None or not may_have:
+    if not (may_have_cuda(text) or "triton" in text or "pyptx" in text or may_have_launching(text)):
         return False
     source = read_python(path.as_posix(), text)
     if source.launching:
@@ -205,14 +251,24 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     """Return the kernels of a file, registered ones first."""
     mine = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
     if path.suffix not in (*SUFFIXES, _PYTHON) and not mine:
-        raise TargetError(f"'{path.name}' is not a .cu, .hip or .py file, a folder or a gpuemu.toml")
-    place = Place(path.as_posix(), Range.of(0, 0, 0, 1))
+        raise TargetError(f"'{path.name}' is not a .cu, .hip, .py or .ipynb file, a folder or a gpuemu.toml")
     text, trouble = _text(path)
     if trouble is not None:
         if not mine:  # the check of a registered kernel reports it itself
-            findings.append(make("engine/not-executed", f"{path.name} {trouble}.", place))
+            findings.append(make("engine/not-executed", f"{path.name} {trouble}.", _begin(path)))
         return mine
+    return _in_text(project, path, text, findings)
+
+
+def _begin(path: Path) -> Place:
+    return Place(path.as_posix(), Range.of(0, 0, 0, 1))
+
+
+def _in_text(project: Project, path: Path, text: str, findings: list[Finding]) -> _Found:
+    """Return the kernels of a text, registered ones first."""
+    place = _begin(path)
     if path.suffix == _PYTHON:
+        mine = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
         return [*mine, *_in_strings(project, path, text, place, findings)]
     found = kernels_in(project, path.as_posix(), text)
     if not found and not (project.broken and mentions(project, path)):
@@ -303,8 +359,11 @@ def mentions(project: Project, path: Path | str) -> bool:
     return Path(path).name in file_text(project.config, errors="replace")
 
 
-def _watched(projects: Iterable[Project], requests: Iterable[CheckRequest]) -> tuple[str, ...]:
+def _watched(
+    projects: Iterable[Project], requests: Iterable[CheckRequest], notebooks: Iterable[Notebook]
+) -> tuple[str, ...]:
     files = {project.config for project in projects if project.config}
+    files |= {notebook.path for notebook in notebooks}
     for request in requests:
         files.add(request.spec.source)
         files.update(include_closure(request.spec.source, request.spec.include_dirs))
