@@ -268,8 +268,8 @@ def _in_text(project: Project, path: Path, text: str, findings: list[Finding]) -
     """Return the kernels of a text, registered ones first."""
     place = _begin(path)
     if path.suffix == _PYTHON:
-        mine = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
-        return [*mine, *_in_strings(project, path, text, place, findings)]
+        registered = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
+        return [*registered, *_in_strings(project, path, text, place, findings)]
     found = kernels_in(project, path.as_posix(), text)
     if not found and not (project.broken and mentions(project, path)):
         language = language_of_path(path.as_posix())
