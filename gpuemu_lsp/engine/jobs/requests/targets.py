@@ -226,7 +226,11 @@ def _notebook(path: Path) -> tuple[Notebook | None, str]:
 def _sources(notebook: Notebook) -> list[tuple[Path, str]]:
     """Return the paths and texts of what the cells with kernels are."""
     sources = [(Path(document.path), document.text) for document in notebook.documents]
-    return [(path, text) for path, text in sources if path.suffix != _PYTHON or _module_has_kernels(path, text)]
+    return [(path, text) for path, text in sources if _has_kernels_in(path, text)]
+
+
+def _has_kernels_in(path: Path, text: str) -> bool:
+    return _module_has_kernels(path, text) if path.suffix == _PYTHON else "__global__" in text
 
 
 def _module_has_kernels(path: Path, text: str) -> bool:
