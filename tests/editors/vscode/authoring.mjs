@@ -55,8 +55,7 @@ try {
     const line = lineOf(facts.ptx, "ld.global.f32");
     await until("the load is underlined", async () => (await bench.underlinedLines()).includes(line));
     const store = page.locator(".view-line").filter({ hasText: "st.global.f32" });
-    await store.locator("span").filter({ hasText: /^%f2$/ }).last().hover();
-    await page.locator(".monaco-hover").filter({ hasText: "add.f32 %f2, %f1, %f1;" }).waitFor();
+    await bench.hover(store.locator("span").filter({ hasText: /^%f2$/ }).last(), "add.f32 %f2, %f1, %f1;");
     await bench.shot("ptx");
     await page.keyboard.press("Escape");
   });

@@ -22,9 +22,8 @@ try {
 
   await bench.step("the hover has registers and result", async () => {
     const name = page.locator(".view-line span").getByText("row_softmax", { exact: true }).first();
-    await name.hover();
+    await bench.hover(name, /registers/);
     const hover = page.locator(".monaco-hover:visible");
-    await hover.filter({ hasText: /registers/ }).waitFor();
     await hover.filter({ hasText: /FAILED, \d+ of \d+ cases/ }).waitFor();
     await page.waitForTimeout(500); // it fades in
     await bench.shot("hover");

@@ -206,6 +206,16 @@ export class Workbench {
     }
   }
 
+  /** Show the hover of a word that has a text. An update of the editor closes hovers, and the mouse then has to move. */
+  async hover(word, text) {
+    const shown = this.page.locator(".monaco-hover:visible").filter({ hasText: text }).first();
+    await until(`the hover with ${text}`, async () => {
+      await this.page.mouse.move(0, 0);
+      await word.hover();
+      return shown.waitFor({ timeout: PATIENCE / 6 }).then(() => true, () => false);
+    });
+  }
+
   rows(view) {
     return this.page.locator(`${view} .monaco-list-row`);
   }
