@@ -49,7 +49,7 @@ CEIL_DIV = "__host__ __device__ int ceil_div(int a, int b) { return (a + b - 1) 
 
 
 def _size(bare, body, head=HEAD):
-    """Return what is known of `n`."""
+    """Return the fact about the size `n`."""
     return bare(head + KERNEL.format(body) + HOST).plans[0].facts.sizes["n"]
 
 
