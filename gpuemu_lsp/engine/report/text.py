@@ -60,7 +60,9 @@ class TextStyle:
 
 def render_text(run: Run, style: TextStyle = TextStyle()) -> str:
     """Render the whole run."""
-    shown = [finding for finding in run.findings if style.hints or _shown_by_default(finding)]
+    # Where no kernel was found, a hint is all that says why.
+    hints = style.hints or not run.kernels
+    shown = [finding for finding in run.findings if hints or _shown_by_default(finding)]
     names = {kernel.name for kernel in run.kernels}
     groups = {name: [finding for finding in shown if finding.kernel == name] for name in names}
     blocks = [render_finding(finding, run.root, style) for finding in shown if finding.kernel not in names]

@@ -75,6 +75,11 @@ def test_bad_usage(project, arguments, code, says):
 def test_a_python_file_without_cuda_code_is_not_clean(project):
     result = project.run("--check", "ref.py")
     assert result.returncode == 2 and b"compiles no CUDA code from a string" in result.stdout
+    (project.root / "made.py").write_text("code = '__global__ void k() {}'\n")
+    (project.root / "build.py").write_text("def build(code):\n    return cp.RawKernel(code, 'k')\n")
+    result = project.run("--check", "made.py", "build.py")
+    assert result.returncode == 2 and b"by no function that is known" in result.stdout
+    assert b"`code` is known only when the program runs" in result.stdout
 
 
 def test_output_file(project):

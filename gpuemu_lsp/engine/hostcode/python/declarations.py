@@ -18,7 +18,7 @@ from gpuemu_lsp.engine.hostcode import ir
 from gpuemu_lsp.engine.hostcode.program import HostProgram
 from gpuemu_lsp.engine.hostcode.python.lower import PythonLowering, assigned_names
 from gpuemu_lsp.engine.hostcode.python.modules import MODULE, python_program
-from gpuemu_lsp.engine.hostcode.python.parameters import ParameterTypes, name_of, parameters_of
+from gpuemu_lsp.engine.hostcode.python.parameters import ParameterTypes
 from gpuemu_lsp.engine.source.memo import Memo
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.python import module_scope, read_python
@@ -30,6 +30,8 @@ from gpuemu_lsp.engine.source.python.syntax import (
     called_name,
     descendants,
     enclosing_function,
+    parameter_name,
+    parameters_of,
     range_of,
     text_of,
 )
@@ -162,7 +164,7 @@ class _Reader:
     def _meaning(self, depth: int, scope: ModuleScope, node: Node) -> ir.Expression | None:
         """Return what a call that compiles code, an attribute, or a name of another module stands for."""
         if node.type == "call":
-            return self._compiled(scope, node) if called_name(node) in APIS else None
+            return self._compiled(scope, node)
         if node.type == "identifier" and scope is self.scope and not scope.imported_from(text_of(node)):
             return None
         parts = scope.lookup(node) if depth < _MAX_DEPTH else None
@@ -172,12 +174,12 @@ class _Reader:
             return PythonLowering(lambda call: None, home.imports(), value.start_point[0], meaning).expression(value)
         return None if scope is self.scope or node.type == "attribute" else ir.UnknownCode(harmless=True)
 
-    def _compiled(self, scope: ModuleScope, call: Node) -> ir.Expression:
+    def _compiled(self, scope: ModuleScope, call: Node) -> ir.Expression | None:
+        """Return what a call makes that compiles the string, itself or by a function; None for other functions."""
         if scope is not self.scope or range_of(call) != self.cuda.range:
-            return ir.UnknownCode(harmless=True)
-        name = called_name(call)
-        entry = self.cuda.entries[:1] if name == "RawKernel" else ()
-        return ir.CallExpression(ir.NameUse(name), tuple(map(ir.Constant, entry)))
+            return ir.UnknownCode(harmless=True) if called_name(call) in APIS else None
+        entry = self.cuda.entries[:1] if self.cuda.api == "RawKernel" else ()
+        return ir.CallExpression(ir.NameUse(self.cuda.api), tuple(map(ir.Constant, entry)))
 
 
 def _arguments(call: Node) -> list[Node] | None:
@@ -197,5 +199,5 @@ def _is_closed(value: Node) -> bool:
     function = enclosing_function(value)
     if function is None:
         return value.type not in _DEFINITIONS
-    local = {*assigned_names(function), *map(name_of, parameters_of(function))}
+    local = {*assigned_names(function), *map(parameter_name, parameters_of(function))}
     return local.isdisjoint(text_of(each) for each in descendants(value, "identifier"))

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from gpuemu_lsp.engine.hostcode.python.lower import ARRAY, CASTS
-from gpuemu_lsp.engine.source.python.syntax import call_arguments, called_name, descendants, text_of
+from gpuemu_lsp.engine.source.python.syntax import (
+    call_arguments,
+    called_name,
+    descendants,
+    parameter_name,
+    parameters_of,
+    text_of,
+)
 
 _ARRAY_TYPES = re.compile(r"\b(?:Tensor|ndarray|GPUArray|DeviceAllocation|ArrayLike)\b")
 _ARRAY_MEMBERS = frozenset({
@@ -42,9 +49,9 @@ class ParameterTypes:
             self._arrays[function.id] = frozenset()  # of a function that calls itself
             used = frozenset(self._used_as_arrays(function))
             self._arrays[function.id] = frozenset(
-                name_of(each)
+                parameter_name(each)
                 for each in parameters_of(function)
-                if _ARRAY_TYPES.search(text_of(each.child_by_field_name("type"))) or name_of(each) in used
+                if _ARRAY_TYPES.search(text_of(each.child_by_field_name("type"))) or parameter_name(each) in used
             )
         return self._arrays[function.id]
 
@@ -58,7 +65,7 @@ class ParameterTypes:
             if called_name(node).endswith("_like"):
                 yield from map(text_of, given)
             for called in self.functions.get(called_name(node), ()):
-                pairs = zip(given, map(name_of, parameters_of(called)), strict=False)
+                pairs = zip(given, map(parameter_name, parameters_of(called)), strict=False)
                 yield from (text_of(each) for each, name in pairs if name in self.arrays(called))
         yield from (text_of(each) for each, pointer in self.launched(function) if pointer)
 
@@ -74,19 +81,6 @@ class ParameterTypes:
         for node in descendants(function, "attribute", "subscript"):
             numbers.discard(text_of(node.child_by_field_name("object") or node.child_by_field_name("value")))
         return numbers
-
-
-def parameters_of(function: Node) -> list[Node]:
-    """Return the parameters of a function, without the object of a method."""
-    listed = function.child_by_field_name("parameters")
-    parameters = [each for each in (listed.named_children if listed is not None else ()) if each.type != "comment"]
-    return parameters[1:] if parameters and text_of(parameters[0]) in ("self", "cls") else parameters
-
-
-def name_of(parameter: Node) -> str:
-    """Return the name of a parameter."""
-    inner = parameter.child_by_field_name("name") or next(iter(parameter.named_children), None)
-    return text_of(parameter if parameter.type == "identifier" else inner)
 
 
 def _is_argument(node: Node) -> bool:

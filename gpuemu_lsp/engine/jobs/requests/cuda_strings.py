@@ -40,6 +40,7 @@ from gpuemu_lsp.engine.subjects.languages import CUDA, language_of, language_of_
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
 SUFFIX = ".py"
+_DEVICE_CODE = "__global__"
 _LAUNCH_LINE = re.compile(r"(\blaunch of line )(\d+)")
 """The line of a launch in a message, in the text that the check reads; one in the module has its line already."""
 _T = TypeVar("_T")
@@ -50,7 +51,7 @@ _KEPT_FLAGS = frozenset({"-use_fast_math", "--use_fast_math", "-default-device",
 def kernels_in_strings(
     path: str, text: str, registered: Sequence[KernelSpec] = ()
 ) -> tuple[list[KernelSpec], list[Finding]]:
-    """Return the unregistered kernels that a ``.py`` compiles, and a hint for each call whose code is not known.
+    """Return the unregistered kernels that a ``.py`` compiles, and a finding for each call whose code is not known.
 
     The places of the specs are those of the kernels' names in the ``.py``, or in the ``.cu`` that it compiles.
     ``registered`` are the entries of gpuemu.toml.
@@ -76,12 +77,14 @@ def kernels_in_strings(
             specs += _instances(spec, declaration, cuda.entries)
     for file in source.cuda_files:
         specs += _in_file(file, [spec for spec in registered if spec.source == file.path])
+    # Code that stands here, and of which nothing was read, must not look like code without findings.
+    severity = Severity.WARNING if _DEVICE_CODE in text and not specs else Severity.HINT
     hints = [
         make(
             "engine/not-executed",
             f"The CUDA code of this {unread.api} was not checked: {unread.reason}.",
             Place(path, unread.range),
-            severity=Severity.HINT,
+            severity=severity,
         )
         for unread in source.unread
     ]

@@ -301,7 +301,10 @@ def _in_strings(project: Project, path: Path, text: str, place: Place, findings:
     findings += hints
     if not (mine or others or specs or hints):
         names = ", ".join(silent[:_MOST_NAMED]) + (", ..." if len(silent) > _MOST_NAMED else "")
-        what = f"{path.name} has no pyptx kernel, launches no Triton kernel and compiles no CUDA code from a string"
+        compiles = "compiles no CUDA code from a string"
+        if "__global__" in text:
+            compiles = "compiles its CUDA code by no function that is known (RawKernel, RawModule, load_inline, ...)"
+        what = f"{path.name} has no pyptx kernel, launches no Triton kernel and {compiles}"
         message = f"{what}, so there is nothing to check."
         if silent:
             message = (

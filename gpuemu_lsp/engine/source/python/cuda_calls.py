@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
@@ -13,7 +13,14 @@ from gpuemu_lsp.engine.source.python.mapped_text import MappedText, joined
 from gpuemu_lsp.engine.source.python.model import CudaFile, EmbeddedCuda, UnreadCuda
 from gpuemu_lsp.engine.source.python.module_scope import ModuleScope
 from gpuemu_lsp.engine.source.python.strings import evaluate, items, strings
-from gpuemu_lsp.engine.source.python.syntax import call_arguments, called_name, descendants, range_of, text_of
+from gpuemu_lsp.engine.source.python.syntax import (
+    call_arguments,
+    called_name,
+    descendants,
+    enclosing_function,
+    range_of,
+    text_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +48,117 @@ APIS = {
 LOAD = _Api(1, ("sources",), option_names=("extra_cuda_cflags",))
 """PyTorch: ``load(name, sources, extra_cflags, extra_cuda_cflags, ...)``, whose sources are files."""
 _CUDA_SUFFIXES = (".cu", ".cuh")
+_MAX_WRAPPERS = 3
+"""Functions of the project, each of which calls the next, around a call that compiles."""
 
 
 def cuda_calls(root: Node, scope: ModuleScope) -> Iterator[EmbeddedCuda | UnreadCuda | CudaFile]:
-    """Yield the CUDA code that a module compiles, in the order of the calls that compile it."""
-    functions = _get_function_calls(root, scope)
-    for call in descendants(root, "call"):
+    """Yield the CUDA code that a module compiles, in the order of the calls that compile it.
+
+    A function that compiles what it is passed, as wrappers of ``load_inline`` do, is read for each call of it.
+    """
+    reader, entries = _Reader(), _get_function_calls(root, scope)
+    results = [(call, list(reader.compiled(call, scope, entries))) for call in descendants(root, "call")]
+    for call, compiled in results:
+        function = enclosing_function(call)
+        # What a function does not know by itself is known, or not, where it is called.
+        known_by_callers = function is not None and function.id in reader.called
+        yield from (each for each in compiled if not (known_by_callers and isinstance(each, UnreadCuda)))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What calls compile, themselves or by the functions of the project that they call."""
+
+    called: set[int] = field(default_factory=set)
+    """The functions that were read for a call of them, by the identifiers of their nodes."""
+    _open: dict[int, tuple[Node, ...]] = field(default_factory=dict)
+    """The calls in a function that compile code which its parameters decide."""
+
+    def compiled(
+        self, call: Node, scope: ModuleScope, entries: Mapping[str, tuple[str, ...]], depth: int = 0
+    ) -> Iterator[EmbeddedCuda | UnreadCuda | CudaFile]:
+        """Yield what a call compiles; ``entries`` are the kernels of ``get_function`` where the call is."""
         name = called_name(call)
-        api = APIS.get(name)
-        if api is None:
-            if name == "load" and _is_extension(call, scope):
-                yield from _files(call, scope)
-            continue
-        positional, keywords = call_arguments(call)
-        code = _argument(api.code, api.code_names, positional, keywords)
-        if code is None:
-            file = _argument(None, api.file_names, positional, keywords)
-            if file is not None:
-                yield from _files(call, scope, file)
-            continue  # a class or function of the user's with the same name
-        variables = _variables(call, code, scope)
-        options = strings(next((keywords[one] for one in api.option_names if one in keywords), None), scope)
-        try:
-            text = _sources(code, scope)
-        except UnknownText as unknown:
-            where = range_of(unknown.node) if scope.contains(unknown.node) else range_of(code)
-            yield UnreadCuda(name, where, f"`{unknown}` is known only when the program runs", variables)
-            continue
-        entries = strings(_argument(api.entry, api.entry_names, positional, keywords), scope)
-        entries += functions.get(scope.assigned(call) or "", ()) + functions.get(text_of(call), ())
-        yield EmbeddedCuda(name, text, range_of(call), tuple(dict.fromkeys(entries)), options, variables)
+        if name in APIS:
+            yield from _in_string(call, APIS[name], scope, entries)
+        elif name == "load" and _is_extension(call, scope):
+            yield from _files(call, scope)
+        elif depth < _MAX_WRAPPERS:
+            yield from self._by_function(call, scope, entries, depth)
+
+    def _by_function(
+        self, call: Node, scope: ModuleScope, entries: Mapping[str, tuple[str, ...]], depth: int
+    ) -> Iterator[EmbeddedCuda | UnreadCuda | CudaFile]:
+        callee = call.child_by_field_name("function")
+        parts = scope.lookup(callee) if callee is not None and callee.type in ("identifier", "attribute") else None
+        if parts is None or len(parts) != 1 or parts[0][0].type != "function_definition":
+            return
+        function, home = parts[0]
+        open_calls = self._open_calls(function, home, depth)
+        if not open_calls:
+            return
+        self.called.add(function.id)
+        inner = home.within_call(function, call, scope)
+        named = _get_function_calls(function, inner)
+        at_call = tuple(filter(None, [scope.assigned(call)]))
+        asked = tuple(kernel for owner in (*at_call, text_of(call)) for kernel in entries.get(owner, ()))
+        for nested in open_calls:
+            for each in self.compiled(nested, inner, named, depth + 1):
+                each = replace(each, range=range_of(call))
+                if not isinstance(each, CudaFile):
+                    variables = (*_names_of_arguments(call), *at_call)
+                    each = replace(each, variables=tuple(dict.fromkeys(variables)))
+                if isinstance(each, EmbeddedCuda):
+                    api = "RawKernel" if _returns_kernel(function) else each.api
+                    each = replace(each, api=api, entries=tuple(dict.fromkeys((*each.entries, *asked))))
+                yield each
+
+    def _open_calls(self, function: Node, home: ModuleScope, depth: int) -> tuple[Node, ...]:
+        if function.id not in self._open:
+            self._open[function.id] = ()  # a function may call itself
+            self._open[function.id] = tuple(
+                nested
+                for nested in descendants(function, "call")
+                if any(isinstance(each, UnreadCuda) for each in self.compiled(nested, home, {}, depth + 1))
+            )
+        return self._open[function.id]
+
+
+def _returns_kernel(function: Node) -> bool:
+    """Return whether a function returns one kernel of what it compiles, as ``RawKernel`` does."""
+    returned = (child for node in descendants(function, "return_statement") for child in node.named_children)
+    return any(node.type == "call" and called_name(node) == "get_function" for node in returned)
+
+
+def _names_of_arguments(call: Node) -> list[str]:
+    positional, keywords = call_arguments(call)
+    return [text_of(node) for node in (*positional, *keywords.values()) if node.type == "identifier"]
+
+
+def _in_string(
+    call: Node, api: _Api, scope: ModuleScope, functions: Mapping[str, tuple[str, ...]]
+) -> Iterator[EmbeddedCuda | UnreadCuda | CudaFile]:
+    """Yield the code that a call of a known function compiles; nothing for one of the user's with its name."""
+    name = called_name(call)
+    positional, keywords = call_arguments(call)
+    code = _argument(api.code, api.code_names, positional, keywords)
+    if code is None:
+        file = _argument(None, api.file_names, positional, keywords)
+        if file is not None:
+            yield from _files(call, scope, file)
+        return
+    variables = _variables(call, code, scope)
+    options = strings(next((keywords[one] for one in api.option_names if one in keywords), None), scope)
+    try:
+        text = _sources(code, scope)
+    except UnknownText as unknown:
+        where = range_of(unknown.node) if scope.contains(unknown.node) else range_of(code)
+        yield UnreadCuda(name, where, f"`{unknown}` is known only when the program runs", variables)
+        return
+    entries = strings(_argument(api.entry, api.entry_names, positional, keywords), scope)
+    entries += functions.get(scope.assigned(call) or "", ()) + functions.get(text_of(call), ())
+    yield EmbeddedCuda(name, text, range_of(call), tuple(dict.fromkeys(entries)), options, variables)
 
 
 def named_cuda(name: str, scope: ModuleScope) -> EmbeddedCuda | UnreadCuda | None:

@@ -7,7 +7,8 @@ read, never imported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,7 +16,15 @@ from tree_sitter import Node
 
 from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source.python.source_files import SourceFiles
-from gpuemu_lsp.engine.source.python.syntax import called_name, descendants, parse_module, text_of
+from gpuemu_lsp.engine.source.python.syntax import (
+    call_arguments,
+    called_name,
+    descendants,
+    parameter_name,
+    parameters_of,
+    parse_module,
+    text_of,
+)
 
 _SCOPES = frozenset({"function_definition", "lambda", "class_definition", "module"})
 _MUTATORS = frozenset({"append", "extend", "insert", "remove", "pop", "clear", "update", "setdefault"})
@@ -35,6 +44,13 @@ class _Binding:
     more: bool = False
     module: tuple[str, str] | None = None
     """For an import, the name of the module and of what is imported from it, empty for the module itself."""
+    home: ModuleScope | None = None
+    """The scope of the names in ``value``, None for that of the statement."""
+
+    def precedes(self, use: Node) -> bool:
+        """Return whether the statement has given the name its value at a use in the same scope."""
+        inside = self.statement.type == "expression_statement" and use.end_byte <= self.statement.end_byte
+        return self.statement.start_byte < use.start_byte and not inside
 
 
 Parts: TypeAlias = "tuple[tuple[Node, ModuleScope], ...]"
@@ -69,6 +85,20 @@ class ModuleScope:
                 return self._decided(found, name if scope == scope_of(name) else None, scope)
             scope = scope_of(scope)
         return None
+
+    def within_call(self, function: Node, call: Node, caller: ModuleScope) -> ModuleScope:
+        """Return the names of this module as its function sees them in one call, whose own names are in ``caller``."""
+        inner = copy(self)
+        inner._bindings = dict(self._bindings)
+        positional, keywords = call_arguments(call)
+        for index, parameter in enumerate(parameters_of(function)):
+            name, default = parameter_name(parameter), parameter.child_by_field_name("value")
+            value = keywords.get(name) or (positional[index] if index < len(positional) else None)
+            bound = self._bindings.get((function.id, name), [])
+            if bound and (value is not None or default is not None):
+                first = replace(bound[0], value=value or default, home=caller if value is not None else self)
+                inner._bindings[function.id, name] = [first, *bound[1:]]
+        return inner
 
     def module_value(self, name: str) -> Parts | None:
         """Return what a name of the module stands for once the module has run."""
@@ -122,12 +152,12 @@ class ModuleScope:
     def _decided(self, found: list[_Binding], use: Node | None, scope: Node) -> Parts | None:
         """Return the value at a use in the same scope, or for a use elsewhere the value at the end of the scope."""
         if use is not None:
-            found = [one for one in found if one.statement.start_byte < use.start_byte]
+            found = [one for one in found if one.precedes(use)]
         if not found:
             return None
         if len(found) > 1:
             body = scope if scope.type == "module" else scope.child_by_field_name("body")
-            if any(one.statement.parent != body for one in found):
+            if any(one.statement.parent != body and one.home is None for one in found):
                 return None
             if use is None and sum(not one.more for one in found) > 1:
                 return None  # a function sees whichever value the name has when it is called
@@ -140,7 +170,7 @@ class ModuleScope:
                 return module.module_value(one.module[1]) if module is not None else None
             if one.value is None or one.more != (index > 0):
                 return None
-            parts.append((one.value, self))
+            parts.append((one.value, one.home or self))
         return tuple(parts)
 
     def _attribute(self, node: Node) -> Parts | None:

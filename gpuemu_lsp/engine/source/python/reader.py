@@ -17,7 +17,9 @@ from gpuemu_lsp.engine.source.python.triton_kernels import triton_kernels
 
 _CUDA = re.compile(rf"\b(?:{'|'.join(APIS)})\b")
 _LOAD = re.compile(r"\bcpp_extension\b")
-_NAMES = (*APIS, "cpp_extension")
+_DEVICE_CODE = "__global__"
+"""A word of CUDA code in a module that another one compiles, or that a function of another module does."""
+_NAMES = (*APIS, "cpp_extension", _DEVICE_CODE)
 _KERNELS = re.compile(rf"{_CUDA.pattern}|@\s*(?:triton\s*\.\s*)?(?:jit|autotune)\b")
 
 
@@ -31,7 +33,7 @@ def may_have_cuda(text: str) -> bool:
     # A search for a plain text is a hundred times faster than that for an expression.
     if not any(name in text for name in _NAMES):
         return False
-    return _CUDA.search(text) is not None or _LOAD.search(text) is not None
+    return _DEVICE_CODE in text or _CUDA.search(text) is not None or _LOAD.search(text) is not None
 
 
 def read_python(path: str, text: str) -> PythonSource:

@@ -162,16 +162,16 @@ def _join(separator: MappedText, argument: Node, scope: ModuleScope, depth: int,
 
 
 def _returned(call: Node, scope: ModuleScope, depth: int) -> MappedText:
-    """Return the text of a call of a function of the module without arguments, whose body is one ``return``."""
-    positional, keywords = call_arguments(call)
-    function = scope.function(called_name(call))
-    parameters = function.child_by_field_name("parameters") if function is not None else None
-    if function is None or positional or keywords or (parameters is not None and parameters.named_children):
+    """Return the text of a call of a function of the project that has one ``return``."""
+    callee = call.child_by_field_name("function")
+    parts = scope.lookup(callee) if callee is not None else None
+    if parts is None or len(parts) != 1 or parts[0][0].type != "function_definition":
         raise UnknownText(call)
+    function, home = parts[0]
     found = [one for one in descendants(function, "return_statement") if enclosing_function(one) == function]
     if len(found) != 1 or not found[0].named_children:
         raise UnknownText(call)
-    return evaluate(found[0].named_children[0], scope, depth + 1)
+    return evaluate(found[0].named_children[0], home.within_call(function, call, scope), depth + 1)
 
 
 def _template(node: Node, scope: ModuleScope, depth: int) -> MappedText:

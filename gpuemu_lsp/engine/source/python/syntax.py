@@ -67,6 +67,19 @@ def enclosing_function(node: Node) -> Node | None:
     return parent
 
 
+def parameters_of(function: Node) -> list[Node]:
+    """Return the parameters of a function, without the object of a method."""
+    listed = function.child_by_field_name("parameters")
+    parameters = [each for each in (listed.named_children if listed is not None else ()) if each.type != "comment"]
+    return parameters[1:] if parameters and text_of(parameters[0]) in ("self", "cls") else parameters
+
+
+def parameter_name(parameter: Node) -> str:
+    """Return the name of a parameter."""
+    inner = parameter.child_by_field_name("name") or next(iter(parameter.named_children), None)
+    return text_of(parameter if parameter.type == "identifier" else inner)
+
+
 def call_arguments(call: Node) -> tuple[list[Node], dict[str, Node]]:
     """Return the positional and the keyword arguments of a call; those after ``*`` or ``**`` are not known."""
     positional: list[Node] = []

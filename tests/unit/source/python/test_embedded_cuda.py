@@ -57,11 +57,34 @@ FORMS = {
     "replaced": "k = cp.RawKernel(r'''%s'''.replace('float', 'double').strip(), 'k')",
     "joined": "k = cp.RawKernel('\\n'.join(['#define A 1', r'''%s''']), 'k')",
     "added in steps": "code = '#define A 1\\n'\ncode += r'''%s'''\nk = cp.RawKernel(code, 'k')",
+    "assigned by itself": "code = r'''%s'''\ncode = '#define A 1\\n' + code\nk = cp.RawKernel(code, 'k')",
+    "of a function": "def made(code, name):\n    return cp.RawKernel(code, name)\nk = made(r'''%s''', 'k')",
+    "by keyword, with a head": """
+HEAD = '#define A 1\\n'
+CODE = r'''%s'''
+def compiled(cuda_src, head=HEAD):
+    cuda_src = head + cuda_src
+    return load_inline(name='m', cpp_sources='', cuda_sources=[cuda_src], functions=['f'])
+m = compiled(cuda_src=CODE)""",
+    "of a function of a function": """
+def inner(text, name):
+    return cp.RawModule(code=text)
+def outer(text):
+    return inner('#define A 1\\n' + text, 'k')
+k = outer(r'''%s''')""",
+    "of a method": """
+class Build:
+    def compiled(self, code):
+        return SourceModule(code)
+    def run(self):
+        self.module = self.compiled(r'''%s''')
+Build().run()""",
     "assigned again": "code = 'int a;'\ncode = r'''%s'''\nk = cp.RawKernel(code, 'k')\ncode = 'int b;'",
     "class attribute": "class A:\n    code = r'''%s'''\n    def f(self):\n        return cp.RawKernel(self.code, 'k')\nA().f()",
     "attribute": "class A:\n    def __init__(self):\n        self.code = r'''%s'''\n        self.k = cp.RawKernel(self.code, 'k')\nA()",
     "parameter hides": "N = 1\ndef f():\n    N = 2\n    return cp.RawKernel(f'#define N {N}\\n' r'''%s''', 'k')\nf()",
     "function": "def source():\n    return r'''%s'''\nk = cp.RawKernel(source(), 'k')",
+    "function of values": "def source(n, body, a='A'):\n    return f'#define {a} {n}\\n' + body\nk = cp.RawKernel(source(2 * 8, r'''%s'''), 'k')",
     "format": "k = cp.RawKernel('#define N {}\\n#define M {0:>4}{{}}\\n'.replace('{0:>4}{{}}', '3').format(2 * 8) + r'''%s''', 'k')",
     "format names": "k = cp.RawKernel('{head}\\n{{}}{n:03d}{n!r}\\n{body}'.format(n=7, head='int a;', body=r'''%s'''), 'k')",
     "percent": "HEAD = 'int a;'\nk = cp.RawKernel('%%s\\n#define N %%d // 100%%%%\\n' %% (HEAD, 4) + r'''%s''', 'k')",
@@ -169,6 +192,31 @@ def test_code_that_only_a_run_knows_is_reported(expression, reason):
     assert not source.cuda
     (unread,) = source.unread
     assert unread.api == "RawKernel" and reason in unread.reason and unread.range.start.line == 2
+
+
+def test_a_function_that_compiles_its_argument_is_read_for_each_call():
+    text = (
+        "def build(code, name='k'):\n    return cp.RawModule(code=code).get_function(name)\n"
+        "a = build('A', 'first')\nb = build(render())\nc = build('C', name='third')\n"
+    )
+    source = read_python("/p/model.py", text)
+    found = [(cuda.text.text, cuda.entries, cuda.api, cuda.range.start.line) for cuda in source.cuda]
+    assert found == [("A", ("first",), "RawKernel", 2), ("C", ("third",), "RawKernel", 4)]
+    (unread,) = source.unread
+    assert "render()" in unread.reason and unread.range.start.line == 3
+
+
+def test_a_function_that_is_called_with_itself_ends():
+    text = "def f(code):\n    f(code)\n    return cp.RawKernel(code, 'k')\nf('x')\n"
+    assert [cuda.text.text for cuda in read_python("/p/model.py", text).cuda]
+
+
+def test_a_function_of_another_module_compiles_the_code_of_this_one(tmp_path):
+    (tmp_path / "build.py").write_text("def build(code):\n    return cp.RawKernel('int a;\\n' + code, 'k')\n")
+    text = "from build import build\nk = build('__global__ void k() {}')\n"
+    (cuda,) = read_python((tmp_path / "model.py").as_posix(), text).cuda
+    assert cuda.text.text == "int a;\n__global__ void k() {}" and cuda.range.start.line == 1
+    assert may_have_kernels(text)
 
 
 def test_local_names_hide_those_of_the_module():
