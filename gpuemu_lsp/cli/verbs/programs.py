@@ -32,7 +32,12 @@ def add(verbs: Verbs) -> None:
         metavar="PROGRAM",
         help="a program built by `gpuemu nvcc`, .cu files, or a Python script, and after -- its arguments",
     )
-    run.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a Python module, such as pytest")
+    run.add_argument(
+        "-m",
+        dest="module",
+        action="store_true",
+        help="PROGRAM is a Python module, such as pytest; its arguments follow",
+    )
     run.add_argument(
         "--torch-device",
         choices=("auto", "on", "off"),
@@ -98,11 +103,20 @@ def add(verbs: Verbs) -> None:
 
 
 def split_arguments(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments of ``gpuemu``, and those of the program that it runs, which are after ``--``."""
-    if list(words[:1]) != ["run"] or "--" not in words:
-        return list(words), []
-    end = list(words).index("--")
-    return list(words[:end]), list(words[end + 1 :])
+    """Return the arguments of ``gpuemu``, and those of the program that it runs.
+
+    They are after ``--``, or without one after ``-m MODULE``, as Python has it.
+    """
+    own = list(words)
+    if own[:1] != ["run"]:
+        return own, []
+    if "--" in own:
+        end = own.index("--")
+        own, program = own[:end], own[end + 1 :]
+        named = 2 if program[:1] == ["-m"] else 0  # `gpuemu run -- -m pytest`
+        return own + program[:named], program[named:]
+    end = own.index("-m") + 2 if "-m" in own else len(own)
+    return own[:end], own[end:]
 
 
 def _run(options: argparse.Namespace) -> int:

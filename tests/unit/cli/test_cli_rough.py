@@ -12,6 +12,7 @@ import tomli
 
 from gpuemu_lsp.cli.gpuemu import main as gpuemu
 from gpuemu_lsp.cli.process_boundary import EXIT_INTERRUPTED, guarded
+from gpuemu_lsp.cli.verbs.programs import split_arguments
 
 VERB = "gpuemu_lsp.cli.gpuemu"
 
@@ -177,6 +178,14 @@ def test_a_python_program_is_not_recorded_which_is_said_with_what_to_do(empty, c
 def test_an_option_of_the_program_names_where_it_goes(capsys):
     assert gpuemu(["run", "./program", "-n", "5"]) == 2
     assert "unrecognized arguments: -n 5: those of the program go after --" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["-m pytest -q -m slow", "-m pytest -- -q -m slow", "-- -m pytest -q -m slow"])
+def test_what_follows_a_module_belongs_to_it_as_in_python(words):
+    assert split_arguments(["run", "--leaks", *words.split()]) == (
+        ["run", "--leaks", "-m", "pytest"],
+        ["-q", "-m", "slow"],
+    )
 
 
 def test_a_case_of_a_file_that_the_project_does_not_register_is_reproduced(empty, capsys):
