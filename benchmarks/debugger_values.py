@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
+from gpuemu_lsp.engine.check.launch_recorder import Recorder
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import open_plan, unoptimized_run
 from gpuemu_lsp.engine.check.prepare import prepare
-from gpuemu_lsp.engine.check.why import Recorder
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.debug.dwarf.model import Type
 from gpuemu_lsp.engine.debugger.breakpoints import Hit
@@ -57,7 +57,7 @@ _NOT_FIRST = re.compile(r"(else|for|while|do|case|default|struct|template|using|
 _LOOP = re.compile(r"\b(for|while|do)\b")
 _MOST_TRIES = 40
 _LARGEST_PRINT = 16 << 20
-_SMALL = RecordingLimits(payload_bytes=1 << 20, runs=1000)
+_SMALL = RecordingLimits(100_000)
 """Of a program that prints only the addresses of its memory are needed."""
 _MOST_EXECUTIONS = 2000
 """Executions of a statement by one thread, up to which it is chosen: each is printed."""
@@ -210,7 +210,7 @@ def comparisons(name: str, count: int, seed: int) -> Iterator[Comparison]:
         block = recorder.block(generator.randrange(x * y * z))
         if block is None or not block.named:
             return
-        session = DebugSession(block, recorder.block, DebuggedCase())
+        session = DebugSession(block, recorder, DebuggedCase())
         samples = list(_samples(session, opened.request.spec.source, text.split("\n"), count, generator))
         copy_kernels([name], Path(second))
         launch = replace(launch, max_printed=_LARGEST_PRINT, max_seconds=60.0, translate_seconds=600.0)

@@ -43,7 +43,7 @@ from gpuemu_lsp.engine.subjects.request import FIRST_CASES, CheckOptions, CheckR
 from tests.support.corpus import CORPUS, FOLDERS
 from tests.support.expectations import read_expectations
 
-LIMITS = RecordingLimits(payload_bytes=64 << 20, runs=200_000)
+LIMITS = RecordingLimits(20 << 20)
 COUNTERPARTS = {"tensor_swapped_buggy": "tensor_core"}
 """Correct counterparts that gpuemu.toml does not name."""
 _COMMENT = re.compile(r"//.*")

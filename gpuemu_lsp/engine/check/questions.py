@@ -73,7 +73,7 @@ def _wrong_value(question: Question, record: RecordBlock) -> Answer:
         return (), (f"{mismatch.param} is not in the memory of the launch",)
     writes = block.accesses.writers(address + mismatch.offset, mismatch.size)
     if not len(writes):
-        return (), (f"the block that was recorded does not write {mismatch.param}",)
+        return (), (f"what was recorded of the block does not write {mismatch.param}",)
     latest = writes[-1]
     name = block.names.name(int(latest["address"]), int(latest["size"]))
     question_text = f"{name} = {_text(mismatch.actual)}, expected {_text(mismatch.expected)}; it comes from"
@@ -169,7 +169,8 @@ def _access(question: Question, record: RecordBlock) -> Answer:
         ):
             chains, notes = _next_to(block, address, place, size)
             return (chain, *chains), notes
-    return (chain,), (f"no thread of the block writes an element near {name}",)
+    recorded = "the recorded part of the block" if block.begins_late else "the block"
+    return (chain,), (f"no thread of {recorded} writes an element near {name}",)
 
 
 def _last_wait(block: RecordedBlock, copy: Criterion, read: Criterion) -> ChainQuestion:
@@ -221,6 +222,8 @@ def _statement(
     """Return the chain of a thread's execution of a line: of the one that accesses some bytes, else the last."""
     who = who or f"thread {block.thread_index(thread)}"
     executions = block.statements.executions(thread, place.path, place.range.start.line)
+    if not executions and block.begins_late:
+        return (), ()
     if not executions:
         return _decisions(block, f"{who} does not come to line {place.range.start.line + 1}", thread), ()
     chosen = block.accessing(executions, memory) if memory is not None else None

@@ -6,10 +6,12 @@ has lines and memory, but no names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from gpuemu_lsp.engine.check.launch_recorder import Recorder
 from gpuemu_lsp.engine.check.model import Stage, Why
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.plan_setup import unoptimized_run
@@ -17,16 +19,11 @@ from gpuemu_lsp.engine.check.questions import Question, ask
 from gpuemu_lsp.engine.check.replay import HANG_STEPS, ReopenedCase, reopen
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
-from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock, SourceLines
+from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock
 from gpuemu_lsp.engine.debug.explanation import Explanation
-from gpuemu_lsp.engine.debug.memory_names import Format
-from gpuemu_lsp.engine.emulator.launch.recorder import DEFAULT_LIMITS, RecordingLimits
-from gpuemu_lsp.engine.execution import Buffer, Request
+from gpuemu_lsp.engine.execution import Request
 from gpuemu_lsp.engine.findings import Finding, Severity
-from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.fuzz.pack import shape_of
-from gpuemu_lsp.engine.plan.model import TensorArg
 from gpuemu_lsp.engine.store import Failure
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 
@@ -39,7 +36,8 @@ class AskedCase:
     """A stored case that was recorded: what is asked about it, and what records further blocks of its launch.
 
     ``finding`` is what it shows now. Without a ``recorder`` there is no recording, for the reason in the ``answer``.
-    ``further`` are the other errors and warnings of its run.
+    ``further`` are the other errors and warnings of its run. ``ask_again`` returns the questions, of a recording that
+    is made if the recorder has another one meanwhile.
     """
 
     answer: Why
@@ -47,6 +45,7 @@ class AskedCase:
     questions: tuple[ChainQuestion, ...] = ()
     notes: tuple[str, ...] = ()
     further: tuple[Question, ...] = ()
+    ask_again: Callable[[], tuple[ChainQuestion, ...]] = tuple
 
 
 def why(request: CheckRequest, failure: Failure, case_id: str) -> Iterator[Stage | Why]:
@@ -83,10 +82,6 @@ def asked_case(request: CheckRequest, failure: Failure, case_id: str) -> Iterato
     run, (first, *others) = _run_with_names(opened, failure, case_id) or (opened.run, shown)
     asked = _asked(answer, Question(first, opened.case, run))
     yield replace(asked, further=tuple(Question(finding, opened.case, run) for finding in others))
-
-
-_HANG_LIMITS = RecordingLimits(payload_bytes=32 << 20, runs=100_000)
-"""Size of the recording of a launch that does not end: one iteration of its loop is like the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +125,9 @@ def _findings(run: PlanRun, case: Case, failure: Failure, case_id: str) -> list[
     return [error, *others]
 
 
+_MOST_WINDOWS = 16
+"""Parts of a long block that are recorded to find the moment of a finding, the last ones first."""
+
 _NAMES_SECONDS = 10.0
 """Longest translation of unoptimised code, in seconds: calls into the headers of CUDA's pipelines become 9,000
 instructions. Beyond it, lines and registers of the optimised code are what can be shown in time."""
@@ -168,16 +166,33 @@ def _asked(answer: Why, question: Question) -> AskedCase:
     """Return what is asked about a finding, or with the problem that its launch is not recorded."""
     if question.run.runner.executor.name != "emulator":
         return AskedCase(replace(answer, problem="only launches in the emulator can be recorded"))
-    recorder = Recorder(question.run, question.case)
+    recorder = Recorder(question.run, question.case, question.finding)
     questions, notes = ask(question, recorder.block)
+    for _ in range(_MOST_WINDOWS):
+        if questions or recorder.latest is None or recorder.before(recorder.latest.recording.block) is None:
+            break
+        questions, notes = ask(question, recorder.block)
     block = recorder.latest
     if block is None:
         return AskedCase(replace(answer, problem=f"its launch was not recorded: {recorder.problem}"))
     if not questions and not notes:
         notes = ("the finding names no thread or element that could be followed",)
-    if block.recording.lost:
-        notes = (*notes, f"the recording is full: the last {block.recording.lost:,} steps of the block are missing")
-    return AskedCase(answer, recorder, questions, notes)
+    again = partial(_questions, question, recorder)
+    return AskedCase(answer, recorder, questions, (*notes, *_missing(block)), ask_again=again)
+
+
+def _questions(question: Question, recorder: Recorder) -> tuple[ChainQuestion, ...]:
+    return ask(question, recorder.block)[0]
+
+
+def _missing(block: RecordedBlock) -> tuple[str, ...]:
+    """Return what is missing in the recording of a block, in words."""
+    window, recorded = block.recording.window, len(block.recording.runs)
+    if not block.begins_late and not block.ends_early:
+        return ()
+    before = f"the {window.skipped:,} before, and what depends on them, are not followed" if window.skipped else ""
+    after = f"the {window.lost:,} behind are missing" if window.lost else ""
+    return (f"{recorded:,} steps of the block were recorded: {'; '.join(one for one in (before, after) if one)}",)
 
 
 def _asked_nothing(answer: Why, recorder: Recorder) -> AskedCase:
@@ -194,48 +209,3 @@ def _explained(case: AskedCase) -> Why:
         return case.answer
     chains = tuple(asked.answer() for asked in case.questions)
     return replace(case.answer, explanation=Explanation(chains, block.recording.block_index, block.named, case.notes))
-
-
-class Recorder:
-    """Records blocks of one launch."""
-
-    def __init__(self, run: PlanRun, case: Case) -> None:
-        self._run, self._case = run, case
-        self._limits = DEFAULT_LIMITS if run.runner.launch.max_steps > HANG_STEPS else _HANG_LIMITS
-        self.latest: RecordedBlock | None = None
-        self.problem = ""
-        """Why the last block that was asked for is not recorded."""
-
-    def block(self, number: int) -> RecordedBlock | None:
-        """Record a block by its linear number; return None if the launch does not come to it."""
-        if self.latest is not None and self.latest.recording.block == number:
-            return self.latest
-        runner = self._run.runner
-        launch = runner.complete(self._case)
-        emulator: Emulator = runner.executor  # type: ignore[assignment]
-        outcome, recording = emulator.record(launch, number, self._limits)
-        if recording is None:
-            stopped = outcome.status in ("unsupported", "failed", "hung") and outcome.events
-            self.problem = outcome.events[0].message if stopped else "it does not come to the block of the finding"
-            return None
-        source_map = runner.source_map(self._case, self._run.context.findings.source_map)
-        self.latest = RecordedBlock(
-            recording,
-            launch.artifact.ptx,
-            launch.artifact.debug_sections,
-            SourceLines(source_map.known, source_map.text_of),
-            formats(self._run, self._case, launch),
-            outcome,
-        )
-        return self.latest
-
-
-def formats(run: PlanRun, case: Case, launch: Request) -> dict[str, Format]:
-    """Return how the buffers of a launch are read."""
-    buffers = {one.name: one for one in launch.buffers if isinstance(one, Buffer)}
-    found = {}
-    for arg in run.plan.args:
-        if isinstance(arg, TensorArg) and arg.param in buffers:
-            start = buffers[arg.param].pointer_offset
-            found[arg.param] = Format(numpy_dtype(arg.dtype), tuple(shape_of(case, arg.param)), start)
-    return found

@@ -257,17 +257,21 @@ class Accesses:
         synchronous = Accesses(self._history, synchronous=True)
         rows: list[tuple[int, int, int, int, int, int, Kind, bool]] = []
         for copy in async_copies(self._history, self._operand):
-            given, _ = synchronous.memory(copy.source, max(copy.given, 1), copy.issued)
-            data = given[: copy.given].ljust(copy.size, b"\0")
+            data = copy.data
+            if data is None:
+                given, _ = synchronous.memory(copy.source, max(copy.given, 1), copy.issued)
+                data = given[: copy.given].ljust(copy.size, b"\0")
             for first in range(0, copy.size, WORD):
                 value = int.from_bytes(data[first : first + WORD], "little")
                 common = copy.issued, value, copy.thread, WORD
                 target = copy.target + first
-                if first < copy.given:
-                    rows.append((copy.issued, *_row(common, copy.source + first), Kind.LOAD, False))
                 refused = self.picture(target) is None
-                poison = int.from_bytes(bytes([self._recording.fill]) * WORD, "little")
-                rows.append((copy.issued, *_row((copy.issued, poison, copy.thread, WORD), target), Kind.ISSUE, refused))
+                if copy.data is None:
+                    if first < copy.given:
+                        rows.append((copy.issued, *_row(common, copy.source + first), Kind.LOAD, False))
+                    poison = int.from_bytes(bytes([self._recording.fill]) * WORD, "little")
+                    issue = copy.issued, poison, copy.thread, WORD
+                    rows.append((copy.issued, *_row(issue, target), Kind.ISSUE, refused))
                 if copy.delivered is not None:
                     rows.append((copy.delivered, *_row(common, target), Kind.STORE, refused))
         return np.array(rows, dtype=ACCESS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,10 @@ ReadOperand = Callable[[Operand, int, int], int | None]
 
 @dataclass(frozen=True, slots=True)
 class AsyncCopy:
-    """A copy of ``size`` bytes by a thread; ``given`` are read, the rest is zero. ``delivered`` None is never."""
+    """A copy of ``size`` bytes by a thread; ``given`` are read, the rest is zero. ``delivered`` None is never.
+
+    One that was issued before the recorded window has read its ``data`` there.
+    """
 
     thread: int
     issued: int
@@ -36,6 +39,7 @@ class AsyncCopy:
     source: int
     size: int
     given: int
+    data: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -48,7 +52,7 @@ class _Lane:
 
 def async_copies(history: History, read: ReadOperand) -> list[AsyncCopy]:
     """Return the copies of all threads."""
-    lanes: dict[int, _Lane] = defaultdict(lambda: _Lane([]))
+    lanes = _at_entry(history)
     found: list[AsyncCopy] = []
     for thread, tick, instruction in _executed(history):
         lane, words = lanes[thread], instruction.modifiers[1:]
@@ -65,6 +69,20 @@ def async_copies(history: History, read: ReadOperand) -> list[AsyncCopy]:
             if copy is not None:
                 lane.pending.append((lane.committed, copy))
     return found + [one for lane in lanes.values() for _, one in lane.pending]
+
+
+def _at_entry(history: History) -> dict[int, _Lane]:
+    """Return the copies that are under way when the recording begins."""
+    lanes: dict[int, _Lane] = defaultdict(lambda: _Lane([]))
+    entry = history.recording.entry
+    if entry is not None:
+        for thread, count in enumerate(entry.committed):
+            lanes[thread].committed = count
+        for one in entry.copies:
+            size, issued = len(one.data), history.first - 1
+            copy = AsyncCopy(one.thread, issued, None, one.target, 0, size, size, one.data)
+            lanes[one.thread].pending.append((one.group, copy))
+    return lanes
 
 
 def _executed(history: History) -> Iterator[tuple[int, int, Instruction]]:
@@ -100,7 +118,7 @@ def _issued(instruction: Instruction, thread: int, tick: int, read: ReadOperand)
 
 
 def _delivered(copy: AsyncCopy, tick: int) -> AsyncCopy:
-    return AsyncCopy(copy.thread, copy.issued, tick, copy.target, copy.source, copy.size, copy.given)
+    return replace(copy, delivered=tick)
 
 
 def is_async_copy(instruction: Instruction) -> bool:

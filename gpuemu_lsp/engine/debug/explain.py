@@ -34,6 +34,7 @@ _INDEXED: Final = re.compile(r"\b([A-Za-z_]\w*)\s*\[")
 _MOST_ACCESSES: Final = 6
 _OUTSIDE: Final = "out of bounds"
 _UNWRITTEN: Final = "never written"
+_BEFORE: Final = "from before the recorded part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,16 @@ class RecordedBlock:
         self.scopes = scopes
         self.named = bool(scopes)
 
+    @property
+    def begins_late(self) -> bool:
+        """Whether the block did something before the part that is recorded."""
+        return self.recording.window.skipped > 0
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the block did something behind the part that is recorded."""
+        return self.recording.window.lost > 0
+
     def thread_index(self, thread: int) -> tuple[int, int, int]:
         """Return the index of a thread in the block from its linear number."""
         x, y, _ = self.recording.threads
@@ -207,6 +218,8 @@ class RecordedBlock:
 
     def unread(self) -> tuple[str, ...]:
         """Return remarks about elements of shared memory that no thread read after they were last written."""
+        if self.ends_early:
+            return ()
         shared = self.recording.shared
         writes = self.accesses.writes
         size = next((len(one.data) for one in self.recording.memory if one.address == shared), 0)
@@ -359,6 +372,8 @@ class RecordedBlock:
             first = element.address - picture.address
             if not picture.initialised[first : first + element.size].all():
                 return _UNWRITTEN
+            if self.begins_late:
+                return _BEFORE
             return "an input" if picture.kind == "buffer" else "from before the block"
         thread, tick = element.writer
         statement = self.statements.at(thread, tick)

@@ -89,6 +89,9 @@ class BreakpointRequests:
         except (CExpressionError, DebugRequestError) as error:
             return {"verified": False, "line": line + self._first_line, "message": str(error)}
         session, identity = self._session, next(self._numbers)
+        if hits and (session.block.begins_late or session.block.ends_early):
+            why = "hits cannot be counted: only a part of the block is recorded"
+            return {"verified": False, "line": line + self._first_line, "message": why}
         everywhere = node is not None or logged is not None
         place = with_code[line]
         stopper = LineBreakpoint(place.path, place.range.start.line, everywhere, node, hits)

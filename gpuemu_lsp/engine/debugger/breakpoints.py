@@ -263,8 +263,8 @@ class FindingBreakpoint:
 
     def hits(self, debuggee: Debuggee, cursor: Hit, *, back: bool) -> Iterator[Hit]:
         """Yield the moment."""
-        here = {self.hit} if debuggee.block.recording.block == self.block else set()
-        yield from in_order(here, cursor, back=back)
+        here = debuggee.block.recording.block == self.block and debuggee.block.history.has(self.hit.tick)
+        yield from in_order({self.hit} if here else set(), cursor, back=back)
 
     def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
         """Return the stop, with the text of the finding."""

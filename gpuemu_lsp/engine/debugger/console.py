@@ -86,7 +86,7 @@ class Console:
 
     def _why(self) -> Said:
         subject = self.session.subject
-        chains = [chain_text(asked.answer()) for asked in subject.questions]
+        chains = [chain_text(asked.answer()) for asked in subject.questions()]
         texts = [subject.text, *chains, *subject.notes]
         return Said("\n".join(texts) if subject.rule else "nothing is wrong in this run")
 
@@ -99,7 +99,8 @@ class Console:
         now = self.view.moment.tick
         rows = self.session.block.accesses.writers(self._address(data.place), data.place.size)
         earlier = rows[rows["tick"] < now][::-1]
-        head = [f"no statement of this block has written {data.description} yet"] if not len(earlier) else []
+        block = "the recorded part of the block" if self.session.block.begins_late else "this block"
+        head = [f"no statement of {block} has written {data.description} yet"] if not len(earlier) else []
         later = len(rows) - len(earlier)
         tail = [f"written {later} times after now"] if later else []
         return Said("\n".join([*head, *self._rows(earlier), *tail]))
@@ -111,11 +112,13 @@ class Console:
         now = self.view.moment.tick
         rows = self.session.block.accesses.readers(self._address(data.place), data.place.size)
         later, earlier = rows[rows["tick"] >= now], rows[rows["tick"] < now]
+        recorded = self.session.block
+        where = " in the recorded part" if recorded.begins_late or recorded.ends_early else ""
         if not len(rows):
-            return Said(f"no thread of this block reads {data.description}")
+            return Said(f"no thread of this block reads {data.description}{where}")
         if not len(later):
             last = "\n".join(self._rows(earlier[::-1][:1]))
-            return Said(f"no thread reads {data.description} after now; the last one was\n{last}")
+            return Said(f"no thread reads {data.description} after now{where}; the last one was\n{last}")
         return Said("\n".join(self._rows(later)))
 
     def _rows(self, rows: Table) -> list[str]:

@@ -18,6 +18,7 @@ from gpuemu_lsp.engine.findings import Json
 _MOST_SHOWN: Final = 8
 """Elements of an array in one line."""
 NO_VALUE: Final = "no value yet"
+NOT_RECORDED: Final = "no value since the begin of the recorded part"
 OUTSIDE: Final = "outside of all arrays"
 _CHARACTERS: Final = ("char", "signed char", "unsigned char")
 _LETTERS: Final = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
@@ -120,7 +121,9 @@ def shown(moment: Moment, object_: Object, depth: int = 2) -> str:
         return "{" + ", ".join(f"{name} = {shown(moment, one, depth - 1)}" for name, one in object_.members()) + "}"
     data = moment.load(object_)
     if data is None:
-        return OUTSIDE if moment.is_outside(object_) else NO_VALUE
+        if moment.is_outside(object_):
+            return OUTSIDE
+        return NO_VALUE if object_.address is not None or not moment.block.begins_late else NOT_RECORDED
     if type_.kind == "pointer":
         return pointer_text(moment, type_, int.from_bytes(data[:8], "little"))
     return f"0x{int.from_bytes(data, 'little'):0{2 * len(data)}x}"

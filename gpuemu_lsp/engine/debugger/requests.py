@@ -94,11 +94,10 @@ class Requests:
     # ---- stops -------------------------------------------------------------------------------------------------------
 
     def _configuration_done(self, _: Arguments) -> Reply:
-        return Reply(events=[*map(_output, self._session.subject.notes), self._stopped(self._session.at_start())])
+        return Reply(events=[*map(output, self._session.subject.notes), self._stopped(self._session.at_start())])
 
     def _stopped(self, stop: Stop, hit: int | None = None) -> tuple[str, Body]:
-        self._frames.clear()
-        self._parts.clear()
+        self._forget()
         self._last = stop
         body: Body = {
             "reason": stop.reason,
@@ -112,11 +111,17 @@ class Requests:
             body["hitBreakpointIds"] = [hit]
         return "stopped", body
 
+    def _forget(self) -> None:
+        """Forget what is valid until the next stop; it keeps a recording alive."""
+        self._frames.clear()
+        self._parts.clear()
+
     def _step(self, name: str) -> Callable[[Arguments], Reply]:
         step = _STEPS[name]
 
         def take(arguments: Arguments) -> Reply:
             thread = self._thread(arguments)
+            self._forget()
             if arguments.get("granularity") == "instruction":
                 stop = self._session.step_instruction(thread, back=step is StepKind.BACK)
             else:
@@ -127,8 +132,9 @@ class Requests:
 
     def _go(self, *, back: bool) -> Reply:
         texts: list[str] = []
+        self._forget()
         stop, hit = self._session.go(texts.append, back=back)
-        return Reply({"allThreadsContinued": True}, [*map(_output, texts), self._stopped(stop, hit)])
+        return Reply({"allThreadsContinued": True}, [*map(output, texts), self._stopped(stop, hit)])
 
     def _restart_frame(self, arguments: Arguments) -> Reply:
         thread, frame = self._frame(arguments)
@@ -359,5 +365,6 @@ def _at(session: DebugSession, thread: int) -> str:
     return f"{session.block.thread_index(thread)} of block {session.block.recording.block_index}"
 
 
-def _output(text: str) -> tuple[str, Body]:
+def output(text: str) -> tuple[str, Body]:
+    """Return the event that shows a text in the console."""
     return "output", {"category": "console", "output": f"{text}\n"}

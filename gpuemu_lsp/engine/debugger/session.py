@@ -1,28 +1,42 @@
 """A debugging session: the moment that is looked at, the threads in focus, and how both move.
 
 Nothing is executed: the position moves through a recording, forwards and backwards. It is always before a statement of
-the thread in focus, or before an instruction.
+the thread in focus, or before an instruction. A block that does not fit into one recording is looked at in parts: where
+the position leaves one, the next one is recorded, in which every moment has the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final, Protocol, TypeAlias
 
 from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock
 from gpuemu_lsp.engine.debugger.breakpoints import Debuggee, FindingBreakpoint, Hit, LogPoint, Stop, Stopper
 from gpuemu_lsp.engine.debugger.frames import Frames, StackFrame
 from gpuemu_lsp.engine.debugger.names import Names
 from gpuemu_lsp.engine.debugger.objects import Moment
+from gpuemu_lsp.engine.debugger.protocol import DebugRequestError
 from gpuemu_lsp.engine.debugger.timeline import StepKind, Timeline
 from gpuemu_lsp.engine.debugger.views import View
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
+from gpuemu_lsp.engine.emulator.launch.recorder import RecordedWindow
 from gpuemu_lsp.engine.findings import Place
 
 Locate: TypeAlias = Callable[[Place], Place]
-RecordBlock: TypeAlias = Callable[[int], RecordedBlock | None]
-"""Records a block of the launch by its linear number; None if the launch does not come to it."""
+
+
+class Recordings(Protocol):
+    """Records blocks of a launch, each in windows where it does not fit into one."""
+
+    def block(self, number: int) -> RecordedBlock | None:
+        """Record a block by its linear number; return None if the launch does not come to it."""
+
+    def window(self, number: int, near: RecordedWindow, position: int, *, back: bool) -> RecordedBlock | None:
+        """Record a window before a window of a block, or one behind it, with the run at a position if it is near."""
+
+
 _FINDING: Final = 0
 """The number of the finding among the breakpoints, which begin at 1; further findings have negative ones."""
 MOST_WARPS: Final = 32
@@ -31,11 +45,11 @@ MOST_WARPS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class FurtherFinding:
-    """Another finding of the case: its rule, its text, and what returns its moment, if the recording has it."""
+    """Another finding of the case: its rule, its text, and what returns its moment in a recording that has it."""
 
     rule: str
     text: str
-    hit: Callable[[], Hit | None]
+    hit: Callable[[RecordedBlock], Hit | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +64,27 @@ class DebuggedCase:
     rule: str = ""
     hit: Hit | None = None
     notes: tuple[str, ...] = ()
-    questions: tuple[ChainQuestion, ...] = ()
+    questions: Callable[[], Sequence[ChainQuestion]] = tuple
     further: tuple[FurtherFinding, ...] = ()
 
 
 class DebugSession:
-    """The state of a session; ``record`` records another block of the launch.
+    """The state of a session; ``recordings`` records other blocks of the launch, and other parts of a long one.
 
-    ``located`` returns the place in the user's file of one in the text that was compiled.
+    ``located`` returns the place in the user's file of one in the text that was compiled. ``announce`` receives texts
+    for the user about what takes long.
     """
 
     def __init__(
-        self, block: RecordedBlock, record: RecordBlock, subject: DebuggedCase, located: Locate = lambda place: place
+        self,
+        block: RecordedBlock,
+        recordings: Recordings,
+        subject: DebuggedCase,
+        located: Locate = lambda place: place,
     ) -> None:
-        self._record, self.subject, self.located = record, subject, located
+        self._recordings, self.subject, self.located = recordings, subject, located
+        self.announce: Callable[[str], None] = lambda _: None
+        self._announced = False
         self.stops_at_finding = True
         self._rules: frozenset[str] = frozenset()
         self._further: tuple[FindingBreakpoint, ...] = ()
@@ -110,13 +131,34 @@ class DebugSession:
         """Look at the first statement of another block; return False if the launch does not come to it."""
         if number == self.block.recording.block:
             return True
-        block = self._record(number)
+        block = self._recordings.block(number)
         if block is None:
             return False
         self._enter(block)
         self._lanes = {}
-        at_finding = number == self._finding_block and self.subject.hit is not None
-        self.move(self.subject.hit if at_finding and self.subject.hit is not None else self._first(0))
+        hit = self.subject.hit if number == self._finding_block else None
+        self.move(hit if hit is not None and block.history.has(hit.tick) else self._first(0))
+        return True
+
+    def enter_window(self, tick: int, *, back: bool) -> bool:
+        """Look at the part of the block before the recorded one, or behind it; return False if there is none.
+
+        The two overlap, as far as a tick if it is near.
+        """
+        window = self.block.recording.window
+        if not (window.skipped if back else window.lost):
+            return False
+        if not self._announced:
+            side, steps = ("before", window.skipped) if back else ("behind", window.lost)
+            self.announce(f"recording parts of the block {side} this one, which have {steps:,} steps")
+        self._announced = True
+        number, position = self.block.recording.block, self.block.history.position(tick)
+        # Two recordings at a time would need twice the memory.
+        del self.block, self.debuggee
+        block = self._recordings.window(number, window, position, back=back) or self._recordings.block(number)
+        if block is None:
+            raise DebugRequestError("the launch could not be recorded again")
+        self._enter(block)
         return True
 
     def _first(self, thread: int) -> Hit:
@@ -175,15 +217,28 @@ class DebugSession:
 
     def step(self, thread: int, step: StepKind) -> Stop:
         """Move a thread by a statement."""
-        tick = self.debuggee.timeline.step(thread, self.place(thread), step)
-        return self._stepped(thread, tick, back=step in (StepKind.BACK, StepKind.BACK_OUT))
+        place, back = self.place(thread), step in (StepKind.BACK, StepKind.BACK_OUT)
+        depth = self.debuggee.timeline.depth(thread, place)
+        return self._stepped(thread, place, lambda: self.debuggee.timeline.step(thread, place, step, depth), back=back)
 
     def step_instruction(self, thread: int, *, back: bool) -> Stop:
         """Move a thread by an instruction."""
-        tick = self.debuggee.timeline.instruction_step(thread, self.place(thread), back=back)
-        return self._stepped(thread, tick, back=back, exactly=True)
+        place = self.place(thread)
+        target = partial(self._instruction, thread, place, back)
+        return self._stepped(thread, place, target, back=back, exactly=True)
 
-    def _stepped(self, thread: int, tick: int | None, *, back: bool, exactly: bool = False) -> Stop:
+    def _instruction(self, thread: int, place: int, back: bool) -> int | None:
+        return self.debuggee.timeline.instruction_step(thread, place, back=back)
+
+    def _stepped(
+        self, thread: int, place: int, target: Callable[[], int | None], *, back: bool, exactly: bool = False
+    ) -> Stop:
+        self._announced = False
+        tick = target()
+        while tick is None or (back and tick < self.block.history.floor):
+            if not self.enter_window(place if tick is None else tick, back=back):
+                break
+            tick = target()
         if tick is None:
             return self._end(thread, back=back)
         self.move(Hit(tick, thread), exactly=exactly)
@@ -192,8 +247,9 @@ class DebugSession:
     def _end(self, thread: int, *, back: bool) -> Stop:
         """Stop at the first or last statement of a thread: the recording has no more of it."""
         ends = self.debuggee.timeline.ends(thread)
-        if ends is not None:
-            self.move(Hit(ends[0 if back else 1], thread))
+        history = self.block.history
+        edges = ends if ends is not None else (history.first, max(history.end - 1, history.first))
+        self.move(Hit(edges[0 if back else 1], thread))
         if back:
             return Stop("entry", "start of the block", "the recording begins here")
         return Stop("pause", "end of the recording", "the thread executes no further statement")
@@ -209,15 +265,14 @@ class DebugSession:
         if self._finding is not None and (self.stops_at_finding or self.subject.rule in self._rules):
             stoppers[_FINDING] = self._finding
         stoppers |= {_FINDING - place: finding for place, finding in enumerate(self._further, 1)}
-        begun = self.cursor
-        hits = [
-            (hit, number)
-            for number, stopper in stoppers.items()
-            if (hit := next(iter(stopper.hits(self.debuggee, begun, back=back)), None)) is not None
-        ]
-        reached = (max if back else min)((hit for hit, _ in hits), default=None)
-        for text in self._logged(begun, reached, back=back):
-            log(text)
+        self._announced, begun = False, self.cursor
+        hits, reached = self._reached(stoppers, begun, log, back=back)
+        while reached is None:
+            history = self.block.history
+            edge = Hit(history.floor if back else history.end - 1, begun.thread)
+            if not self.enter_window(edge.tick, back=back):
+                break
+            hits, reached = self._reached(stoppers, edge, log, back=back)
         if reached is None:
             return self._end(self.thread, back=back), None
         # Of several at one moment the finding says the most.
@@ -225,9 +280,26 @@ class DebugSession:
         self.move(reached)
         return stoppers[number].stop(self.debuggee, reached), number if number > _FINDING else None
 
+    def _reached(
+        self, stoppers: dict[int, Stopper], begun: Hit, log: Callable[[str], None], *, back: bool
+    ) -> tuple[list[tuple[Hit, int]], Hit | None]:
+        """Return the closest hit of each stopper in the recorded part with its number, and the closest of them."""
+        hits = [
+            (hit, number)
+            for number, stopper in stoppers.items()
+            if (hit := next(iter(stopper.hits(self.debuggee, begun, back=back)), None)) is not None
+            and not (back and hit.tick < self.block.history.floor)
+        ]
+        reached = (max if back else min)((hit for hit, _ in hits), default=None)
+        for text in self._logged(begun, reached, back=back):
+            log(text)
+        return hits, reached
+
     def stop_at_rules(self, rules: frozenset[str]) -> None:
         """Stop at the findings of some rules."""
-        chosen = ((finding, finding.hit()) for finding in self.subject.further if finding.rule in rules)
+        here = self.block.recording.block == self._finding_block
+        further = self.subject.further if here else ()
+        chosen = ((finding, finding.hit(self.block)) for finding in further if finding.rule in rules)
         self._rules = rules
         self._further = tuple(
             FindingBreakpoint(self._finding_block, hit, Stop("exception", finding.rule, finding.text))
@@ -254,6 +326,8 @@ class DebugSession:
         passed: list[tuple[Hit, LogPoint]] = []
         for point in self.log_points.values():
             for hit in point.stopper.hits(self.debuggee, begun, back=back):
+                if back and hit.tick < self.block.history.floor:
+                    break
                 if end is not None and (hit < end if back else hit > end):
                     break
                 passed.append((hit, point))

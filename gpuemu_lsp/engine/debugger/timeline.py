@@ -21,6 +21,9 @@ _FIRST_LOOK: Final = 64
 """Statements that are looked at first; a thread may have millions of them."""
 
 
+_DEEPEST: Final = 1 << 30
+
+
 class StepKind(Enum):
     """A step by statements."""
 
@@ -105,23 +108,43 @@ class Timeline:
         index = max(track.at(tick), 0)
         return int(track.firsts[self._begin(track, index)]), int(track.lasts[self._last_part(track, index)])
 
-    def step(self, thread: int, tick: int, step: StepKind) -> int | None:
-        """Return the first tick of the statement at which a step ends, None if the recording ends before."""
+    def depth(self, thread: int, tick: int) -> int:
+        """Return the number of frames of the statement that a thread executes at a tick, or has executed last."""
         track = self._track(thread)
         index = track.at(tick)
-        depth = int(track.depths[index]) if index >= 0 else 0
-        limit = {StepKind.IN: 1 << 30, StepKind.OUT: depth - 1, StepKind.BACK_OUT: depth - 1}.get(step, depth)
+        # Before its first statement a thread steps into it, whatever function that is in.
+        return int(track.depths[index]) if index >= 0 else _DEEPEST
+
+    def step(self, thread: int, tick: int, step: StepKind, depth: int | None = None) -> int | None:
+        """Return the first tick of the statement at which a step ends, None if the recording ends before.
+
+        ``depth`` is :meth:`depth`, which another window may know that has the tick.
+        """
+        depth = self.depth(thread, tick) if depth is None else depth
+        track = self._track(thread)
+        index = track.at(tick)
+        limit = {StepKind.IN: _DEEPEST, StepKind.OUT: depth - 1, StepKind.BACK_OUT: depth - 1}.get(step, depth)
         if step in (StepKind.BACK, StepKind.BACK_OUT):
-            begin = self._begin(track, index)
+            # Behind all statements that the window has: none of them is under way.
+            begin = self._begin(track, index) if index < 0 or tick <= int(track.lasts[index]) else index + 1
             # In the middle of a statement, by instructions, its begin is the previous one.
-            if step is StepKind.BACK and index >= 0 and tick > int(track.firsts[begin]):
+            if step is StepKind.BACK and 0 <= begin <= index and tick > int(track.firsts[begin]):
                 return int(track.firsts[begin])
             before = track.preceding(begin, limit)
-            return None if before is None else int(track.firsts[self._begin(track, before)])
+            if before is None:
+                return None
+            begin = self._begin(track, before)
+            return None if self._is_cut(track, begin) else int(track.firsts[begin])
         target = track.following(index, limit)
         while step is not StepKind.OUT and target is not None and track.continues(target) is not None:
             target = track.following(target, limit)
         return None if target is None else int(track.firsts[target])
+
+    def _is_cut(self, track: _Track, index: int) -> bool:
+        """Return whether a statement may be the rest of one that a call interrupts, which is before the window."""
+        if not self._history.recording.window.skipped or index == 0 or track.depths[index - 1] <= track.depths[index]:
+            return False
+        return track.preceding(index, int(track.depths[index])) is None
 
     @staticmethod
     def _begin(track: _Track, index: int) -> int:

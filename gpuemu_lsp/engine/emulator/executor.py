@@ -86,7 +86,13 @@ class Emulator:
         return self._run(request, self._library)
 
     def record(
-        self, request: Request, block: int, limits: RecordingLimits = DEFAULT_LIMITS, picture_at: int = 0
+        self,
+        request: Request,
+        block: int,
+        limits: RecordingLimits = DEFAULT_LIMITS,
+        *,
+        picture_at: int = 0,
+        begin: int = 0,
     ) -> tuple[Outcome, BlockRecording | None]:
         """Run one launch and record what one block of it does: the outcome is that of :meth:`run`.
 
@@ -99,14 +105,17 @@ class Emulator:
         limits : RecordingLimits
             The most that is recorded.
         picture_at : int
-            Number of the run of the block before which memory is copied; 0 is the start of the block.
+            Number of the run, from the begin of the window, before which memory is copied.
+        begin : int
+            Position from which on the block is recorded: see
+            :class:`~gpuemu_lsp.engine.emulator.launch.recorder.RecordedWindow`.
 
         Returns
         -------
         tuple of Outcome and BlockRecording or None
             The recording is None if the launch was not executed, or not up to this block.
         """
-        recorder = BlockRecorder(block, limits, picture_at)
+        recorder = BlockRecorder(block, limits, picture_at, begin)
         outcome = self._run(request, self._recording_library, recorder)
         return outcome, recorder.recording() if recorder.has_started else None
 

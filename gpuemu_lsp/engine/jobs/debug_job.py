@@ -19,8 +19,8 @@ from gpuemu_lsp.engine.check.recorded_launch import NoLaunchError, launched_case
 from gpuemu_lsp.engine.check.why import AskedCase, asked_case
 from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock
 from gpuemu_lsp.engine.debugger.breakpoints import Hit
-from gpuemu_lsp.engine.debugger.protocol import DebugRequestError, number, text
-from gpuemu_lsp.engine.debugger.requests import Requests
+from gpuemu_lsp.engine.debugger.protocol import Body, DebugRequestError, number, text
+from gpuemu_lsp.engine.debugger.requests import Requests, output
 from gpuemu_lsp.engine.debugger.session import DebuggedCase, DebugSession, FurtherFinding, Locate
 from gpuemu_lsp.engine.debugger.syntax import CExpressionError
 from gpuemu_lsp.engine.findings import Finding, Json
@@ -64,12 +64,15 @@ def debug(payload: Json) -> Iterator[Json]:
                 yield encode(event)
             else:
                 session = session_of(event, located)
+                # It has the first recording, which the session may drop.
+                del event
     except (_CannotDebugError, StoreError) as error:
         yield {"problem": str(error)}
         return
     requests = Requests(session, number(payload, "first_line"), number(payload, "first_column"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
         channel.connect(text(payload, "channel"))
+        session.announce = lambda said: channel.sendall(frame(event_of(*output(said))))
         yield {"ready": True}
         _serve(channel, requests)
 
@@ -141,18 +144,18 @@ def session_of(case: AskedCase, located: Locate = lambda place: place) -> DebugS
     latest = case.recorder.latest if case.recorder is not None else None
     if case.recorder is not None and latest is not None and finding is None:
         subject = DebuggedCase("the case shows no error", notes=() if latest.named else (_UNNAMED,))
-        return DebugSession(latest, case.recorder.block, subject, located)
+        return DebugSession(latest, case.recorder, subject, located)
     if case.recorder is None or latest is None or finding is None:
         raise _CannotDebugError(f"case {answer.case} of '{answer.kernel}' cannot be debugged: {answer.problem}")
     asked = _closest(case.questions, finding)
     block = asked.block if asked is not None else latest
     notes = case.notes if block.named else (_UNNAMED, *case.notes)
     further = tuple(
-        FurtherFinding(asked.finding.rule, asked.finding.whole_message, partial(_moment, asked, block))
+        FurtherFinding(asked.finding.rule, asked.finding.whole_message, partial(_moment, asked))
         for asked in case.further
     )
-    subject = DebuggedCase(finding.whole_message, finding.rule, _hit(asked), notes, case.questions, further)
-    return DebugSession(block, case.recorder.block, subject, located)
+    subject = DebuggedCase(finding.whole_message, finding.rule, _hit(asked), notes, case.ask_again, further)
+    return DebugSession(block, case.recorder, subject, located)
 
 
 def _closest(questions: Sequence[ChainQuestion], finding: Finding) -> ChainQuestion | None:
@@ -197,4 +200,9 @@ def _answers(requests: Requests, request: dict[str, Json]) -> Iterator[Json]:
         return
     yield response | {"success": True, "body": reply.body}
     for name, body in reply.events:
-        yield {"type": "event", "event": name, "body": body}
+        yield event_of(name, body)
+
+
+def event_of(name: str, body: Body) -> Json:
+    """Return the message of an event."""
+    return {"type": "event", "event": name, "body": body}

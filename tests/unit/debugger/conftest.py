@@ -27,6 +27,7 @@ class Client:
         self._requests = Requests(self.session)
         self.stop: dict[str, Any] = {}
         self.outputs: list[str] = []
+        self.session.announce = self.outputs.append
         self.request("configurationDone")
 
     def request(self, command: str, **arguments: Any) -> dict[str, Any]:

@@ -6,9 +6,13 @@ import gc
 import weakref
 
 import pytest
+from support.corpus import copy_kernels
 
+from gpuemu_lsp.engine.check import launch_recorder
+from gpuemu_lsp.engine.debugger.objects import NO_VALUE, NOT_RECORDED
 from gpuemu_lsp.engine.debugger.protocol import DebugRequestError
 from gpuemu_lsp.engine.debugger.syntax import CExpressionError
+from gpuemu_lsp.engine.emulator.launch.recorder import RecordingLimits
 
 
 def test_a_session_begins_at_the_finding_and_steps_back_to_its_cause(client):
@@ -34,6 +38,36 @@ def test_steps_back_and_forward_again_come_to_the_same_moments(client, kernel):
     for expected in moments[-2::-1]:
         session.move("next")
         assert session.session.position == expected
+
+
+def test_a_block_that_is_recorded_in_parts_is_stepped_through_as_one(client, project_client, tmp_path, monkeypatch):
+    whole = client("odd_reduce_buggy")
+    size = whole.session.block.recording.window.whole // 5
+    monkeypatch.setattr(launch_recorder, "DEFAULT_LIMITS", RecordingLimits(size))
+    copy_kernels(["odd_reduce_buggy"], tmp_path)
+    parts = project_client(tmp_path)
+    assert parts.session.block.begins_late and parts.stop == whole.stop
+    compared = 0
+    while whole.stop["reason"] != "entry":
+        assert parts.session.position == whole.session.position
+        for name, value in whole.values().items():
+            shown = parts.values()[name]
+            assert shown in (value, NOT_RECORDED)
+            compared += shown == value != NO_VALUE
+        assert parts.move("stepBack") == whole.move("stepBack")
+    assert compared > 50 and not parts.session.block.begins_late and parts.session.block.ends_early
+    assert [one for one in parts.outputs if one.startswith("recording parts of the block before")]
+    for session in (parts, whole):
+        session.move("continue")
+        assert session.stop["reason"] == "exception"
+        session.breakpoints({"line": 9, "condition": "half == 24 && threadIdx.x == 2"})
+        session.move("reverseContinue")
+    assert parts.stop == whole.stop and parts.session.position == whole.session.position
+    assert parts.evaluate("why", "repl").startswith(parts.session.subject.text)
+    # The recording of the finding was made again for the answer; the session is where it was.
+    assert parts.session.position == whole.session.position
+    parts.move("reverseContinue")
+    assert whole.move("reverseContinue") == parts.line and parts.session.position == whole.session.position
 
 
 def test_a_condition_is_looked_for_in_all_threads_forwards_and_backwards(client):

@@ -268,19 +268,28 @@ TRACE_LIMIT: Final = 2048
 
 
 class RecordingRecord(Struct, align=64):
-    """Where recording versions write what a block does, and how far they have come."""
+    """Where recording versions write what a block does, and how far they have come.
+
+    The *position* of a run is the number of bytes that the runs of the block before it take in a recording of all. The
+    window that is recorded begins with the first run whose position is at least ``BEGIN``, and ends when it is full.
+    """
 
     BLOCK = i64()  # linear number of the block that is recorded
+    POSITION = i64()  # that of the next run
+    BEGIN = i64()
+    SKIPPED = i64()  # runs before the window
+    SKIPPED_TICKS = i64()  # instructions of these runs, with one for the end of each
     RUNS = address()  # table of RecordedRun
     COUNT = i64()  # entries of it
-    LIMIT = i64()
     PAYLOAD = address()  # results of instructions, in the layout of the basic block
     USED = i64()  # bytes of it
-    PAYLOAD_LIMIT = i64()
-    SPARE = address()  # bytes in place of the payload: for other blocks, and when a table is full
-    LOST = i64()  # runs of the block that have found no space
-    PICTURE_AT = i64()  # number of the run before which memory is copied
+    LIMIT = i64()  # bytes of the window: of both tables
+    SPARE = address()  # bytes in place of the payload: for other blocks, and for runs out of the window
+    LOST = i64()  # runs behind the window
+    PICTURE_AT = i64()  # number of the run, from the begin of the window, before which memory is copied
     PICTURE_CALLBACK = address()  # Python function that copies it
+    EVENTS = i64()  # events of the launch at the end of the block's last run
+    EVENT_POSITIONS = address()  # i64 for each event: the position of the run at whose end it was there, else -1
 
 
 class RecordedRun(Struct):

@@ -4,7 +4,7 @@
 :mod:`.scheduler` runs the blocks and describes how scheduling is divided between generated code and Python,
 :mod:`.attendant` decides how a block goes on, and :mod:`.threads` runs blocks on several host threads;
 :mod:`.events`, :mod:`.counters` and :mod:`.coverage` turn what generated code has recorded into results, and
-:mod:`.recorder` keeps what one block did.
+:mod:`.recorder` keeps what one block did, from a moment on at which :mod:`.entry_state` is what is left of before.
 
 :mod:`.barriers` resolves barriers when no warp can execute, :mod:`.cluster_barrier` and :mod:`.clusters` do so for
 clusters, :mod:`.limits` ends what waits for ever or takes too long, :mod:`.vector_clocks` with :mod:`.clocks` is the

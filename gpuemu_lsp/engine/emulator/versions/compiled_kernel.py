@@ -20,7 +20,7 @@ from gpuemu_lsp.engine.emulator.analysis.provenance import pointer_parameters
 from gpuemu_lsp.engine.emulator.analysis.race_candidates import NO_RACE_CANDIDATES, RaceCandidates, find_race_candidates
 from gpuemu_lsp.engine.emulator.analysis.register_home import registers_kept_in_memory
 from gpuemu_lsp.engine.emulator.analysis.webs import split_webs
-from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import BlockLayout, recording_layouts
+from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import VersionLayout, recording_layout
 from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit, registers_with_slots
 from gpuemu_lsp.engine.emulator.frontend.builder import ProgramSizeError
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, thread_block_shape
@@ -80,8 +80,8 @@ class CompiledVersion:
     divergence: DivergenceInfo
     code: LoadedCode
     fallback: CompiledVersion | None = None
-    layouts: tuple[BlockLayout, ...] = ()
-    """What a recording version writes in each basic block."""
+    layout: VersionLayout = VersionLayout()
+    """What a recording version writes."""
 
 
 class CheckerMode(Enum):
@@ -303,14 +303,12 @@ class CompiledKernel:
                 self._scalar_pc[key] = self._compile(self._scalar_pc_unit(key), optimised=self.optimised)
         return self._scalar_pc[key]
 
-    def recording_layouts(
-        self, block: _Dims, mode: CheckerMode
-    ) -> tuple[tuple[BlockLayout, ...], tuple[BlockLayout, ...]]:
+    def recording_layouts(self, block: _Dims, mode: CheckerMode) -> tuple[VersionLayout, VersionLayout]:
         """Return what recording versions write: the specialised one, nothing without one, and the scalar-PC one."""
         key = self._key(block, mode, Instrumentation.RECORDING, NO_CLAIMS)
         specialised = self._specialised.get(key)
-        layouts = specialised.layouts if specialised is not None else ()
-        return layouts, recording_layouts(self._scalar_pc_unit(key))
+        layout = specialised.layout if specialised is not None else VersionLayout()
+        return layout, recording_layout(self._scalar_pc_unit(key))
 
     def _scalar_pc_unit(self, key: _Key) -> TranslationUnit:
         specialised = self._specialised.get(key)
@@ -357,8 +355,8 @@ class CompiledKernel:
 
     def _compile(self, unit: TranslationUnit, *, optimised: bool) -> CompiledVersion:
         code = load_or_compile((*self._program_texts, *assumption_texts(unit)), unit, optimised=optimised)
-        layouts = recording_layouts(unit) if unit.recording else ()
-        return CompiledVersion(code.addresses["warp"], unit.divergence, code, layouts=layouts)
+        layout = recording_layout(unit) if unit.recording else VersionLayout()
+        return CompiledVersion(code.addresses["warp"], unit.divergence, code, layout=layout)
 
     def _unit(
         self,

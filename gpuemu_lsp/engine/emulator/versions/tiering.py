@@ -13,7 +13,7 @@ from typing import Final
 
 from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
 from gpuemu_lsp.engine.emulator.analysis.block_claims import NO_CLAIMS, BlockClaims
-from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import BlockLayout
+from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import VersionLayout
 from gpuemu_lsp.engine.emulator.ir.lattice import ThreadBlockShape, VectorShape
 from gpuemu_lsp.engine.emulator.jit.translation_limit import TranslationLimit, TranslationTimeoutError
 from gpuemu_lsp.engine.emulator.versions.compiled_kernel import (
@@ -100,9 +100,13 @@ class LaunchVersions:
         """Whether no better code will be compiled."""
         return self._kernel.is_final
 
-    def recording_layouts(self) -> tuple[tuple[BlockLayout, ...], tuple[BlockLayout, ...]]:
+    def recording_layouts(self) -> tuple[VersionLayout, VersionLayout]:
         """Return the layouts of what recording versions write: of the specialised one, and of the scalar-PC one."""
         return self._kernel.recording_layouts(self._request.block, self._mode)
+
+    def is_scalar_pc(self, function: int) -> bool:
+        """Return whether a version's address is that of the scalar-PC version."""
+        return function == self._scalar_pc
 
     def may_start_again(self) -> bool:
         """Return whether the launch may have to begin once more, or be repeated to learn what its reads come to."""

@@ -10,7 +10,8 @@ from support.emulator_launch import EMULATOR, artifact, compile_ptx, ptx_kernel
 
 from gpuemu_lsp.engine.debug.accesses import Accesses
 from gpuemu_lsp.engine.debug.history import History
-from gpuemu_lsp.engine.emulator.launch.recorder import BlockRecording, RecordingLimits
+from gpuemu_lsp.engine.emulator.ir.operands import registers_read
+from gpuemu_lsp.engine.emulator.launch.recorder import RUN, BlockRecording, RecordingLimits
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request, Scalar
 
 REDUCE = """
@@ -121,10 +122,43 @@ def test_a_register_has_the_value_of_its_last_assignment_in_each_thread():
 
 def test_a_full_recording_says_so_and_changes_nothing():
     wanted = request(REDUCE)
-    outcome, recording = EMULATOR.record(wanted, 2, RecordingLimits(payload_bytes=256, runs=1000))
+    outcome, recording = EMULATOR.record(wanted, 2, RecordingLimits(256))
     assert same(EMULATOR.run(wanted), outcome)
-    assert recording is not None and recording.lost > 0
-    assert len(recording.runs) + recording.lost == len(record(wanted, 2)[1].runs)
+    assert recording is not None and recording.window.lost > 0
+    assert len(recording.runs) + recording.window.lost == len(record(wanted, 2)[1].runs)
+
+
+@pytest.mark.parametrize("options", [(), ("-G",)], ids=["optimised", "unoptimised"])
+@pytest.mark.parametrize("source", [REDUCE, DIVERGENT, ATOMIC, COPY, OVERRUN])
+def test_a_window_in_the_middle_has_the_values_of_the_whole_recording(source, options):
+    wanted = request(source, *options, n=200 if source is OVERRUN else 64)
+    plain, whole = record(wanted)
+    all_of_it, everything = History(whole), Accesses(History(whole))
+    for run in range(1, len(whole.runs), max(len(whole.runs) // 5, 1)):
+        begin = int(whole.runs["offset"][run]) + run * RUN.itemsize
+        outcome, recording = EMULATOR.record(wanted, 1, RecordingLimits(whole.window.whole // 3), begin=begin)
+        assert same(outcome, plain) and recording is not None
+        history, window = History(recording), recording.window
+        assert (begin, run) == (window.begin, window.skipped) and window.whole == whole.window.whole
+        assert window.skipped + len(recording.runs) + window.lost == len(whole.runs)
+        assert np.array_equal(history.start, all_of_it.start[window.skipped :][: len(history.start)])
+        for tick in range(history.first, history.end, 7):
+            instruction = history.instruction(tick)
+            thread = (
+                int(history.warp[history.run_at(tick)]) * 32 + int(history.lanes[history.run_at(tick)]).bit_length() - 1
+            )
+            for name in registers_read(instruction) if instruction is not None else ():
+                known = history.definition(name, thread, tick)
+                expected = all_of_it.definition(name, thread, tick)
+                assert (known and known.bits) == (expected and expected.bits), (name, thread, tick)
+        accesses = Accesses(history)
+        for tick in range(history.first, history.end, max((history.end - history.first) // 4, 1)):
+            for picture in recording.memory:
+                data, valid = accesses.memory(picture.address, len(picture.data), tick)
+                expected_data, expected_valid = everything.memory(picture.address, len(picture.data), tick)
+                assert np.array_equal(valid, expected_valid), (tick, picture.name)
+                shown, known_data = (np.frombuffer(one, np.uint8)[valid] for one in (data, expected_data))
+                assert np.array_equal(shown, known_data), (tick, picture.name)
 
 
 def test_a_block_that_the_launch_does_not_have_is_not_recorded():

@@ -7,8 +7,8 @@ divergence analysis compresses most of a recording.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from llvmlite import ir
@@ -63,9 +63,26 @@ class BlockLayout:
     size: int
 
 
-def recording_layouts(unit: TranslationUnit) -> tuple[BlockLayout, ...]:
-    """Return the layout of each basic block."""
-    return tuple(_layout(unit, number) for number in range(len(unit.program.blocks)))
+@dataclass(frozen=True, slots=True)
+class VersionLayout:
+    """What a recording version writes in each basic block, and where a warp's context has the registers meanwhile.
+
+    ``saved`` are the slots of registers that outlive a block, at offsets in the context. Recording versions are
+    baseline code, which keeps all of these there. ``divergent`` are the blocks in which lanes may be elsewhere.
+    """
+
+    blocks: tuple[BlockLayout, ...] = ()
+    saved: Mapping[str, Slot] = field(default_factory=dict)
+    divergent: frozenset[int] = frozenset()
+
+
+def recording_layout(unit: TranslationUnit) -> VersionLayout:
+    """Return the layout of a version."""
+    blocks = tuple(_layout(unit, number) for number in range(len(unit.program.blocks)))
+    slots = (_slot(unit, 0, SlotRole.RESULT, name, offset) for name, offset in unit.context_offsets.items())
+    # In a context each part of a predicate has 8 bytes.
+    saved = {one.register: replace(one, stride=max(one.stride, 8)) for one in slots if one is not None}
+    return VersionLayout(blocks, saved, frozenset(unit.divergence.divergent))
 
 
 def recorded_sources(instruction: Instruction) -> Iterator[tuple[SlotRole, str]]:

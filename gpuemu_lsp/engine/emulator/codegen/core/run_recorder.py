@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from gpuemu_lsp.engine.emulator.abi.field_access import load_field, load_pointer, store_field
+from gpuemu_lsp.engine.emulator.abi.fields import Field
 from gpuemu_lsp.engine.emulator.abi.structs import BlockRecord, LaunchRecord, RecordedRun, RecordingRecord, Warp
 from gpuemu_lsp.engine.emulator.codegen.core.emitter import Emitter
-from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import Slot, SlotRole, recording_layouts
+from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import BlockLayout, Slot, SlotRole, recording_layout
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I32, I64, POINTER, Value, i32, i64
 
@@ -25,7 +26,7 @@ class RunRecorder:
 
     def __init__(self, e: Emitter) -> None:
         self._e = e
-        self._layouts = recording_layouts(e.unit) if e.unit.recording else ()
+        self._layouts: tuple[BlockLayout, ...] = recording_layout(e.unit).blocks if e.unit.recording else ()
         self._slots: dict[int, list[Slot]] = {}
         self._payload: Value = None
 
@@ -35,7 +36,9 @@ class RunRecorder:
             self._slots = defaultdict(list)
             for slot in self._layouts[self._e.block_number].slots:
                 self._slots[slot.position].append(slot)
-            self._payload = self._e.builder.call(_begin_function(self._e.module), [self._e.context])
+            number, e = self._e.block_number, self._e
+            arguments = [e.context, i32(number), e.block_mask(), i32(e.unit.scalar_pc)]
+            self._payload = e.builder.call(_begin_function(e.module), arguments)
 
     def note_sources(self) -> None:
         """Record what the current instruction is about to read."""
@@ -49,7 +52,8 @@ class RunRecorder:
         """Add the entry of the current block."""
         if self._layouts:
             number, e = self._e.block_number, self._e
-            arguments = [e.context, i32(number), e.block_mask(), i32(e.unit.scalar_pc), i64(self._layouts[number].size)]
+            size, ticks = self._layouts[number].size, len(e.unit.program.blocks[number].code) + 1
+            arguments = [e.context, i32(number), e.block_mask(), i32(e.unit.scalar_pc), i64(size), i64(ticks)]
             e.builder.call(_end_function(e.module), arguments)
 
     def _note(self, wanted: Callable[[SlotRole], bool]) -> None:
@@ -60,18 +64,19 @@ class RunRecorder:
 
 
 def _begin_function(module: ir.Module) -> Value:
-    """Return ``(context) -> payload``: where the next run of the warp's block is written.
+    """Return ``(context, basic block, lanes, scalar-PC) -> payload``: where the results of the next run are written.
 
-    Memory is copied before the run that the record says. Blocks that are not recorded get the spare bytes.
+    Memory is copied before the run that the record says. Runs that are not recorded get the spare bytes.
     """
-    function, b = _function(module, "begin_run", POINTER, [POINTER])
+    function, b = _function(module, "begin_run", POINTER, [POINTER, I32, I32, I32])
     if b is not None:
         record, recorded = _record(b, function.args[0])
-        with b.if_then(b.not_(recorded)):
+        with b.if_then(b.not_(b.and_(recorded, _has_begun(b, record)))):
             b.ret(load_pointer(b, record, RecordingRecord.SPARE))
         runs = b.add(load_field(b, record, RecordingRecord.COUNT), load_field(b, record, RecordingRecord.LOST))
         with b.if_then(b.icmp_unsigned("==", runs, load_field(b, record, RecordingRecord.PICTURE_AT))):
-            t.call_pointer(b, t.VOID, load_pointer(b, record, RecordingRecord.PICTURE_CALLBACK), [])
+            callback = load_pointer(b, record, RecordingRecord.PICTURE_CALLBACK)
+            t.call_pointer(b, t.VOID, callback, list(function.args))
         with b.if_then(b.not_(_has_space(b, record))):
             b.ret(load_pointer(b, record, RecordingRecord.SPARE))
         payload = load_pointer(b, record, RecordingRecord.PAYLOAD)
@@ -80,28 +85,47 @@ def _begin_function(module: ir.Module) -> Value:
 
 
 def _end_function(module: ir.Module) -> Value:
-    """Return ``(context, basic block, lanes, scalar-PC, bytes of its payload)``, which adds a :class:`RecordedRun`."""
-    function, b = _function(module, "end_run", t.VOID, [POINTER, I32, I32, I32, I64])
+    """Return ``(context, basic block, lanes, scalar-PC, bytes of its payload, ticks)``, which adds a run."""
+    function, b = _function(module, "end_run", t.VOID, [POINTER, I32, I32, I32, I64, I64])
     if b is not None:
-        context, number, lanes, scalar_pc, size = function.args
+        context, number, lanes, scalar_pc, size, ticks = function.args
         record, recorded = _record(b, context)
         with b.if_then(b.not_(recorded)):
             b.ret_void()
-        with b.if_then(b.not_(_has_space(b, record))):
-            lost = b.add(load_field(b, record, RecordingRecord.LOST), i64(1))
-            store_field(b, lost, record, RecordingRecord.LOST)
+        _note_events(b, record, load_field(b, load_pointer(b, context, Warp.LAUNCH), LaunchRecord.EVENT_COUNT))
+        has_begun, has_space = _has_begun(b, record), _has_space(b, record)
+        _add(b, record, RecordingRecord.POSITION, b.add(size, i64(RecordedRun.SIZE)))
+        with b.if_then(b.not_(has_begun)):
+            _add(b, record, RecordingRecord.SKIPPED, i64(1))
+            _add(b, record, RecordingRecord.SKIPPED_TICKS, ticks)
             b.ret_void()
-        count, used = load_field(b, record, RecordingRecord.COUNT), load_field(b, record, RecordingRecord.USED)
+        with b.if_then(b.not_(has_space)):
+            _add(b, record, RecordingRecord.LOST, i64(1))
+            b.ret_void()
+        count = load_field(b, record, RecordingRecord.COUNT)
         run = t.at(b, load_pointer(b, record, RecordingRecord.RUNS), b.mul(count, i64(RecordedRun.SIZE)))
         store_field(b, number, run, RecordedRun.BASIC_BLOCK)
         store_field(b, lanes, run, RecordedRun.LANES)
         store_field(b, load_field(b, context, Warp.WARP_ID), run, RecordedRun.WARP)
         store_field(b, scalar_pc, run, RecordedRun.SCALAR_PC)
-        store_field(b, used, run, RecordedRun.OFFSET)
-        store_field(b, b.add(count, i64(1)), record, RecordingRecord.COUNT)
-        store_field(b, b.add(used, size), record, RecordingRecord.USED)
+        store_field(b, load_field(b, record, RecordingRecord.USED), run, RecordedRun.OFFSET)
+        _add(b, record, RecordingRecord.COUNT, i64(1))
+        _add(b, record, RecordingRecord.USED, size)
         b.ret_void()
     return function
+
+
+def _note_events(b: ir.IRBuilder, record: Value, events: Value) -> None:
+    """Note the position of the current run for the first of the events that there are now and were not before it."""
+    before = load_field(b, record, RecordingRecord.EVENTS)
+    with b.if_then(b.icmp_unsigned("!=", events, before)):
+        positions = load_pointer(b, record, RecordingRecord.EVENT_POSITIONS)
+        t.store(b, load_field(b, record, RecordingRecord.POSITION), positions, b.mul(before, i64(8)))
+        store_field(b, events, record, RecordingRecord.EVENTS)
+
+
+def _add(b: ir.IRBuilder, record: Value, field: Field, amount: Value) -> None:
+    store_field(b, b.add(load_field(b, record, field), amount), record, field)
 
 
 def _function(
@@ -125,10 +149,13 @@ def _record(b: ir.IRBuilder, context: Value) -> tuple[Value, Value]:
     return record, b.icmp_unsigned("==", number, load_field(b, record, RecordingRecord.BLOCK))
 
 
+def _has_begun(b: ir.IRBuilder, record: Value) -> Value:
+    position, begin = (load_field(b, record, one) for one in (RecordingRecord.POSITION, RecordingRecord.BEGIN))
+    return b.icmp_unsigned(">=", position, begin)
+
+
 def _has_space(b: ir.IRBuilder, record: Value) -> Value:
-    # The payload of the largest block fits behind PAYLOAD_LIMIT: that a table is full is known before a run, not in it.
-    count, limit, used, payload_limit = (
-        load_field(b, record, field)
-        for field in (RecordingRecord.COUNT, RecordingRecord.LIMIT, RecordingRecord.USED, RecordingRecord.PAYLOAD_LIMIT)
-    )
-    return b.and_(b.icmp_unsigned("<", count, limit), b.icmp_unsigned("<", used, payload_limit))
+    # The payload of the largest block fits behind the limit: that a table is full is known before a run, not in it.
+    table = b.mul(load_field(b, record, RecordingRecord.COUNT), i64(RecordedRun.SIZE))
+    used = b.add(table, load_field(b, record, RecordingRecord.USED))
+    return b.icmp_unsigned("<", used, load_field(b, record, RecordingRecord.LIMIT))
