@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.replay import HANG_STEPS
-from gpuemu_lsp.engine.debug.explain import RecordedBlock, SourceLines
+from gpuemu_lsp.engine.debug.explain import RecordedBlock
 from gpuemu_lsp.engine.debug.memory_names import Format
+from gpuemu_lsp.engine.debug.source_lines import SourceLines
 from gpuemu_lsp.engine.emulator.launch.recorder import DEFAULT_LIMITS, OVERLAP, RecordedWindow, RecordingLimits
 from gpuemu_lsp.engine.execution import Buffer, Request
 from gpuemu_lsp.engine.findings import Finding

@@ -4,5 +4,6 @@
 ``dwarf``         variables of unoptimised code; ``variables`` their values, ``memory_names`` those of elements
 ``dependences``   on what an instruction depended; ``slices`` the statements on which a moment depends
 ``instance_cache`` results that end with their object
+``source_lines``  the text of lines
 ``explain``       chains of statements with values; ``explanation`` the records, which need no NumPy
 """

@@ -72,7 +72,7 @@ def async_copies(history: History, read: ReadOperand) -> list[AsyncCopy]:
 
 
 def _at_entry(history: History) -> dict[int, _Lane]:
-    """Return the copies that are under way when the recording begins."""
+    """Return the copies that are pending when the recording begins."""
     lanes: dict[int, _Lane] = defaultdict(lambda: _Lane([]))
     entry = history.recording.entry
     if entry is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,12 +19,12 @@ from gpuemu_lsp.engine.debug.explanation import Chain, ShownAccess, ShownValue, 
 from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.debug.memory_names import Format, MemoryNames
 from gpuemu_lsp.engine.debug.slices import Criterion, SlicedStatement, slice_of
+from gpuemu_lsp.engine.debug.source_lines import SourceLines
 from gpuemu_lsp.engine.debug.statements import Statement, Statements
 from gpuemu_lsp.engine.debug.variables import Variables, mentioned
 from gpuemu_lsp.engine.emulator.launch.recorder import BlockRecording
 from gpuemu_lsp.engine.execution import Outcome
-from gpuemu_lsp.engine.findings import Json, Place, Range
-from gpuemu_lsp.engine.ptx.model import Location
+from gpuemu_lsp.engine.findings import Json, Place
 
 MOST_STEPS: Final = 16
 _CLOSEST: Final = 8
@@ -35,29 +35,6 @@ _MOST_ACCESSES: Final = 6
 _OUTSIDE: Final = "out of bounds"
 _UNWRITTEN: Final = "never written"
 _BEFORE: Final = "from before the recorded part"
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLines:
-    """The user's places of locations, and the text of their lines."""
-
-    place_of: Callable[[Location | None], Place | None]
-    text_of: Callable[[str], str | None]
-
-    def line(self, place: Place) -> str:
-        """Return the line of a place without its indentation."""
-        lines = (self.text_of(place.path) or "").split("\n")
-        number = place.range.start.line
-        return lines[number].strip() if number < len(lines) else ""
-
-    def declaration(self, array: str, use: Place) -> Place | None:
-        """Return the line that declares an array, the closest above a use of it; None if there is none."""
-        lines = (self.text_of(use.path) or "").split("\n")
-        declared = re.compile(rf"^\s*(?:[\w:<>]+\s+)+\*?{re.escape(array)}\s*\[[^\]]*\][^()]*;")
-        for number in range(min(use.range.start.line, len(lines)) - 1, -1, -1):
-            if declared.match(lines[number].partition("//")[0]):
-                return Place(use.path, Range.of(number, 0, number, len(lines[number])))
-        return None
 
 
 @dataclass(frozen=True, slots=True)

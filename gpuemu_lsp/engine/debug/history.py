@@ -68,7 +68,7 @@ class History:
     def floor(self) -> int:
         """The tick from which on the statements of all threads are whole.
 
-        Statements may be under way when a window begins. Its first part, a share of :data:`OVERLAP`, is in the window
+        Statements may have begun when a window begins. Its first part, a share of :data:`OVERLAP`, is in the window
         before, too, and is looked at there.
         """
         window = self.recording.window

@@ -125,7 +125,7 @@ class Timeline:
         index = track.at(tick)
         limit = {StepKind.IN: _DEEPEST, StepKind.OUT: depth - 1, StepKind.BACK_OUT: depth - 1}.get(step, depth)
         if step in (StepKind.BACK, StepKind.BACK_OUT):
-            # Behind all statements that the window has: none of them is under way.
+            # Behind all statements that the window has: none of them goes on.
             begin = self._begin(track, index) if index < 0 or tick <= int(track.lasts[index]) else index + 1
             # In the middle of a statement, by instructions, its begin is the previous one.
             if step is StepKind.BACK and 0 <= begin <= index and tick > int(track.firsts[begin]):
@@ -161,10 +161,14 @@ class Timeline:
 
     def instruction_step(self, thread: int, tick: int, *, back: bool) -> int | None:
         """Return the tick of the next or previous instruction of a thread, None at the end of its recording."""
-        runs = self._history.runs_of(thread)
-        place = int(np.searchsorted(runs, self._history.run_at(tick)))
-        step = -1 if back else 1
-        tick += step
+        runs, run = self._history.runs_of(thread), self._history.run_at(tick)
+        place, step = int(np.searchsorted(runs, run)), -1 if back else 1
+        if place < len(runs) and runs[place] == run:
+            tick += step
+        else:
+            # Something of another thread, or behind the window: the closest run of the thread.
+            place -= back
+            tick = self._edge(runs, place, back=back)
         while 0 <= place < len(runs):
             first, end = int(self._history.start[runs[place]]), int(self._history.start[runs[place] + 1])
             while first <= tick < end:
@@ -172,10 +176,14 @@ class Timeline:
                     return tick
                 tick += step
             place += step
-            if 0 <= place < len(runs):
-                run = runs[place]
-                tick = int(self._history.start[run + 1]) - 1 if back else int(self._history.start[run])
+            tick = self._edge(runs, place, back=back)
         return None
+
+    def _edge(self, runs: Numbers, place: int, *, back: bool) -> int:
+        """Return the last tick of one of some runs, or its first one; 0 if there is no such run."""
+        if not 0 <= place < len(runs):
+            return 0
+        return int(self._history.start[runs[place] + 1]) - 1 if back else int(self._history.start[runs[place]])
 
     @kept_results(64)
     def executions(self, threads: tuple[int, ...], path: str, line: int) -> Table:

@@ -57,9 +57,13 @@ def test_a_block_that_is_recorded_in_parts_is_stepped_through_as_one(client, pro
         assert parts.move("stepBack") == whole.move("stepBack")
     assert compared > 50 and not parts.session.block.begins_late and parts.session.block.ends_early
     assert [one for one in parts.outputs if one.startswith("recording parts of the block before")]
+    for _ in range(40):
+        assert parts.move("next", granularity="instruction") == whole.move("next", granularity="instruction")
+        assert parts.session.position == whole.session.position
     for session in (parts, whole):
         session.move("continue")
         assert session.stop["reason"] == "exception"
+        session.move("stepBack", granularity="instruction")
         session.breakpoints({"line": 9, "condition": "half == 24 && threadIdx.x == 2"})
         session.move("reverseContinue")
     assert parts.stop == whole.stop and parts.session.position == whole.session.position

@@ -38,8 +38,8 @@ class ExecutedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingCopy:
-    """An asynchronous copy that is under way when a window begins, and the number of its group in its thread."""
+class UndeliveredCopy:
+    """An asynchronous copy that is pending when a window begins, and the number of its group in its thread."""
 
     thread: int
     group: int
@@ -54,7 +54,7 @@ class EntryState:
     ``contexts`` has the bytes of each warp's record, ``next_blocks`` the basic block that each lane executes next, and
     ``versions`` whether a warp's registers are saved as the specialised (0) or the scalar-PC version (1) does it.
     ``live`` are the registers that are live at the begin of each basic block. ``committed`` counts the groups of copies
-    that each thread has committed, ``copies`` are those that are under way.
+    that each thread has committed, ``copies`` are those that are pending.
     """
 
     contexts: npt.NDArray[np.uint8]
@@ -62,7 +62,7 @@ class EntryState:
     versions: tuple[int, ...]
     live: tuple[frozenset[str], ...]
     committed: tuple[int, ...]
-    copies: tuple[PendingCopy, ...]
+    copies: tuple[UndeliveredCopy, ...]
 
 
 def entry_state(
@@ -111,7 +111,7 @@ def _committed(resident: ResidentBlock, warps: int) -> Iterator[int]:
         yield from resident.copies.at(warp * CopyQueue.SIZE).row(CopyQueue.COMMITTED).tolist()
 
 
-def _pending(prepared: PreparedLaunch, resident: ResidentBlock) -> Iterator[PendingCopy]:
+def _pending(prepared: PreparedLaunch, resident: ResidentBlock) -> Iterator[UndeliveredCopy]:
     """Yield the copies that have been issued and not delivered, by warp, the oldest first."""
     for warp in range(prepared.warp_count if resident.copies is not None else 0):
         assert resident.copies is not None
@@ -120,10 +120,10 @@ def _pending(prepared: PreparedLaunch, resident: ResidentBlock) -> Iterator[Pend
             yield from _copies_of(resident.copies.bytes, resident.copies.at(start), start, warp)
 
 
-def _copies_of(memory: Bytes, entry: RecordView, start: int, warp: int) -> Iterator[PendingCopy]:
+def _copies_of(memory: Bytes, entry: RecordView, start: int, warp: int) -> Iterator[UndeliveredCopy]:
     size, groups = entry.get(CopyEntry.BYTES), entry.row(CopyEntry.GROUPS)
     targets = memory[start + CopyEntry.TARGETS :][: 8 * WARP_SIZE].view(np.int64)
     words = memory[start + CopyEntry.DATA :][: 16 * WARP_SIZE].view(np.int32).reshape(4, WARP_SIZE)
     for lane in np.flatnonzero(_in(entry.get(CopyEntry.PENDING_MASK))).tolist():
         data = np.ascontiguousarray(words[:, lane]).tobytes()[:size]
-        yield PendingCopy(warp * WARP_SIZE + lane, int(groups[lane]), int(targets[lane]), data)
+        yield UndeliveredCopy(warp * WARP_SIZE + lane, int(groups[lane]), int(targets[lane]), data)

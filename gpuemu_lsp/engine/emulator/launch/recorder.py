@@ -6,7 +6,7 @@ nothing is executed again. It is made by a version of the code of its own, whose
 of every other version.
 
 A block that does more than a budget holds is recorded in *windows*. A window begins at a position that is asked for,
-with a picture of memory there, of the registers that are live and of the asynchronous copies that are under way: what
+with a picture of memory there, of the registers that are live and of the asynchronous copies that are pending: what
 was before it is looked up in the picture, as at the block's start. Since launches are deterministic, any other window
 is made by another launch.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,8 +12,15 @@ from support.emulator_launch import EMULATOR, artifact, compile_ptx, ptx_kernel
 
 from gpuemu_lsp.engine.debug.accesses import Accesses
 from gpuemu_lsp.engine.debug.history import History
+from gpuemu_lsp.engine.emulator import Emulator
+from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
+from gpuemu_lsp.engine.emulator.codegen import translate
+from gpuemu_lsp.engine.emulator.codegen.core.translation_unit import TranslationUnit
 from gpuemu_lsp.engine.emulator.ir.operands import registers_read
+from gpuemu_lsp.engine.emulator.jit.compile import LoadedCode
 from gpuemu_lsp.engine.emulator.launch.recorder import RUN, BlockRecording, RecordingLimits
+from gpuemu_lsp.engine.emulator.versions import compiled_kernel
+from gpuemu_lsp.engine.emulator.versions.code_cache import load_or_compile
 from gpuemu_lsp.engine.execution import Buffer, Outcome, Request, Scalar
 
 REDUCE = """
@@ -164,3 +173,28 @@ def test_a_window_in_the_middle_has_the_values_of_the_whole_recording(source, op
 def test_a_block_that_the_launch_does_not_have_is_not_recorded():
     outcome, recording = EMULATOR.record(request(REDUCE), 3)
     assert outcome.status == "completed" and recording is None
+
+
+class _NoRecorder:
+    def __init__(self, _: object) -> None:
+        pass
+
+    def __getattr__(self, _: str) -> Callable[[], None]:
+        return lambda: None
+
+
+@pytest.mark.parametrize("source", [REDUCE, DIVERGENT, COPY])
+def test_code_that_does_not_record_is_that_of_a_translator_without_a_recorder(source, monkeypatch):
+    units: list[TranslationUnit] = []
+
+    def compiled(texts: tuple[str, ...], unit: TranslationUnit, *, optimised: bool) -> LoadedCode:
+        units.append(unit)
+        return load_or_compile(texts, unit, optimised=optimised)
+
+    monkeypatch.setattr(compiled_kernel, "load_or_compile", compiled)
+    Emulator().run(request(source))
+    (unit, *_) = units
+    texts = [str(translate.translate(one)) for one in (unit, replace(unit, noting=Instrumentation.RECORDING))]
+    monkeypatch.setattr(translate, "RunRecorder", _NoRecorder)
+    without = str(translate.translate(unit))
+    assert texts[0] == without != texts[1]
