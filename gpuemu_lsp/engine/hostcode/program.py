@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpuemu_lsp.engine.hostcode.ir import Block, Expression, HostParameter, ListValue, ReturnStatement, Statement
+from gpuemu_lsp.engine.hostcode.ir import (
+    Block,
+    Constant,
+    Declare,
+    Expression,
+    HostParameter,
+    ListValue,
+    ReturnStatement,
+    Statement,
+)
 from gpuemu_lsp.engine.hostcode.walk import walk
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
@@ -38,6 +47,13 @@ class FunctionBody:
         listed = self.statements.statements if self.statements is not None else ()
         returns = sum(isinstance(node, ReturnStatement) for statement in listed for node in walk(statement))
         return returns == int(isinstance(listed[-1], ReturnStatement)) if listed else True
+
+    @cached_property
+    def shared_lengths(self) -> frozenset[int]:
+        """The lengths of the arrays in shared memory that it declares, as far as they are numbers."""
+        nodes = walk(self.statements) if self.statements is not None else ()
+        declared = (node.lengths[0] for node in nodes if isinstance(node, Declare) and node.shared and node.lengths)
+        return frozenset(each.value for each in declared if isinstance(each, Constant) and type(each.value) is int)
 
     def accepts(self, count: int) -> bool:
         """Return whether it may be called with a number of arguments."""
@@ -189,11 +205,14 @@ class HostProgram:
         """Return the functions of this unit."""
         return [one for listed in self.functions.values() for one in listed]
 
+    def on_device(self) -> list[HostFunction]:
+        """Return the kernels and the functions of the device."""
+        return [one for listed in (*self.kernels.values(), *self.device_functions.values()) for one in listed]
+
     def device_code(self) -> Iterator[Statement]:
         """Yield what the kernels and the functions of the device do, statement by statement."""
-        for listed in (*self.kernels.values(), *self.device_functions.values()):
-            for function in listed:
-                yield from () if function.body.statements is None else function.body.statements.statements
+        for function in self.on_device():
+            yield from () if function.body.statements is None else function.body.statements.statements
 
     def assigns(self, name: str) -> bool:
         """Return whether a function of this unit may change a variable of a name."""

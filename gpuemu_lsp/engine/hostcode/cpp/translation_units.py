@@ -94,6 +94,7 @@ def calling_units(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) 
             seen.add(others.files[0].path)
         link(linked)
         tops = _tops(program, kernel)
+    link([program])  # as others read it
     return tuple(found)
 
 

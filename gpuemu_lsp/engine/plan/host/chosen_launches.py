@@ -203,6 +203,8 @@ def _reading(views: DeviceViews, kernel: str, include_dirs: Sequence[str]) -> _H
 
 
 def _linked(views: DeviceViews, others: Sequence[DeviceViews]) -> HostProgram:
+    if not others:
+        return read_unit(views)
     program = unit_of(views)
     link([program, *map(unit_of, others)])
     return program
