@@ -230,6 +230,7 @@ class Event:
     is that of the rule. ``furthest`` is the end of the furthest of these accesses, in bytes from the start of
     ``buffer``; None if it is not known. ``cause`` has what the rule leaves open, None where it leaves nothing open.
     ``access`` is the access that the rule is about, None if it is not about one, ``other_access`` the second of a race.
+    ``extent`` is the number of bytes of ``buffer``, None if there is none or the rule is not about an access.
     """
 
     rule: str
@@ -249,6 +250,7 @@ class Event:
     cause: Cause | None = None
     access: Access | None = None
     other_access: Access | None = None
+    extent: int | None = None
 
     @property
     def accesses(self) -> tuple[tuple[Location | None, str], ...]:

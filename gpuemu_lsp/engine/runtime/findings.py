@@ -32,6 +32,7 @@ from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, Pendi
 from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE, DeviceMemory
 from gpuemu_lsp.engine.runtime.protocol.calls import MemoryKind
+from gpuemu_lsp.engine.same_mistake import each_once, earlier_of_same_mistake
 
 _AT_TIME_LIMIT = StopReason("was stopped at its time limit", "")
 
@@ -61,24 +62,40 @@ class RunFindings:
             return ()
         return ("the lines of some launches or calls are not known: compile the program's host code with -g",)
 
-    def event(
+    def events(
         self,
-        event: Event,
+        events: Iterable[Event],
         launch: ProgramLaunch,
         built: BuiltRequest,
         *,
         discarded: bool = False,
         stopped: StopReason | None = None,
     ) -> None:
-        """Add the report of a checker. ``discarded``: it is a read on whose value no result of the launch depends.
+        """Add the reports of the checkers about a launch, each with those that follow from it.
 
-        ``stopped`` is why the launch was stopped, None if that was at its time limit.
+        ``discarded``: they are reads on whose values no result of the launch depends. ``stopped`` is why the launch was
+        stopped, None if that was at its time limit.
         """
+        found = [
+            each
+            for each in (self._of_event(event, launch, built, discarded, stopped) for event in events)
+            if each is not None
+        ]
+        causes = earlier_of_same_mistake([event for event, _ in found])
+        for number, (_, finding) in enumerate(found):
+            if number not in causes:
+                following = each_once(found[other][1] for other, cause in causes.items() if cause == number)
+                self._add(replace(finding, consequences=following))
+
+    def _of_event(
+        self, event: Event, launch: ProgramLaunch, built: BuiltRequest, discarded: bool, stopped: StopReason | None
+    ) -> tuple[Event, Finding] | None:
+        """Return the report of a checker with what the program shows about it, and its finding; None without one."""
         name = event.buffer or ""
         accessed = self._memory.named(name)
         write = _writer(built.unordered.get(name, ()), event) if event.rule == "memory/uninitialized-read" else None
         if write is not None and write.atomic and event.instruction.startswith(("atom.", "red.")):
-            return
+            return None
         related = [
             Related(self.place(launch.site), f"launched here as {launch_text(launch)}"),
             *self._callers(launch.site),
@@ -102,7 +119,7 @@ class RunFindings:
         finding = finding_of(event, self._at(launch), note=note, threads=threads, kernel=_kernel_name(launch))
         line = finding.place.path, finding.place.range.start.line
         others = [one for one in finding.related if (one.place.path, one.place.range.start.line) != line]
-        self._add(replace(finding, related=(*others, *related)))
+        return event, replace(finding, related=(*others, *related))
 
     def _in_allocation(self, event: Event, accessed: DeviceAllocation, write: PendingAccess | None) -> Event:
         """Return an event with what the allocation that it is in, or next to, shows about it."""
@@ -246,7 +263,8 @@ class RunFindings:
         else:
             launches = earlier.data.get("launches", 1)
             count = launches + 1 if isinstance(launches, int) else 1
-            self._found[key] = replace(earlier, data={**earlier.data, "launches": count})
+            following = each_once((*earlier.consequences, *finding.consequences))
+            self._found[key] = replace(earlier, data={**earlier.data, "launches": count}, consequences=following)
 
 
 def has_errors(findings: tuple[Finding, ...]) -> bool:

@@ -57,6 +57,17 @@ __global__ void total(const float* x, float* y, int n) {{
 }}
 void run(const float* x, float* y, int n) {{ total<<<(n + 127) / 128, 128>>>(x, y, n); }}
 """
+SHARED = """
+__global__ void turned(const float* x, float* y) {{
+    __shared__ float first[64], second[64];
+    const int i = threadIdx.x;
+    first[i + {past}] = x[i];  // bug
+    second[i + {past}] = x[i];
+    __syncthreads();
+    y[i] = first[63 - i] - second[63 - i];
+}}
+void run(const float* x, float* y) {{ turned<<<1, 64>>>(x, y); }}
+"""
 TWO = """
 __global__ void shift(const float* a, const float* w, float* b, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -103,6 +114,14 @@ def test_one_index_behind_arrays_of_one_length(tmp_path):
     assert (finding.rule, finding.place.range.start.line) == ("memory/out-of-bounds", line)
     assert _lines(finding.consequences) == {("memory/out-of-bounds", line + 1), ("memory/out-of-bounds", line + 2)}
     assert not _found(tmp_path, SHORT.format(floats="n * sizeof(float)", doubles="n * sizeof(double)"))
+
+
+def test_one_index_behind_shared_arrays_of_one_length(tmp_path):
+    text = SHARED.format(past=1)
+    found = [one for one in _found(tmp_path, text) if one.rule == "memory/out-of-bounds"]
+    assert [finding.place.range.start.line for finding in found] == [bug_line(text)]
+    assert ("memory/out-of-bounds", bug_line(text) + 1) in _lines(found[0].consequences)
+    assert not _found(tmp_path, SHARED.format(past=0))
 
 
 def test_arrays_of_two_lengths_are_two_mistakes(tmp_path):

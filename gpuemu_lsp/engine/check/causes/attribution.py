@@ -11,7 +11,7 @@ from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Json, Role, Severity
 from gpuemu_lsp.engine.oracle import Mismatch
 from gpuemu_lsp.engine.oracle.mismatch import undefined_message
-from gpuemu_lsp.engine.same_mistake import earlier_of_same_mistake
+from gpuemu_lsp.engine.same_mistake import each_once, earlier_of_same_mistake
 
 
 def attributed(
@@ -53,7 +53,7 @@ def attributed(
         if event in discarded:
             yield as_discarded(finding)
         elif event not in late and number not in same:
-            yield replace(finding, consequences=_each_once(following[number]))
+            yield replace(finding, consequences=each_once(following[number]))
     yield from alone
 
 
@@ -62,16 +62,8 @@ def folded(analysis: CauseAnalysis, found: Sequence[tuple[Event, Finding]]) -> I
     same = _of_same_mistake(found, analysis)
     for number, (_, finding) in enumerate(found):
         if number not in same:
-            consequences = _each_once(found[other][1] for other, cause in same.items() if cause == number)
+            consequences = each_once(found[other][1] for other, cause in same.items() if cause == number)
             yield replace(finding, consequences=consequences) if consequences else finding
-
-
-def _each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings without those of a rule and line that is there already."""
-    by_line: dict[tuple[str, str, int], Finding] = {}
-    for one in findings:
-        by_line.setdefault((one.rule, one.place.path, one.place.range.start.line), one)
-    return tuple(by_line.values())
 
 
 def _late(found: Sequence[tuple[Event, Finding]], analysis: CauseAnalysis) -> list[Event]:
@@ -86,7 +78,7 @@ def _of_same_mistake(
     standing = [number for number, (event, _) in enumerate(found) if event in analysis.causes and event not in late]
     if len(standing) < 2:
         return {}
-    same = earlier_of_same_mistake([found[number][0] for number in standing], analysis.lengths)
+    same = earlier_of_same_mistake([found[number][0] for number in standing])
     return {standing[number]: standing[earlier] for number, earlier in same.items()}
 
 

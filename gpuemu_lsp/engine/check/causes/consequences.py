@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpuemu_lsp.engine.check.case_judge import CaseJudge
 from gpuemu_lsp.engine.check.case_runner import CaseRunner
 from gpuemu_lsp.engine.check.causes.counterfactual import in_descending_order, with_barriers, with_other_contents
-from gpuemu_lsp.engine.execution import Buffer, Bytes, Event, Outcome
+from gpuemu_lsp.engine.execution import Bytes, Event, Outcome
 from gpuemu_lsp.engine.fuzz.dtypes import numpy_dtype
 from gpuemu_lsp.engine.fuzz.model import Array, Case
 from gpuemu_lsp.engine.fuzz.pack import unpack, with_elements
@@ -75,12 +75,6 @@ class CauseAnalysis:
     def reads(self) -> list[Event]:
         """The uninitialised reads among the causes."""
         return [event for event in self.causes if event.rule == UNINITIALIZED]
-
-    @cached_property
-    def lengths(self) -> Mapping[str, int]:
-        """The bytes of the buffers of the launch, by name."""
-        arguments = self.runner.arguments(self.case)
-        return {one.name: len(one.data) for one in arguments if isinstance(one, Buffer)}
 
     @property
     def is_repeatable(self) -> bool:

@@ -262,6 +262,7 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         data=data,
         furthest=_furthest(prepared, raw, region),
         access=raw.access,
+        extent=region.size if region else None,
     )
 
 

@@ -47,11 +47,13 @@ class LaunchReports(LaunchObserver):
             _write_out(outcome.printed)
         reason = self._stop.reason
         raced = {event.location for event in outcome.events if event.rule.endswith("-race")}
-        for event in result.events:
-            # Whether a racing read finds a value is a matter of the order: the race is the cause.
-            if event.rule == "memory/uninitialized-read" and event.location in raced:
-                continue
-            self._findings.event(event, launch.launch, launch.built, discarded=result.discarded, stopped=reason)
+        # Whether a racing read finds a value is a matter of the order: the race is the cause.
+        events = (
+            event
+            for event in result.events
+            if not (event.rule == "memory/uninitialized-read" and event.location in raced)
+        )
+        self._findings.events(events, launch.launch, launch.built, discarded=result.discarded, stopped=reason)
         if not result.checked:
             self._findings.not_run(outcome, launch.launch, reason)
 
