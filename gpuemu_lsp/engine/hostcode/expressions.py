@@ -190,7 +190,9 @@ def _size_of(run: Execution, node: ir.SizeOf) -> Value:
     name = written(node.value)
     cell = lookup(run, name) if isinstance(node.value, ir.NameUse) else None
     if isinstance(cell, int):
-        return _size_of_variable(run, name, run.held(cell))
+        declared = run.cell_types.get(cell, "")
+        known = size_of(run, declared) if declared not in ("", "auto") else None
+        return known or _size_of_variable(run, name, run.held(cell))
     return size_of(run, _element_type(run, node.value) or name) or Unknown("int")
 
 
@@ -201,7 +203,7 @@ def _size_of_variable(run: Execution, name: str, value: Value) -> Value:
         return memory.size if is_array and memory.size is not None else number(8)
     if isinstance(value, RecordValue) and value.type in run.program.structs:
         return struct_size(run, value.type) or Unknown("int")
-    return number(4) if isinstance(value, Size) else Unknown("int")
+    return Unknown("int")
 
 
 def _element_type(run: Execution, node: ir.Expression) -> str:

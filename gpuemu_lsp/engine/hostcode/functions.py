@@ -164,7 +164,7 @@ def bind_parameter(run: Execution, parameter: ir.HostParameter, value: Value | N
     elif isinstance(value, Pointer) and parameter.pointers == 1 and not parameter.reference:
         value = typed(run, value, type_name)
     if name:
-        run.declare(name, value)
+        run.declare(name, value, f"{type_name}*" if parameter.pointers else type_name)
 
 
 def _tensor_parameter(run: Execution, type_name: str, name: str) -> Value | None:
@@ -186,14 +186,21 @@ def _bind_template(
         if index < len(template):
             given = template[index]
         else:
-            given = _deduced(function, parameter.name, values) or parameter.default
+            given = _deduced(run, function, parameter.name, values) or parameter.default
         if given:
             bind_argument(run, parameter.name, given)
 
 
-def _deduced(function: HostFunction, name: str, values: list[Value | None]) -> str:
-    pairs = zip(function.body.parameters, values, strict=False)
-    return next((value.type for one, value in pairs if one.type == name and isinstance(value, Pointer)), "")
+def _deduced(run: Execution, function: HostFunction, name: str, values: list[Value | None]) -> str:
+    """Return the type of the argument for a parameter of a template's type, empty if the value does not show it."""
+    for parameter, value in zip(function.body.parameters, values, strict=False):
+        if parameter.type != name:
+            continue
+        if isinstance(value, Pointer):
+            return value.type
+        if isinstance(value, RecordValue) and value.type in run.program.structs:
+            return f"{value.type}<{', '.join(value.template)}>" if value.template else value.type
+    return ""
 
 
 def converted(run: Execution, type_name: str, value: Value, name: str) -> Value:

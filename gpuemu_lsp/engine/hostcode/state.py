@@ -178,6 +178,8 @@ class Execution:
     """Those that stand for the same values whatever was executed before."""
     object_cells: dict[int, int] = field(default_factory=dict)
     """Variables for the objects in allocations."""
+    cell_types: dict[int, str] = field(default_factory=dict)
+    """The types with which variables are declared."""
     depth: int = 0
     """Calls, and types of members, around the current code."""
     steps: int = 0
@@ -218,9 +220,11 @@ class Execution:
         finally:
             self.scopes.pop()
 
-    def declare(self, name: str, value: Value) -> int:
-        """Declare a variable in the innermost scope and return its cell."""
+    def declare(self, name: str, value: Value, type_name: str = "") -> int:
+        """Declare a variable, of a type that is known or not, in the innermost scope and return its cell."""
         self.scopes[-1][name] = cell = self.new_cell(value)
+        if type_name:
+            self.cell_types[cell] = type_name
         return cell
 
     def new_cell(self, value: Value) -> int:

@@ -322,7 +322,9 @@ def _declare(run: Execution, node: ir.Declare) -> str | None:
             value = _initial(run, name, node)
     finally:
         run.hint = outer
-    run.declare(node.name, run.scaled(node.name, value, node.value))
+    # An array's bytes are those of its memory.
+    declared = "" if node.lengths else f"{name}*" if node.pointers else name
+    run.declare(node.name, run.scaled(node.name, value, node.value), declared)
     return None
 
 

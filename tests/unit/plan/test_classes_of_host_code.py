@@ -31,6 +31,37 @@ int main() {
   add<<<TILES, TILE>>>(in[0], in[1], out);
 }
 """
+SIZE_OF_VARIABLE = """
+#include <cuda_runtime.h>
+__global__ void count(unsigned long long* hits, const double* x) {
+  if (x[0] > 0.5) atomicAdd(hits + threadIdx.x BUG, 1ULL);  // wrong
+}
+double share(double first) {
+  unsigned long long *hits, none = 0;
+  double* x;
+  cudaMalloc(&hits, sizeof(none));
+  cudaMalloc(&x, sizeof first);
+  cudaMemset(hits, 0, sizeof(none));
+  cudaMemcpy(x, &first, sizeof(first), cudaMemcpyHostToDevice);
+  count<<<1, 1>>>(hits, x);
+  cudaMemcpy(&none, hits, sizeof none, cudaMemcpyDeviceToHost);
+  return none;
+}
+"""
+FUNCTORS = """
+#include <cuda_runtime.h>
+struct Twice { __device__ float operator()(float v) const { return 2.0f * v; } };
+template <int N> struct Power { __device__ float operator()(float v) const { return powf(v, N); } };
+template <typename F, int WIDTH> __global__ void each(const float* in, float* out, size_t n, F f) {
+  size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * WIDTH;
+  for (int k = 0; k < WIDTH; ++k) if (i + k <BUG n) out[i + k] = f(in[i + k]);  // wrong
+}
+template <typename F> void map(const float* in, float* out, size_t n, F f) {
+  each<F, 4><<<(n + 511) / 512, 128>>>(in, out, n, f);
+}
+void cubed(const float* in, float* out, size_t n) { map(in, out, n, Power<3>{}); }
+void doubled(const float* in, float* out, size_t n) { map(in, out, n, Twice{}); }
+"""
 SEVERAL_DEVICES = """
 #include <cuda_runtime.h>
 #include <stdlib.h>
@@ -256,6 +287,8 @@ def errors_of(folder: Path, text: str) -> set[int]:
     ("program", "correct", "planted"),
     [
         pytest.param(SIZE_OF_ELEMENT, "", "+ 1", id="sizeof an element"),
+        pytest.param(SIZE_OF_VARIABLE, "", "+ 1", id="sizeof a variable"),
+        pytest.param(FUNCTORS, "", "=", id="objects of classes without a name"),
         pytest.param(SEVERAL_DEVICES, "", "=", id="several devices"),
         pytest.param(CHOSEN_FUNCTION, "", "+ 1", id="a chosen kernel"),
         pytest.param(VECTORS_BY_VALUE, "", "=", id="vectors by value"),
