@@ -168,7 +168,7 @@ def _plan_of_signature(
         entry=instance.expression,
         dtype=instance.dtype or _dtype(context.spec, roles),
         args=roles.args,
-        dims=_checked_dims(_supported_dims(context, roles, launch), launched) if roles.inferred else roles.dims,
+        dims=_checked_dims(context, roles, launch, launched) if roles.inferred else roles.dims,
         grid=launch.grid,
         block=launch.block,
         shared=launch.shared or parse(0),
@@ -267,16 +267,23 @@ def _of_any_value(facts: Facts) -> frozenset[str]:
 
 
 def _supported_dims(
-    context: KernelContext, roles: ArgumentRoles, launch: ResolvedLaunch, ragged: Container[str] = ()
+    context: KernelContext,
+    roles: ArgumentRoles,
+    launch: ResolvedLaunch,
+    ragged: Container[str] = (),
+    checked: Mapping[str, DimSpec] = {},
 ) -> tuple[DimSpec, ...]:
     """Return the inferred sizes, restricted to those that the host code and the kernel's body support.
 
-    ``ragged`` are those of which the host code supports every value.
+    ``ragged`` are those of which the host code supports every value, ``checked`` the sizes of the program's launch by
+    the parameter that they are passed for.
     """
     passed = filter(None, map(computed_size, roles.args))
     dims = divisible(roles.dims, launch.grid, ragged, passed) if launch.from_source else roles.dims
     sizes = [arg.param for arg in roles.args if isinstance(arg, ScalarArg)]
-    divisors = size_divisors(context, sizes, launch.block, grid_tiles(launch.grid))
+    known = {**{dim.name: dim for dim in roles.dims}, **checked}
+    stated = {name for name, dim in known.items() if dim.multiple_of > 1}
+    divisors = size_divisors(context, sizes, launch.block, grid_tiles(launch.grid), stated)
     powers = power_of_two_sizes(context, sizes)
     computed = divisors_of_computed_sizes(roles.args, divisors)
     return tuple(
@@ -287,13 +294,15 @@ def _supported_dims(
     )
 
 
-def _checked_dims(dims: tuple[DimSpec, ...], launched: Plan | None) -> tuple[DimSpec, ...]:
-    """Return the inferred sizes with what the program's checks say of the arguments of its launch."""
-    if launched is None:
-        return dims
-    checked = {dim.name: dim for dim in launched.dims}
-    passed = {name: checked[host] for host, name in passed_sizes(launched).items() if host in checked}
-    return tuple(_both(dim, passed[dim.name]) if dim.name in passed else dim for dim in dims)
+def _checked_dims(
+    context: KernelContext, roles: ArgumentRoles, launch: ResolvedLaunch, launched: Plan | None
+) -> tuple[DimSpec, ...]:
+    """Return the supported sizes with what the program's checks say of the arguments of its launch."""
+    by_host = {} if launched is None else {dim.name: dim for dim in launched.dims}
+    passed = {} if launched is None else passed_sizes(launched)
+    checked = {name: by_host[host] for host, name in passed.items() if host in by_host}
+    dims = _supported_dims(context, roles, launch, checked=checked)
+    return tuple(_both(dim, checked[dim.name]) if dim.name in checked else dim for dim in dims)
 
 
 def _both(dim: DimSpec, checked: DimSpec) -> DimSpec:

@@ -3,13 +3,14 @@
 Code that computes ``n / 32`` and never ``n % 32`` drops the remainder: its author passes multiples of 32 only. Sizes
 that were inferred keep to such multiples, since findings on others would be false positives. ``(n + 31) / 32`` rounds
 up and ``n % 32`` handles the remainder; neither restricts the size. A warp's matrix instructions compute whole tiles,
-so sizes of a kernel with them are multiples of the tile and of the block's tile.
+so sizes of a kernel with them are multiples of the tile and of the block's tile, unless the program states another
+number: ``if (n % 16) return;``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.project.expressions import Expression, constant
@@ -19,11 +20,16 @@ _MAX_DIVISOR = 2048
 
 
 def size_divisors(
-    context: KernelContext, sizes: Iterable[str], block: Sequence[Expression], tiles: Mapping[str, int]
+    context: KernelContext,
+    sizes: Iterable[str],
+    block: Sequence[Expression],
+    tiles: Mapping[str, int],
+    stated: Container[str],
 ) -> dict[str, int]:
     """Return the number that each size parameter must be a multiple of, for those that have one.
 
-    ``block`` are the extents of a block; ``tiles`` maps sizes to what the grid divides them by.
+    ``block`` are the extents of a block; ``tiles`` maps sizes to what the grid divides them by. ``stated`` are those of
+    which the program says what they are multiples of.
     """
     code = context.code
     if code is None:
@@ -35,7 +41,7 @@ def size_divisors(
         divisors = {
             divisor if isinstance(divisor, int) else extents.get(divisor, 1) or 1 for divisor in code.divisors(number)
         }
-        if code.multiplies_matrices and not code.remainders(number):
+        if code.multiplies_matrices and name not in stated and not code.remainders(number):
             divisors |= {_MATRIX_TILE, tiles.get(name, 1)}
         common = math.lcm(*divisors)
         if 1 < common <= _MAX_DIVISOR:

@@ -285,6 +285,7 @@ def test_one_element_per_block_is_inferred(reader: Callable[[str], SourceFile]) 
     ("code", "rule"),
     [
         (_MATRIX.replace("r * n + q, fc", "r * n + q + 1, fc"), "memory/out-of-bounds"),
+        (_MATRIX.replace("{ dim3 g(", "{ if (m % 16 || n % 16 || depth % 8) return; dim3 g("), "memory/out-of-bounds"),
         (_PER_BLOCK.replace("i < n", "i <= n"), "memory/out-of-bounds"),
         (
             _SHARED.replace("512", "256").replace("if (i < n) y", "s[threadIdx.x] = 0; if (i < n) y"),
