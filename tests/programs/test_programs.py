@@ -272,4 +272,4 @@ def test_a_program_built_by_a_makefile_and_cmake_has_the_findings_of_one_built_d
         finding = json.loads(output.read_text())["findings"][0]
         places = [finding, *finding["related"]]
         found.add((finding["rule"], *((Path(one["path"]).name, one["range"]["start"]["line"]) for one in places)))
-    assert found == {("memory/out-of-bounds", ("element.cu", 1), ("main.cu", 6), ("main.cu", 5))}
+    assert found == {("memory/out-of-bounds", ("element.cu", 1), ("main.cu", 2), ("main.cu", 6), ("main.cu", 5))}
