@@ -1,9 +1,10 @@
 """Which numbers are tried where the program does not show them, by their use in the compiled kernel.
 
 Zeros are valid as indices and as numbers of iterations, and so are numbers below every size where the lengths of
-buffers are inferred. Where an input is only compared and computed with, the branches that they never reach are tried
-with other values, in half of the cases. Where the kernel tests an input for NaN or infinity, one case has them. What
-such values prove: see :mod:`.claims`.
+buffers are inferred. Where neighbouring elements are the bounds of a loop, as row pointers are, they do not decrease in
+half of the cases, so that the loop runs. Where an input is only compared and computed with, the branches that they
+never reach are tried with other values, in half of the cases. Where the kernel tests an input for NaN or infinity, one
+case has them. What such values prove: see :mod:`.claims`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,16 @@ def with_tried_values(plan: Plan, artifact: Artifact) -> Plan:
     if numbers:
         # Delayed, as all of the emulator: see `case_runner`.
         from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared
+        from gpuemu_lsp.engine.emulator.analysis.dependence.row_bounds import row_bounds
 
+        integers = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and arg.dtype in DISCRETE}
+        rows = row_bounds(artifact.ptx, artifact.entries[plan.entry], numbers.values())
         compared = only_compared(artifact.ptx, artifact.entries[plan.entry], numbers.values())
         for param, number in numbers.items():
             if number in compared:
                 values[param] = ValueFact(Source.ASSUMED, Tried.ANY, tuple(sorted(compared[number])))
+            elif number in rows and param in integers:
+                values[param] = ValueFact(Source.ASSUMED, Tried.OFFSETS)
     return replace(plan, facts=replace(plan.facts, values=values))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpuemu_lsp.engine.fuzz import size_classes
 from gpuemu_lsp.engine.fuzz.dtypes import is_float, numpy_dtype
 from gpuemu_lsp.engine.fuzz.geometry import CaseGeometry, ImpossibleError, evaluate_plan
-from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS, plant
+from gpuemu_lsp.engine.fuzz.integers import SMALL_INTEGERS, offsets, plant
 from gpuemu_lsp.engine.fuzz.model import Array, Case, CaseKey, LaunchHints, PlanError
 from gpuemu_lsp.engine.fuzz.recorded import recorded_case, recorded_cases
 from gpuemu_lsp.engine.fuzz.rng import Rng, derive_seed
@@ -289,7 +289,12 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             stream = data.derive(f"input_{len(tensors)}")
             bounds = _bounds(arg, plan, geometry.env)
             # The other half of the cases, and those that search for lengths, have values that are valid as indices.
-            if key.seed % 2 and (tried := _tried(plan, arg)) in (Tried.ANY, Tried.INDICES):
+            tried = _tried(plan, arg)
+            if tried is Tried.OFFSETS:
+                most = 0 if key.seed % 2 else min((geometry.env[dim.name] for dim in plan.dims), default=1)
+                tensors[arg.param] = offsets(stream, arg.dtype, geometry.shapes[arg.param], most)
+                continue
+            if key.seed % 2 and tried in (Tried.ANY, Tried.INDICES):
                 bounds = _SMALL_INTEGERS if tried is Tried.ANY else _ZERO
             values = MASKED_ROW if special not in (None, arg.param) else how.values
             if how.values == SPECIAL_RUNS and _tried(plan, arg) is not Tried.SPECIAL:

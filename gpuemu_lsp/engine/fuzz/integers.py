@@ -16,6 +16,8 @@ Bounds: TypeAlias = tuple[float, float]
 
 _REACH = 4
 """Magnitude of integers that are drawn where nothing is known of them."""
+_LONG_ROWS, _FIRST_ROWS = (37, 150, 300), 3
+"""Lengths with which a warp, and blocks of 128 and 256 threads, have more than one round for a row."""
 SMALL_INTEGERS = "small-integers"
 """Name of the distribution whose sums and products are exact in any order."""
 
@@ -68,6 +70,18 @@ def plant(rng: Rng, values: Array, constants: Collection[int]) -> None:
         chosen = (drawn // np.uint64(2)) % np.uint64(len(fitting))
         planted = np.array(fitting, values.dtype)[chosen.astype(np.intp)]
         np.copyto(values, planted, where=drawn % np.uint64(2) == 0)
+
+
+def offsets(rng: Rng, dtype: str, shape: tuple[int, ...], most: int) -> Array:
+    """Draw numbers from zero to ``most`` that do not decrease, as those with which the rows of a sparse matrix begin.
+
+    Rows are shorter than four elements, but one of eight is longer than a warp, and one of the first more than that.
+    """
+    drawn = rng.u64_array(int(np.prod(shape, dtype=np.int64)))
+    lengths = np.where(drawn % np.uint64(8) == 0, _LONG_ROWS[0], (drawn // np.uint64(8)) % np.uint64(4))
+    lengths[rng.u64() % _FIRST_ROWS : _FIRST_ROWS : _FIRST_ROWS] = rng.choice(_LONG_ROWS)
+    begins = np.concatenate(([0], np.cumsum(lengths.astype(np.int64))))[: lengths.size]
+    return np.minimum(begins, most).astype(dtype).reshape(shape)
 
 
 def _within(name: str, rng: Rng, count: int, low: int, high: int) -> npt.NDArray[Any]:

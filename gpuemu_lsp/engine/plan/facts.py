@@ -196,6 +196,8 @@ class Tried(StrEnum):
     """Zeros are valid as indices and as numbers of iterations."""
     INDICES = "indices"
     """Zeros, and in half of the cases numbers below every size: they may be indices."""
+    OFFSETS = "offsets"
+    """Zeros, and in half of the cases small numbers that do not decrease: loops run from one element to the next."""
     ANY = "any"
     """Zeros, and in half of the cases any numbers: the kernel only compares them and computes with them."""
     SPECIAL = "special"

@@ -14,5 +14,6 @@ module         holds
 ``kernel``     :func:`~.kernel.dependences`: what decides about each access, barrier and collective
 ``loops``      what decides whether loops end
 ``compared``   parameters whose loaded values are only compared and computed with, or tested for NaN and infinity
+``row_bounds`` parameters of which neighbouring elements are the bounds of loops
 =============  =======================================================================================================
 """

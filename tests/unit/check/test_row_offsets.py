@@ -1,0 +1,42 @@
+"""Loops between neighbouring elements of an array whose contents no program shows."""
+
+from __future__ import annotations
+
+import pytest
+from support.host_programs import bug_line
+
+from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.findings import Finding, Severity
+from gpuemu_lsp.engine.jobs.requests.targets import collect
+from gpuemu_lsp.engine.subjects.request import CheckOptions
+
+ROWS = """
+__global__ void row_sums(const long long* begin, const float* values, float* sums) {{
+    __shared__ float part[128];
+    float sum = 0.0f;
+    for (long long first = begin[blockIdx.x]; first < begin[blockIdx.x + 1]; first += 128) {{
+        const long long at = first + threadIdx.x;
+        part[threadIdx.x] = at < begin[blockIdx.x + 1] ? values[at] : 0.0f;  // bug
+        __syncthreads();
+        if (threadIdx.x == 0) for (int i = 0; i < 128; ++i) sum += part[i];
+        {barrier}
+    }}
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}}
+void run(const long long* begin, const float* values, float* sums, int rows) {{
+    row_sums<<<rows, 128>>>(begin, values, sums);
+}}
+"""
+
+
+@pytest.mark.parametrize(("barrier", "found"), [("", True), ("__syncthreads();", False)])
+def test_a_race_between_the_rounds_of_a_long_row(barrier, found, tmp_path):
+    text = ROWS.format(barrier=barrier).lstrip()
+    (tmp_path / "rows.cu").write_text(text)
+    (request,) = collect([str(tmp_path / "rows.cu")], CheckOptions(cases=8, store_root=None), tmp_path).requests
+    findings = [event for event in check_kernel(request) if isinstance(event, Finding)]
+    assert not any(finding.severity is Severity.ERROR for finding in findings)
+    races = [finding for finding in findings if finding.rule == "memory/shared-race"]
+    assert bool(races) == found
+    lines = {place.range.start.line for race in races for place in (race.place, *(one.place for one in race.related))}
+    assert not found or bug_line(text) in lines
