@@ -190,7 +190,7 @@ def _size_of(run: Execution, node: ir.SizeOf) -> Value:
     name = written(node.value)
     cell = lookup(run, name) if isinstance(node.value, ir.NameUse) else None
     if isinstance(cell, int):
-        declared = run.cell_types.get(cell, "")
+        declared = run.types[cell - 1]
         known = size_of(run, declared) if declared not in ("", "auto") else None
         return known or _size_of_variable(run, name, run.held(cell))
     return size_of(run, _element_type(run, node.value) or name) or Unknown("int")

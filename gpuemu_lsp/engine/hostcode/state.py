@@ -178,12 +178,11 @@ class Execution:
     """Those that stand for the same values whatever was executed before."""
     object_cells: dict[int, int] = field(default_factory=dict)
     """Variables for the objects in allocations."""
-    cell_types: dict[int, str] = field(default_factory=dict)
-    """The types with which variables are declared."""
     depth: int = 0
     """Calls, and types of members, around the current code."""
     steps: int = 0
-    cells_made: int = 0
+    types: list[str] = field(default_factory=list)
+    """The type of each variable, which is at its cell less one; empty where it is not known, and for allocations."""
     branches: int = 0
     """Branches whose sides were joined."""
 
@@ -222,16 +221,14 @@ class Execution:
 
     def declare(self, name: str, value: Value, type_name: str = "") -> int:
         """Declare a variable, of a type that is known or not, in the innermost scope and return its cell."""
-        self.scopes[-1][name] = cell = self.new_cell(value)
-        if type_name:
-            self.cell_types[cell] = type_name
+        self.scopes[-1][name] = cell = self.new_cell(value, type_name)
         return cell
 
-    def new_cell(self, value: Value) -> int:
+    def new_cell(self, value: Value, type_name: str = "") -> int:
         """Return the cell of a new variable."""
-        self.cells_made += 1
-        self.set_cell(self.cells_made, value)
-        return self.cells_made
+        self.types.append(type_name)
+        self.set_cell(len(self.types), value)
+        return len(self.types)
 
     def set_cell(self, cell: int, value: Value) -> None:
         """Set the value of a variable."""
@@ -316,9 +313,9 @@ class Execution:
 
     def allocate(self, name: str, size: Size | None, space: str, contents: Contents | None = None) -> Pointer:
         """Allocate memory of ``size`` bytes."""
-        self.cells_made += 1
-        self.set_memory(self.cells_made, Allocation(name, size, space, contents or Contents()))
-        return Pointer(self.cells_made, ZERO)
+        self.types.append("")
+        self.set_memory(len(self.types), Allocation(name, size, space, contents or Contents()))
+        return Pointer(len(self.types), ZERO)
 
     def memory(self, allocation: int) -> Allocation:
         """Return an allocation."""

@@ -32,7 +32,7 @@ from gpuemu_lsp.engine.plan.known_contents import with_known_contents
 from gpuemu_lsp.engine.plan.launch import divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
 from gpuemu_lsp.engine.plan.model import Plan, PlanResult, ResolvedLaunch, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.size_limits import power_of_two_sizes, size_divisors
+from gpuemu_lsp.engine.plan.size_limits import power_of_two_sizes, size_divisors, within
 from gpuemu_lsp.engine.plan.skeleton import template
 from gpuemu_lsp.engine.plan.textures.objects import is_object
 from gpuemu_lsp.engine.project.expressions import constant, names, parse
@@ -302,19 +302,7 @@ def _checked_dims(
     passed = {} if launched is None else passed_sizes(launched)
     checked = {name: by_host[host] for host, name in passed.items() if host in by_host}
     dims = _supported_dims(context, roles, launch, checked=checked)
-    return tuple(_both(dim, checked[dim.name]) if dim.name in checked else dim for dim in dims)
-
-
-def _both(dim: DimSpec, checked: DimSpec) -> DimSpec:
-    """Return an inferred size within the bounds, and with the divisors, of a size of the program."""
-    bounds = [one for one in (dim.maximum, checked.maximum) if one is not None]
-    multiple = math.lcm(dim.multiple_of, checked.multiple_of)
-    if dim.choices or checked.choices:
-        return replace(dim, multiple_of=multiple)
-    least = max(dim.minimum or 1, checked.minimum or 1)
-    return replace(
-        dim, minimum=least if least > 1 else dim.minimum, maximum=min(bounds, default=None), multiple_of=multiple
-    )
+    return tuple(within(dim, checked[dim.name]) if dim.name in checked else dim for dim in dims)
 
 
 def _compiled_types(context: KernelContext, mangled: str) -> dict[str, str]:

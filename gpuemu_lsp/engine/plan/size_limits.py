@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from gpuemu_lsp.engine.plan.context import KernelContext
 from gpuemu_lsp.engine.project.expressions import Expression, constant
+from gpuemu_lsp.engine.project.model import DimSpec
 
 _MATRIX_TILE = 64
 _MAX_DIVISOR = 2048
@@ -55,3 +57,15 @@ def power_of_two_sizes(context: KernelContext, sizes: Iterable[str]) -> frozense
     if code is None:
         return frozenset()
     return frozenset(name for name in sizes if code.is_halved(context.number_of(name)))
+
+
+def within(dim: DimSpec, checked: DimSpec) -> DimSpec:
+    """Return an inferred size within the bounds, and with the divisors, of a size of the program."""
+    bounds = [one for one in (dim.maximum, checked.maximum) if one is not None]
+    multiple = math.lcm(dim.multiple_of, checked.multiple_of)
+    if dim.choices or checked.choices:
+        return replace(dim, multiple_of=multiple)
+    least = max(dim.minimum or 1, checked.minimum or 1)
+    return replace(
+        dim, minimum=least if least > 1 else dim.minimum, maximum=min(bounds, default=None), multiple_of=multiple
+    )

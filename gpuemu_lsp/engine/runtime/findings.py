@@ -76,15 +76,15 @@ class RunFindings:
         ``discarded``: they are reads on whose values no result of the launch depends. ``stopped`` is why the launch was
         stopped, None if that was at its time limit.
         """
-        found = [
-            each
-            for each in (self._of_event(event, launch, built, discarded, stopped) for event in events)
-            if each is not None
+        reports = [
+            report
+            for report in (self._of_event(event, launch, built, discarded, stopped) for event in events)
+            if report is not None
         ]
-        causes = earlier_of_same_mistake([event for event, _ in found])
-        for number, (_, finding) in enumerate(found):
+        causes = earlier_of_same_mistake([event for event, _ in reports])
+        for number, (_, finding) in enumerate(reports):
             if number not in causes:
-                following = each_once(found[other][1] for other, cause in causes.items() if cause == number)
+                following = each_once(reports[other][1] for other, cause in causes.items() if cause == number)
                 self._add(replace(finding, consequences=following))
 
     def _of_event(

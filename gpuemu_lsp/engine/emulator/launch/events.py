@@ -247,7 +247,6 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
     message = _message(raw, instruction, _accessed(prepared, raw, region, offset), in_padding)
     if _is_arrival_at_exited(prepared, raw):
         rule = "sync/exited-block"
-    data = {"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"}
     return Event(
         rule,
         message,
@@ -259,7 +258,7 @@ def _access(prepared: PreparedLaunch, raw: _RawEvent) -> Event:
         offset,
         raw.size,
         raw.count,
-        data=data,
+        data={"address": f"0x{raw.address & 0xFFFFFFFFFFFFFFFF:x}"},
         furthest=_furthest(prepared, raw, region),
         access=raw.access,
         extent=region.size if region else None,

@@ -134,7 +134,7 @@ class _Reading:
 
     def _declare(self, name: str, value: Value) -> None:
         if name in self._changed:
-            changing = f"{_OWN}{name}.{self._run.cells_made}"
+            changing = f"{_OWN}{name}.{len(self._run.types)}"
             if self._is_of_thread(value):
                 self._threads.add(changing)
             value = self._symbol(changing)
