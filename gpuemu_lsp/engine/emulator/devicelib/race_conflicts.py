@@ -19,6 +19,9 @@ from gpuemu_lsp.engine.emulator.devicelib.race_order import call_python
 from gpuemu_lsp.engine.emulator.llvm import ir_tools as t
 from gpuemu_lsp.engine.emulator.llvm.ir_tools import I1, I8, I32, I64, POINTER, VOID, Value, i32, i64
 
+_MOST_RACES_ASKED_FOR: Final = 1024
+"""Races of a site and kind after which Python is not asked whether further accesses are ordered."""
+
 
 def add_conflict(module: ir.Module) -> Value:
     """Add ``race_conflict``: report two accesses that neither barriers nor lane clocks order, unless others do.
@@ -68,6 +71,10 @@ def add_conflict(module: ir.Module) -> Value:
         known = b.icmp_unsigned("==", full, t.load(b, ctx, element_offset(b, Warp.ORDERED_THREAD, lane), I32))
         before = b.icmp_unsigned("<", epoch, t.load(b, ctx, element_offset(b, Warp.ORDERED_UNTIL, lane), I32))
         return_if(b, b.and_(b.and_(single, known), before), None)
+        # A lock that excludes nothing races at each access: more of them say nothing that is not known.
+        kind = _kind(b, launch, ctx, flags, (first_site, full, epoch, wrote))
+        raced = b.load(_counter(b, launch, site, kind), typ=I64)
+        return_if(b, b.icmp_unsigned(">=", raced, i64(_MOST_RACES_ASKED_FOR)), None)
         answer = call_python(b, ctx, RaceCall.ORDERED, lane, address, full, epoch)
         return_if(b, b.icmp_unsigned("==", answer, i32(OrderAnswer.ORDERED)), None)
         with b.if_then(b.icmp_unsigned("==", answer, i32(OrderAnswer.OTHER_UNORDERED))):

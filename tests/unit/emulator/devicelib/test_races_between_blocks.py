@@ -111,3 +111,12 @@ def test_a_race_between_blocks_is_named_after_a_read_back() -> None:
     outcome = launch(source.replace("OTHERS", ""), 2, 64, np.zeros(256, np.int32), checks=BETWEEN)
     causes = [event.cause for event in outcome.events if event.rule == "memory/global-race"]
     assert None in causes
+
+
+def test_a_lock_that_excludes_nothing_is_followed_for_some_accesses_only() -> None:
+    source = LOCKED.replace("AGAIN(y[4096 + i])", "0").replace("AFTER", "")
+    source = source.replace("while (atomicCAS(lock, 0, 1)) {}", "")
+    outcome = launch(source, 64, 64, np.zeros(1, np.int32), np.zeros(8192, np.int32), checks=BETWEEN)
+    counts = [event.count for event in outcome.events if event.rule == "memory/global-race"]
+    # 63 x 4096 reads race, and as many writes, of the few instructions of an unrolled loop.
+    assert counts and sum(counts) < 63 * 4096 / 8
