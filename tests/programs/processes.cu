@@ -91,7 +91,10 @@ int main(int, char** arguments) {
     if (what == "freed") return cudaDeviceSynchronize();
     cudaMalloc(&x, 64 << 20);
     cudaMemset(x, 0, 64 << 20);
-    if (what == "launch") {
+    if (what == "launch" || what == "found") {
+        int host, *y;
+        cudaMalloc(&y, sizeof host);
+        if (what == "found") cudaMemcpy(&host, y, sizeof host, cudaMemcpyDeviceToHost);
         announce();
         spin<<<1, 1>>>(x);
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -66,10 +67,14 @@ def test_a_limit_of_memory_ends_a_launch_that_needs_more(program: Path) -> None:
 
 
 def stopped_during_a_launch(
-    program: Path, number: int, what: str = "launch", environment: Mapping[str, str] = os.environ
+    program: Path,
+    number: int,
+    what: str = "launch",
+    environment: Mapping[str, str] = os.environ,
+    options: Sequence[str] = (),
 ) -> tuple[int, str]:
     """Return the exit status and standard error of a run that gets a signal during a launch that spins."""
-    command = [*GPUEMU, "run", str(program), what]
+    command = [*GPUEMU, "run", *options, str(program), what]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     assert process.stdout is not None and process.stdout.readline() == b"ready\n"
     time.sleep(1.0)
@@ -78,14 +83,20 @@ def stopped_during_a_launch(
     return process.returncode, error
 
 
-def test_a_signal_names_the_launch_that_was_running(program: Path) -> None:
+def test_a_signal_names_the_launch_that_was_running(program: Path, tmp_path: Path) -> None:
     status, error = stopped_during_a_launch(program, signal.SIGINT)
     assert status == 2, error
     line = SOURCE.read_text().split("while (*(volatile int*)x")[0].count("\n") + 1
     assert f"processes.cu:{line}:" in error and "spin<<<1, 1>>> was interrupted" in error, error
     assert "checked 1 of 2 launches; interrupted" in error
-    status, error = stopped_during_a_launch(program, signal.SIGKILL)
+    file = tmp_path / "result.json"
+    status, error = stopped_during_a_launch(
+        program, signal.SIGKILL, "found", options=["--format", "json", "--output", str(file)]
+    )
     assert status == -signal.SIGKILL and "gpuemu itself was killed, and there is no result" in error
+    result = json.loads(file.read_text())
+    assert [finding["rule"] for finding in result["findings"]] == ["api/uninitialized-copy"]
+    assert result["problem"] == "gpuemu was ended before the program"
 
 
 def test_an_interrupt_names_the_launch_whose_kernel_is_being_translated(program: Path, tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,7 +81,15 @@ def run(
             environment = python_environment() if installed else {}
             folder_of = Path(sources[0]).absolute().parent if sources else Path.cwd()
             path = _recording_path(record, folder_of, program.name)
-            result = _run_program(command, limits, path, program.name, leaks=leaks, environment=environment)
+            result = _run_program(
+                command,
+                limits,
+                path,
+                program.name,
+                leaks=leaks,
+                environment=environment,
+                on_finding=_writer(form, output),
+            )
         except (UnusableTorchError, ProgramBuildError, RecordingError) as error:
             print(f"gpuemu: {error}", file=sys.stderr)
             return EXIT_USAGE
@@ -106,13 +115,16 @@ def _run_program(
     *,
     leaks: bool,
     environment: Mapping[str, str],
+    on_finding: Callable[[ProgramRun], None] | None,
 ) -> ProgramRun:
     """Run a program and write its recording, if a file is given; the result's notes say what the recording lacks."""
     if recording_file is None:
-        return run_program(command, limits, leaks=leaks, environment=environment)
+        return run_program(command, limits, leaks=leaks, environment=environment, on_finding=on_finding)
     with RecordingWriter(recording_file) as writer:
         recorder = LaunchRecorder(writer, program)
-        result = run_program(command, limits, leaks=leaks, recorder=recorder, environment=environment)
+        result = run_program(
+            command, limits, leaks=leaks, recorder=recorder, environment=environment, on_finding=on_finding
+        )
         recording = recorder.finish()
     launches, kernels = (
         _counted(len(recording.launches), "launch", "launches"),
@@ -157,7 +169,13 @@ def run_python_program(
             folder = Path.cwd() if module else Path(words[0]).absolute().parent
             path = _recording_path(record, folder, program.name)
             result = _run_program(
-                program.command, limits, path, program.name, leaks=leaks, environment=python_environment(program)
+                program.command,
+                limits,
+                path,
+                program.name,
+                leaks=leaks,
+                environment=python_environment(program),
+                on_finding=_writer(form, output),
             )
         except (UnusableTorchError, ProgramBuildError, RecordingError) as error:
             print(f"gpuemu: {error}", file=sys.stderr)
@@ -194,6 +212,20 @@ def _report(
     anything = builds or result.launches + result.library_calls > 0
     complete = result.problem is None and anything and result.launches == result.completed and not unchecked
     return result.exit_status if complete else EXIT_USAGE
+
+
+def _writer(form: str, output: Path | None) -> Callable[[ProgramRun], None] | None:
+    """Return what writes a run that has not ended to the file of its result, None if it has no such file."""
+    if output is None or (output.exists() and not output.is_file()):
+        return None
+    part = output.with_name(f"{output.name}.part")
+
+    def write(result: ProgramRun) -> None:
+        with contextlib.suppress(OSError):  # the result at the end cannot be written either, which is an error
+            part.write_text(_text(result, form, "not yet"), encoding="utf-8")
+            part.replace(output)
+
+    return write
 
 
 def _text(result: ProgramRun, form: str, hint: str) -> str:

@@ -49,6 +49,8 @@ class RunFindings:
         self._without_line = False
         self.paused = False
         """What is added is not kept."""
+        self.made = 0
+        """How many were made, without repeated ones."""
 
     @property
     def all(self) -> tuple[Finding, ...]:
@@ -260,6 +262,7 @@ class RunFindings:
         earlier = self._found.get(key)
         if earlier is None or (earlier.severity is not Severity.ERROR and finding.severity is Severity.ERROR):
             self._found[key] = finding
+            self.made += 1
         else:
             launches = earlier.data.get("launches", 1)
             count = launches + 1 if isinstance(launches, int) else 1

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,9 @@ from gpuemu_lsp.engine.runtime.toolchain.wheels import ProgramBuildError
 _KILLED_FOR_MEMORY = (
     "the system ended the program, as it had no memory left: use smaller arguments, or a machine with more memory"
 )
+
+_NOT_ENDED = "gpuemu was ended before the program"
+_KILLED = 128 + signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,14 @@ def run_program(
     recorder: LaunchRecorder | None = None,
     checks: Checks = ALL_CHECKS,
     environment: Mapping[str, str] = MappingProxyType({}),
+    on_finding: Callable[[ProgramRun], None] | None = None,
 ) -> ProgramRun:
     """Run a program that was built for our runtime, and check its launches.
 
     Its standard streams are those of this process. When this function returns, the program has ended. ``leaks`` reports
     allocations that the program does not free. ``recorder`` records the launches. ``checks`` are those of each launch:
-    all, but for measurements. ``environment`` is added to that of this process.
+    all, but for measurements. ``environment`` is added to that of this process. ``on_finding`` is given the run so far
+    before the program starts and with each finding, as it will be if this process is killed.
 
     Raises
     ------
@@ -112,10 +117,12 @@ def run_program(
     answers = Answers(device, repeats_unseen=recorder is None)
     problem: str | None = None
     child: SupervisedProgram | None = None
+    reports = _FindingReports(device, started, on_finding)
     killed_before = kills_for_memory()
     try:
         with ours, interrupts_stop(request):
             try:
+                reports.report()
                 with theirs:
                     shared = (theirs.fileno(), device.memory.descriptor)
                     settings = f"{shared[0]}:{shared[1]}:{BASE:x}:{SIZE:x}:{os.getpid()}"
@@ -124,7 +131,7 @@ def run_program(
                     runtime = {"GPUEMU_RUNTIME": settings, "LD_LIBRARY_PATH": ":".join(paths)}
                     variables = {**os.environ, **environment, **runtime}
                     child = SupervisedProgram(command, variables, shared, stop.program_has_ended)
-                problem = _serve(answers, request, ours, deadline, limits.seconds)
+                problem = _serve(answers, request, ours, deadline, limits.seconds, reports)
                 stop.over()
                 if problem is None:
                     child.wait(max(deadline - time.monotonic(), 0.1))
@@ -165,6 +172,38 @@ def run_program(
     )
 
 
+class _FindingReports:
+    """Reports a run to a function whenever there is a finding that it does not have."""
+
+    def __init__(self, device: EmulatedDevice, started: float, function: Callable[[ProgramRun], None] | None) -> None:
+        self._device, self._started, self._function = device, started, function
+        self._reported = 0
+
+    def report_new(self) -> None:
+        """Report the run if there are findings since the last time."""
+        if self._device.findings.made != self._reported:
+            self.report()
+
+    def report(self) -> None:
+        """Report the run so far."""
+        self._reported = self._device.findings.made
+        if self._function is None:
+            return
+        counts = self._device.counts
+        run = ProgramRun(
+            # The program ends with this process.
+            exit_status=_KILLED,
+            launches=counts.launches,
+            completed=counts.completed,
+            repeated=counts.repeated,
+            seconds=time.monotonic() - self._started,
+            findings=self._device.findings.all,
+            problem=_NOT_ENDED,
+            notes=self._device.notes,
+        )
+        self._function(run)
+
+
 def _was_killed(child: SupervisedProgram) -> bool:
     status = child.status
     return status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
@@ -183,13 +222,19 @@ def _end_notes(child: SupervisedProgram) -> tuple[str, ...]:
 
 
 def _serve(
-    answers: Answers, stop: StopRequest, connection: socket.socket, deadline: float, seconds: float
+    answers: Answers,
+    stop: StopRequest,
+    connection: socket.socket,
+    deadline: float,
+    seconds: float,
+    reports: _FindingReports,
 ) -> str | None:
     """Answer the program until it ends; return the reason if it has to be stopped."""
     connection.settimeout(seconds)
     try:
         for message in receive(connection):
             answer = answers.answer(message)
+            reports.report_new()
             if stop.reason is not None:
                 raise KeyboardInterrupt
             if not isinstance(answer, Unanswered):
