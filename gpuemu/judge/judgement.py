@@ -90,15 +90,17 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     regular = [case for case in cases if case.regular and case not in aligned and case not in long]
     tried = [case for case in regular if case.values in (Values.TASK, Values.AGAIN)]
     others = [case for case in cases if not case.regular]
-    together = run = run_answer(answer, [*regular, *others], folder, seconds)
+    untried = [case for case in regular if case not in tried]
+    together = run = run_answer(answer, [*tried, *untried, *others], folder, seconds)
     if not run.loaded:
         return not_loaded(answer, run)
-    if run.errors or run.unwritten or run.problem:
+    tried_alone = run.problem is not None and any(case.name not in run.calls for case in tried)
+    if (run.errors or run.unwritten or run.problem) and not tried_alone:
         # Errors at sizes and values that the task does not have do not decide.
         run = run_answer(answer, tried, folder, seconds)
     results = compared(answer, tried, run, task, folder)
     if not together.errors:  # after which calls of the same process fail
-        results += compared(answer, [case for case in regular if case not in tried], together, task, folder)
+        results += compared(answer, untried, together, task, folder)
     row = verdict_of(answer, results, run)
     row = _at_nearer_sizes(row, tried, aligned, task, folder, seconds)
     if _may_be_sizes(row) and not any(result.is_wrong and result.case.own for result in row.results):

@@ -36,6 +36,7 @@ _BUILD_SECONDS = 600.0
 """What an answer may take in addition when its extensions are built, which is about a minute for each."""
 _MULTIPROCESSORS = "4"
 """Multiprocessors that an answer sees: so few that kernels with a block for each pass over several tiles."""
+_NO_RESULT = "`gpuemu run` ended without a result"
 _ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
 
 
@@ -251,7 +252,10 @@ def run_answer(answer: Answer, cases: Sequence[Case], folder: Path, seconds: flo
     if _stopped.is_set():
         raise JudgementStoppedError
     entries = [json.loads(line) for line in _lines(events)]
-    result = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    # What `gpuemu run` has found is in its file whether it came to its end or not.
+    result: dict[str, Any] = {"problem": _NO_RESULT}
+    if record.exists():
+        result = json.loads(record.read_text(encoding="utf-8"))
     failed = next((entry for entry in entries if entry["event"] == "not loaded"), None)
     executed: dict[str, Any] = next((entry for entry in entries if entry["event"] == "lines"), {})
     skipped: dict[str, Any] = next((entry for entry in entries if entry["event"] == "without launches"), {})

@@ -69,7 +69,14 @@ def _hack_of_result(error: Mapping[str, Any]) -> str:
 
 
 def verdict_of(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) -> Row:
-    """Return the row of the results at regular sizes."""
+    """Return the row of the results at regular sizes: of a run that was stopped, of what it had shown before."""
+    row = _verdict_of_shown(answer, results, run)
+    if run.problem is None or row.verdict is Verdict.NOT_JUDGED:
+        return row
+    return replace(row, notes=(*row.notes, f"its run did not come to its end: {run.problem}"))
+
+
+def _verdict_of_shown(answer: Answer, results: tuple[CaseResult, ...], run: AnswerRun) -> Row:
     row = Row(
         answer,
         Verdict.NOT_JUDGED,

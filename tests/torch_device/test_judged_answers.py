@@ -122,6 +122,17 @@ def test_a_result_of_which_a_part_is_not_written_is_unsafe(tmp_path, new):
         assert row.reason.startswith("returns memory that is not all written")
 
 
+def test_what_was_found_before_a_run_was_ended_decides(tmp_path):
+    path = tmp_path / "answer.py"
+    end = "import os\n        os.kill(int(os.environ['GPUEMU_RUNTIME'].split(':')[-1]), 9)"
+    text = TRIANGLE.replace("tl.load(x + row", "tl.load(x + n * n + row").replace("return y", end)
+    path.write_text(text)
+    row = judge(Answer("answer.py", path, path), SECONDS)
+    assert row.verdict is Verdict.UNSAFE, row
+    assert row.reason.startswith("memory/out-of-bounds at answer.py:")
+    assert row.notes == ("its run did not come to its end: gpuemu was ended before the program",)
+
+
 OF_4_BILLION = """
 import torch
 import triton
