@@ -17,7 +17,7 @@ from gpuemu.judge.answer_text import COMMON_SIZE, named_sizes, untaken_branches,
 from gpuemu.judge.earlier_torch import written_for_this_torch
 from gpuemu.judge.messages import last_line
 from gpuemu.judge.model import ALIGNED, LONG, SHORT, USUAL, Answer, Case, Row, Status, Values, Verdict
-from gpuemu.judge.processes import TaskConnection, TaskFailedError, run_answer
+from gpuemu.judge.processes import AnswerRun, TaskConnection, TaskFailedError, run_answer
 from gpuemu.judge.verdicts import compared, not_loaded, notes_of, sentence, verdict_of
 from gpuemu_lsp.engine.runtime.processes.supervised import temporary_folder
 
@@ -94,8 +94,7 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     together = run = run_answer(answer, [*tried, *untried, *others], folder, seconds)
     if not run.loaded:
         return not_loaded(answer, run)
-    tried_alone = run.problem is not None and any(case.name not in run.calls for case in tried)
-    if (run.errors or run.unwritten or run.problem) and not tried_alone:
+    if (run.errors or run.unwritten or run.problem) and not _ended_before(run, tried):
         # Errors at sizes and values that the task does not have do not decide.
         run = run_answer(answer, tried, folder, seconds)
     results = compared(answer, tried, run, task, folder)
@@ -125,6 +124,11 @@ def _judged(answer: Answer, task: TaskConnection, folder: Path, seconds: float) 
     )
     row = _with_branches(row, answer, run.lines | together.lines, own_sizes)
     return _with_own_indices(row, reply["own_extents"], task, folder, seconds)
+
+
+def _ended_before(run: AnswerRun, cases: Sequence[Case]) -> bool:
+    """Return whether a run was stopped before it had called an answer with all of its first cases, and so no others."""
+    return run.problem is not None and any(case.name not in run.calls for case in cases)
 
 
 def _at_nearer_sizes(

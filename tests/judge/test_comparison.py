@@ -95,6 +95,25 @@ def test_half_precision_does_not_explain_a_task_in_half_precision():
     assert (comparison.status, comparison.explanation) == (Status.DIFFERS, Explanation())
 
 
+ATTENTION = TASK.replace(FORWARD, "return torch.softmax(x @ x.t() / 6, -1) @ x").replace(
+    "torch.randn(64, 32)", "torch.randn(64, 32).bfloat16()"
+)
+
+
+def test_an_answer_may_round_what_its_task_in_half_precision_rounds():
+    torch.manual_seed(1)
+    task = load_task(ATTENTION, "task.py", {})
+    evaluation = Evaluation(task, task.inputs(), {}, 1)
+    (x,) = (one.double() for one in evaluation.inputs)
+    scores = x @ x.t() / 6
+    weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+    sums = weights.sum(-1, keepdim=True)
+    result = (weights.bfloat16().double() @ x / sums).bfloat16()
+    assert compare(evaluation, [result], {}).status is Status.SAME
+    without_first = ((weights @ x - weights[:, :1] * x[:1]) / (sums - weights[:, :1])).bfloat16()
+    assert compare(evaluation, [without_first], {}).status is Status.DIFFERS
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_large_results_are_compared_by_the_model_s_own_error(dtype):
     evaluation = _evaluation(f"return torch.softmax(4 * x, -1).to(torch.{dtype})")
