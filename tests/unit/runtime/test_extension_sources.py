@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 from gpuemu_lsp.engine.runtime.inline_sources import inline_origin
 from gpuemu_lsp.engine.runtime.toolchain import torch_library
 from gpuemu_lsp.engine.runtime.toolchain.compile_command import compile_command
+from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler
 from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
 from gpuemu_lsp.engine.runtime.toolchain.local_headers import expanded_source
 from gpuemu_lsp.engine.runtime.toolchain.object_cache import HostObjects
+from gpuemu_lsp.engine.runtime.toolchain.precompiled_headers import included_first
 from gpuemu_lsp.engine.runtime.toolchain.torch_library import TorchBuild, installed_torch, torch_toolkit
 
 
@@ -75,6 +78,30 @@ def test_an_object_is_kept_by_its_source_and_options(tmp_path, monkeypatch):
     others = [("other", source, ["-O2"], ["1"]), ("text", tmp_path / "b.cu", ["-O2"], ["1"])]
     others += [("text", source, ["-O3"], ["1"]), ("text", source, ["-O2"], ["2"])]
     assert not any(cache.restore(cache.key(*other), target) for other in others)
+
+
+def test_headers_are_compiled_ahead_once_some_sources_have_the_same_options(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUEMU_CACHE_DIR", str(tmp_path / "cache"))
+    version, source, target = tmp_path / "torch" / "version.h", tmp_path / "main.cpp", tmp_path / "main.o"
+    version.parent.mkdir()
+    version.write_text("")
+    source.write_text("int two() { return ONE + ONE; }\n")
+    words = ["-DTORCH_EXTENSION_NAME=first", "-std=c++17", "-fPIC", "-c", str(source), "-o", str(target)]
+
+    def first(words, text="enum { ONE = 1 };\n"):
+        command = compile_command(words)
+        assert command is not None
+        return included_first(command, tmp_path, text, command.device)
+
+    others = [word.replace("first", "second") for word in words]
+    assert [first(words), first(others)] == [[], []]
+    include, header = first(words)
+    assert (include, Path(f"{header}.gch").is_file()) == ("-include", True)
+    assert first(others) == [include, header]
+    assert first([*words, "-march=native"]) == first(words, "enum { ONE = 2 };\n") == []
+    # g++ warns of a file that it cannot use, and the text is not read where it can.
+    Path(header).write_text("not read")
+    subprocess.run([host_compiler(), include, header, "-Winvalid-pch", "-Werror", *words], check=True)
 
 
 SCRIPT = '''import torch

@@ -16,6 +16,7 @@ It never loads a program or a device: ``gpuemu nvcc`` runs once for each source 
 - :mod:`.split_compile`: their compilation, and the object of both
 - :mod:`.certain_errors`: errors of one part that the whole source has too
 - :mod:`.light_headers`: headers with what a source needs of PyTorch's
+- :mod:`.precompiled_headers`: these, compiled ahead for many sources
 - :mod:`.object_cache`: objects by content
 - :mod:`.wheels`: where nvcc is
 """

@@ -16,11 +16,13 @@ from pathlib import Path
 from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised, temporary_folder
 from gpuemu_lsp.engine.runtime.toolchain.compile_command import CompileCommand, compile_command
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler
-from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
+from gpuemu_lsp.engine.runtime.toolchain.light_headers import common_headers, write_light_headers
 from gpuemu_lsp.engine.runtime.toolchain.local_headers import expanded_source
-from gpuemu_lsp.engine.runtime.toolchain.object_cache import HostObjects
+from gpuemu_lsp.engine.runtime.toolchain.object_cache import HostObjects, file_identity
+from gpuemu_lsp.engine.runtime.toolchain.precompiled_headers import included_first
 from gpuemu_lsp.engine.runtime.toolchain.split_compile import SourceError, can_be_split, compile_split
 
+_LOOP = re.compile(r"\b(?:for|while|do)\b")
 _COMPUTED_INCLUDE = re.compile(r"^\s*#\s*include\s+[A-Za-z_]", re.MULTILINE)
 
 
@@ -71,12 +73,21 @@ def compile_host_source(words: Sequence[str]) -> int:
     def compile_once() -> int:
         with temporary_folder("gpuemu-headers-") as folder:
             if write_light_headers(extension.text, extension.torch, Path(folder)):
-                light = [compiler, f"-I{folder}", *own, *words]
-                if run_supervised(light, capture=True).returncode == 0:
+                first = _with_headers(extension, own)
+                rest = [word for word in words if not (first and word.startswith("-O"))]
+                if run_supervised([compiler, *first, f"-I{folder}", *own, *rest], capture=True).returncode == 0:
                     return 0
         return run_supervised([compiler, *own, *words]).returncode
 
     return _kept(extension, words, [compiler, *own], compile_once)
+
+
+def _with_headers(extension: _Extension, own: Sequence[str]) -> list[str]:
+    """Return the options for headers that are compiled ahead, without optimisation: none if that matters."""
+    command, text = extension.command, extension.text
+    if any(word.startswith("-O") for word in command.device) and _LOOP.search(text):
+        return []
+    return included_first(command, extension.torch, common_headers(text, extension.torch), [*command.device, *own])
 
 
 def _extension(words: Sequence[str]) -> _Extension | None:
@@ -97,7 +108,7 @@ def _extension(words: Sequence[str]) -> _Extension | None:
 def _kept(extension: _Extension, words: Sequence[str], tool: Sequence[str], compile_once: Callable[[], int]) -> int:
     """Return 0 if the object is kept from an earlier time or compiles, else the exit code of the compiler."""
     command, cache = extension.command, HostObjects()
-    versions = (_own_version(), *tool, *map(_identity, _programs(extension, tool)))
+    versions = (_own_version(), *tool, *map(file_identity, _programs(extension, tool)))
     files = {str(command.target), str(command.dependencies)}
     key = cache.key(extension.text, command.source, [word for word in words if word not in files], versions)
     if not cache.restore(key, command.target):
@@ -121,12 +132,3 @@ def _own_version() -> str:
 def _programs(extension: _Extension, tool: Sequence[str]) -> tuple[Path, ...]:
     """Return files that are others in other versions of what compiles."""
     return Path(host_compiler()), Path(tool[0]), extension.torch / "torch" / "version.h"
-
-
-def _identity(path: Path) -> str:
-    """Return what changes with a file, without reading it."""
-    try:
-        status = path.stat()
-    except OSError:
-        return str(path)
-    return f"{path} {status.st_size} {status.st_mtime_ns}"

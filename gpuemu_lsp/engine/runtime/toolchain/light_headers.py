@@ -30,11 +30,16 @@ _OPTIONAL = {
     r"\bNoGradGuard\b|\bAutoGradMode\b": "ATen/core/grad_mode.h",
     r"\bgetCPUAllocator\b|\bglobalContext\b": "ATen/Context.h",
 }
+_PYTHON = ("torch/csrc/utils/pybind.h", "torch/csrc/Exceptions.h")
 _ALWAYS = (
     *("ATen/core/Tensor.h", "ATen/Dispatch.h", "ATen/TensorOperators.h", "ATen/TensorUtils.h", "ATen/DeviceGuard.h"),
     *("ATen/ScalarOps.h", "c10/core/ScalarType.h", "c10/util/Exception.h", "c10/util/Half.h", "c10/util/BFloat16.h"),
 )
+# Else the header of the operators' overloads includes all operators.
+_BEGIN = "#define AT_PER_OPERATOR_HEADERS\n#include <memory>\n"
 _NAMES = """
+#ifndef GPUEMU_NAMES
+#define GPUEMU_NAMES
 namespace torch {
 using namespace at;
 using std::nullopt;
@@ -45,6 +50,7 @@ constexpr auto kFloat16 = at::kHalf, kFloat32 = at::kFloat, kFloat64 = at::kDoub
 constexpr auto kU8 = kUInt8, kI8 = kInt8, kI16 = kInt16, kI32 = kInt32, kI64 = kInt64;
 constexpr auto kF16 = kFloat16, kF32 = kFloat32, kF64 = kFloat64;
 }
+#endif
 """
 """As ``torch/types.h`` has them."""
 
@@ -59,13 +65,19 @@ def write_light_headers(text: str, includes: Path, folder: Path) -> bool:
     content = "".join(f"#include <{name}>\n" for name in _included(text, includes))
     folder.mkdir(parents=True, exist_ok=True)
     shared = folder / "gpuemu_light.h"
-    # Else the header of the operators' overloads includes all operators.
-    shared.write_text(f"#pragma once\n#define AT_PER_OPERATOR_HEADERS\n#include <memory>\n{content}{_NAMES}")
+    shared.write_text(f"#pragma once\n{_BEGIN}{content}{_NAMES}")
     for name in _REPLACED:
         header = folder / name
         header.parent.mkdir(parents=True, exist_ok=True)
         header.write_text(f'#include "{shared}"\n')
     return True
+
+
+def common_headers(text: str, includes: Path) -> str:
+    """Return the part of these headers that other sources have too: of those for Python, all or none."""
+    python = _PYTHON if re.search(r"\b(?:PYBIND11_|py::|pybind11::)", text) else ()
+    names = [name for name in (*_ALWAYS, *python) if (includes / name).is_file()]
+    return _BEGIN + "".join(f"#include <{name}>\n" for name in names) + _NAMES
 
 
 def _included(text: str, includes: Path) -> Iterator[str]:

@@ -40,3 +40,12 @@ class HostObjects:
     def store(self, key: str, target: Path) -> None:
         """Keep an object that was compiled."""
         self._folder.write(key, target.read_bytes())
+
+
+def file_identity(path: Path) -> str:
+    """Return what changes with a file, without reading it."""
+    try:
+        status = path.stat()
+    except OSError:
+        return str(path)
+    return f"{path} {status.st_size} {status.st_mtime_ns}"

@@ -16,14 +16,17 @@ from gpuemu_lsp.engine.runtime.processes.supervised import run_supervised
 from gpuemu_lsp.engine.runtime.toolchain.certain_errors import certain_errors
 from gpuemu_lsp.engine.runtime.toolchain.compile_command import CompileCommand
 from gpuemu_lsp.engine.runtime.toolchain.host_compiler import host_compiler
-from gpuemu_lsp.engine.runtime.toolchain.light_headers import write_light_headers
+from gpuemu_lsp.engine.runtime.toolchain.light_headers import common_headers, write_light_headers
+from gpuemu_lsp.engine.runtime.toolchain.precompiled_headers import included_first
 from gpuemu_lsp.engine.runtime.toolchain.split_source import SplitError, SplitSource, split_source
 
 _TORCH = re.compile(r"#\s*include\s*<(?:torch|ATen|c10)/")
 _NOT_SPLIT = re.compile(r"#\s*include\s*<(?:thrust|cub|cutlass|cute)[/.]")
 """Headers with kernels that host code instantiates, or that both parts need."""
 
-_HOST_PRELUDE = """#include <cstdlib>
+_HOST_PRELUDE = """#ifndef GPUEMU_PRELUDE
+#define GPUEMU_PRELUDE
+#include <cstdlib>
 #include <cstring>
 #define GPUEMU_EXTREMES(R, A, B) \\
     constexpr R max(A a, B b) { const R x = a, y = b; return x < y ? y : x; } \\
@@ -48,13 +51,15 @@ inline float rsqrtf(float x) { return 1 / __builtin_sqrtf(x); }
 inline double rsqrt(double x) { return 1 / __builtin_sqrt(x); }
 #define GPUEMU__CUDACC__
 #define GPUEMU__NVCC__
+#endif
 """
 """What nvcc includes for the host, with the declarations of the device's functions, as macros and templates name some;
 but those of the C library's functions, which g++ has otherwise."""
 
+_RESTRICTED = "RestrictPtrTraits"
 _HOST_HEADERS = {
     # What it includes is not read as the device's compiler reads it.
-    r"\bRestrictPtrTraits\b": "#include <c10/util/ArrayRef.h>\n#include <c10/util/Exception.h>\n#define __CUDACC__\n"
+    rf"\b{_RESTRICTED}\b": "#include <c10/util/ArrayRef.h>\n#include <c10/util/Exception.h>\n#define __CUDACC__\n"
     "#include <ATen/core/TensorAccessor.h>\n#undef __CUDACC__\n",
     r"\bcooperative_groups\b": "namespace cooperative_groups {}\n",
 }
@@ -133,16 +138,20 @@ def _of_whole_source(command: CompileCommand, other_part: str, compiled: Callabl
 
 def _host_object(command: CompileCommand, parts: SplitSource, torch: Path, folder: Path) -> Path:
     source, target = folder / "host.cpp", folder / "host.o"
-    prelude = _HOST_PRELUDE + "".join(text for name, text in _HOST_HEADERS.items() if re.search(name, parts.host))
-    source.write_text(prelude + parts.host, encoding="latin-1")
+    headers = [text for name, text in _HOST_HEADERS.items() if re.search(name, parts.host)]
+    source.write_text("".join((_HOST_PRELUDE, *headers, parts.host)), encoding="latin-1")
     # The host's part has no loop that is worth optimising. -g1 has the lines of launches.
-    options = ["-O0", "-g1", "-w", "-fPIC", "-fno-optimize-sibling-calls", "-c", str(source), "-o", str(target)]
+    options = ["-O0", "-g1", "-w", "-fPIC", "-fno-optimize-sibling-calls"]
+    files = ["-c", str(source), "-o", str(target)]
     light = folder / "light"
     if write_light_headers(parts.host, torch, light):
-        words = [host_compiler(), f"-I{light}", *command.shared, *command.host, *options]
-        if run_supervised(words, capture=True).returncode == 0:
+        words = [f"-I{light}", *command.shared, *command.host, *options, *files]
+        # What it includes otherwise is in the other header already.
+        common = _HOST_PRELUDE + common_headers("", torch) if _RESTRICTED not in parts.host else ""
+        first = included_first(command, torch, common, [*command.host, *options]) if common else []
+        if run_supervised([host_compiler(), *first, *words], capture=True).returncode == 0:
             return target
-    _run([host_compiler(), *command.shared, *command.host, *options], folder)
+    _run([host_compiler(), *command.shared, *command.host, *options, *files], folder)
     return target
 
 
