@@ -19,6 +19,7 @@ from gpuemu_lsp.engine.check.questions import Question, ask
 from gpuemu_lsp.engine.check.replay import HANG_STEPS, ReopenedCase, reopen
 from gpuemu_lsp.engine.check.replay_store import ReplayStore
 from gpuemu_lsp.engine.compile.toolchain import ToolchainError
+from gpuemu_lsp.engine.debug.copies import unfollowed_writers
 from gpuemu_lsp.engine.debug.explain import ChainQuestion, RecordedBlock
 from gpuemu_lsp.engine.debug.explanation import Explanation
 from gpuemu_lsp.engine.execution import Request
@@ -188,18 +189,24 @@ def _questions(question: Question, recorder: Recorder) -> tuple[ChainQuestion, .
 def _missing(block: RecordedBlock) -> tuple[str, ...]:
     """Return what is missing in the recording of a block, in words."""
     window, recorded = block.recording.window, len(block.recording.runs)
-    if not block.begins_late and not block.ends_early:
-        return ()
-    before = f"the {window.skipped:,} before, and what depends on them, are not followed" if window.skipped else ""
-    after = f"the {window.lost:,} behind are missing" if window.lost else ""
-    return (f"{recorded:,} steps of the block were recorded: {'; '.join(one for one in (before, after) if one)}",)
+    notes = []
+    if block.begins_late or block.ends_early:
+        before = f"the {window.skipped:,} before, and what depends on them, are not followed" if window.skipped else ""
+        after = f"the {window.lost:,} behind are missing" if window.lost else ""
+        parts = "; ".join(one for one in (before, after) if one)
+        notes.append(f"{recorded:,} steps of the block were recorded: {parts}")
+    writers = unfollowed_writers(block.recording.program)
+    if writers:
+        notes.append(f"what {' and '.join(writers)} write is not recorded: memory is shown as it was before them")
+    return tuple(notes)
 
 
 def _asked_nothing(answer: Why, recorder: Recorder) -> AskedCase:
     """Return the recording of the first block of a clean case."""
-    if recorder.block(0) is None:
+    block = recorder.block(0)
+    if block is None:
         return AskedCase(replace(answer, problem=f"its launch was not recorded: {recorder.problem}"))
-    return AskedCase(replace(answer, verdict="fixed"), recorder)
+    return AskedCase(replace(answer, verdict="fixed"), recorder, notes=_missing(block))
 
 
 def _explained(case: AskedCase) -> Why:

@@ -15,7 +15,8 @@ import numpy as np
 
 from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
-from gpuemu_lsp.engine.emulator.ir.opcodes import is_bulk_copy
+from gpuemu_lsp.engine.emulator.ir.opcodes import TENSOR_MAP, is_bulk_copy
+from gpuemu_lsp.engine.emulator.ir.program import Program
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Negated, Operand, Register
 
 WORD: Final = 4
@@ -23,6 +24,20 @@ WORD: Final = 4
 
 ReadOperand = Callable[[Operand, int, int], int | None]
 """Returns the bits of an operand in a thread before a tick; of an address its place in memory."""
+
+
+_UNFOLLOWED: Final[tuple[tuple[str, Callable[[Instruction], bool]], ...]] = (
+    ("bulk copies", is_bulk_copy),
+    ("mbarrier objects", lambda one: one.opcode == "mbarrier"),
+    ("surface stores", lambda one: one.opcode == "sust"),
+    ("changes of tensor maps", lambda one: one.opcode == TENSOR_MAP),
+)
+
+
+def unfollowed_writers(program: Program) -> tuple[str, ...]:
+    """Return, in words, what writes memory in a program and is not in a recording."""
+    code = [one for block in program.blocks for one in block.code]
+    return tuple(name for name, writes in _UNFOLLOWED if any(writes(one) for one in code))
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,19 +143,24 @@ def session_of(case: AskedCase, located: Locate = lambda place: place) -> DebugS
     answer, finding = case.answer, case.answer.finding
     latest = case.recorder.latest if case.recorder is not None else None
     if case.recorder is not None and latest is not None and finding is None:
-        subject = DebuggedCase("the case shows no error", notes=() if latest.named else (_UNNAMED,))
+        subject = DebuggedCase("the case shows no error", notes=_notes(case, latest))
         return DebugSession(latest, case.recorder, subject, located)
     if case.recorder is None or latest is None or finding is None:
         raise _CannotDebugError(f"case {answer.case} of '{answer.kernel}' cannot be debugged: {answer.problem}")
     asked = _closest(case.questions, finding)
     block = asked.block if asked is not None else latest
-    notes = case.notes if block.named else (_UNNAMED, *case.notes)
     further = tuple(
         FurtherFinding(asked.finding.rule, asked.finding.whole_message, partial(_moment, asked))
         for asked in case.further
     )
-    subject = DebuggedCase(finding.whole_message, finding.rule, _hit(asked), notes, case.ask_again, further)
+    subject = DebuggedCase(
+        finding.whole_message, finding.rule, _hit(asked), _notes(case, block), case.ask_again, further
+    )
     return DebugSession(block, case.recorder, subject, located)
+
+
+def _notes(case: AskedCase, block: RecordedBlock) -> tuple[str, ...]:
+    return case.notes if block.named else (_UNNAMED, *case.notes)
 
 
 def _closest(questions: Sequence[ChainQuestion], finding: Finding) -> ChainQuestion | None:

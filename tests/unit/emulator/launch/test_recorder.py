@@ -11,6 +11,7 @@ import pytest
 from support.emulator_launch import EMULATOR, artifact, compile_ptx, ptx_kernel
 
 from gpuemu_lsp.engine.debug.accesses import Accesses
+from gpuemu_lsp.engine.debug.copies import unfollowed_writers
 from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.emulator import Emulator
 from gpuemu_lsp.engine.emulator.abi.states import Instrumentation
@@ -173,6 +174,13 @@ def test_a_window_in_the_middle_has_the_values_of_the_whole_recording(source, op
 def test_a_block_that_the_launch_does_not_have_is_not_recorded():
     outcome, recording = EMULATOR.record(request(REDUCE), 3)
     assert outcome.status == "completed" and recording is None
+
+
+def test_a_recording_names_what_writes_memory_and_is_not_in_it():
+    body = ".shared .b64 s; mbarrier.init.shared.b64 [s], 32; ret;"
+    wanted = Request(artifact(ptx_kernel("y", body)), "k", (1, 1, 1), (32, 1, 1), 0, request(REDUCE).arguments[:1])
+    assert unfollowed_writers(record(wanted, 0)[1].program) == ("mbarrier objects",)
+    assert unfollowed_writers(record(request(COPY))[1].program) == ()
 
 
 class _NoRecorder:
