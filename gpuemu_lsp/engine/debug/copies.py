@@ -28,9 +28,9 @@ ReadOperand = Callable[[Operand, int, int], int | None]
 
 _UNFOLLOWED: Final[tuple[tuple[str, Callable[[Instruction], bool]], ...]] = (
     ("bulk copies", is_bulk_copy),
-    ("mbarrier objects", lambda one: one.opcode == "mbarrier"),
-    ("surface stores", lambda one: one.opcode == "sust"),
-    ("changes of tensor maps", lambda one: one.opcode == TENSOR_MAP),
+    ("mbarrier objects", lambda instruction: instruction.opcode == "mbarrier"),
+    ("surface stores", lambda instruction: instruction.opcode == "sust"),
+    ("changes of tensor maps", lambda instruction: instruction.opcode == TENSOR_MAP),
 )
 
 
@@ -93,10 +93,10 @@ def _at_entry(history: History) -> dict[int, _Lane]:
     if entry is not None:
         for thread, count in enumerate(entry.committed):
             lanes[thread].committed = count
-        for one in entry.copies:
-            size, issued = len(one.data), history.first - 1
-            copy = AsyncCopy(one.thread, issued, None, one.target, 0, size, size, one.data)
-            lanes[one.thread].pending.append((one.group, copy))
+        for pending in entry.copies:
+            size, issued = len(pending.data), history.first - 1
+            copy = AsyncCopy(pending.thread, issued, None, pending.target, 0, size, size, pending.data)
+            lanes[pending.thread].pending.append((pending.group, copy))
     return lanes
 
 
@@ -126,6 +126,8 @@ def _issued(instruction: Instruction, thread: int, tick: int, read: ReadOperand)
     given = size.bits
     if isinstance(choice, Negated):
         given = size.bits if read(choice.register, thread, tick) else 0
+    elif isinstance(choice, Immediate):
+        given = min(choice.bits, size.bits)
     elif isinstance(choice, Register):
         bits = read(choice, thread, tick) or 0
         given = (0 if bits else size.bits) if choice.name.startswith("%p") else min(bits, size.bits)

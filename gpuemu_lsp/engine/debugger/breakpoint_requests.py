@@ -104,7 +104,10 @@ class BreakpointRequests:
         else:
             session.log_points[identity] = LogPoint(stopper, logged)
         self._by_kind.setdefault(path, []).append(identity)
-        return {"id": identity, "verified": True, "line": line + self._first_line}
+        body: Body = {"id": identity, "verified": True, "line": line + self._first_line}
+        if stopper.is_of_other_blocks(session.debuggee):
+            body |= {"message": "the condition holds for no thread of the block that is looked at"}
+        return body
 
     def _set_data(self, arguments: Arguments) -> list[Json]:
         self._clear("data")

@@ -112,6 +112,10 @@ class LineBreakpoint:
             return None
         return next((name for name in names_in(self.condition) if view.lookup(name) is None), None)
 
+    def is_of_other_blocks(self, debuggee: Debuggee) -> bool:
+        """Return whether the condition, by indices alone, holds for no thread of the block that is looked at."""
+        return self.everywhere and not self._threads(debuggee, 0)
+
     def stop(self, debuggee: Debuggee, hit: Hit) -> Stop:
         """Return the stop at a hit."""
         index = debuggee.block.thread_index(hit.thread)

@@ -80,8 +80,10 @@ def test_a_condition_is_looked_for_in_all_threads_forwards_and_backwards(client)
     assert verified["verified"]
     (refused,) = session.breakpoints({"line": 9, "condition": "half == 3 && thread == 2"})
     assert not refused["verified"] and "'thread'" in refused["message"]
+    (elsewhere,) = session.breakpoints({"line": 9, "condition": "blockIdx.x == 2 && half == 3"})
+    assert elsewhere["verified"] and "no thread of the block" in elsewhere["message"]
     (verified,) = session.breakpoints({"line": 9, "condition": "half == 3 && threadIdx.x == 2"})
-    assert session.move("reverseContinue") == 9
+    assert "message" not in verified and session.move("reverseContinue") == 9
     assert session.stop["hitBreakpointIds"] == [verified["id"]]
     assert session.evaluate("threadIdx.x") == "2" and session.evaluate("half") == "3"
     session.move("continue")

@@ -55,17 +55,18 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
 """
 COPY = """
 extern "C" __global__ void k(const float* x, float* y, int n) {
-    __shared__ float s[128];
+    __shared__ float s[192];
     int t = threadIdx.x;
     unsigned target = (unsigned)__cvta_generic_to_shared(&s[t]);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(target), "l"(&x[t]) : "memory");
     asm volatile("cp.async.commit_group;" ::: "memory");
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(target + 256), "l"(&x[n]), "r"(t % 2 * 4));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, 0;" :: "r"(target + 512), "l"(&x[n]));
     asm volatile("cp.async.commit_group;" ::: "memory");
     asm volatile("cp.async.wait_group 1;" ::: "memory");
     float first = s[t];
     asm volatile("cp.async.wait_all;" ::: "memory");
-    y[t] = first + s[64 + t];
+    y[t] = first + s[64 + t] + s[128 + t];
 }
 """
 OVERRUN = """
