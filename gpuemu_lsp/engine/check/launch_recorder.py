@@ -135,9 +135,9 @@ def _place(block: RecordedBlock) -> tuple[int, int]:
 def formats(run: PlanRun, case: Case, launch: Request) -> dict[str, Format]:
     """Return how the buffers of a launch are read."""
     buffers = {one.name: one for one in launch.buffers if isinstance(one, Buffer)}
-    found = {}
+    by_name = {}
     for arg in run.plan.args:
         if isinstance(arg, TensorArg) and arg.param in buffers:
             start = buffers[arg.param].pointer_offset
-            found[arg.param] = Format(numpy_dtype(arg.dtype), tuple(shape_of(case, arg.param)), start)
-    return found
+            by_name[arg.param] = Format(numpy_dtype(arg.dtype), tuple(shape_of(case, arg.param)), start)
+    return by_name
