@@ -273,3 +273,40 @@ def test_a_kernel_that_uses_the_stride_is_clean_for_rows_of_a_wider_tensor(check
     assert {one["severity"] for one in result["findings"]} == {"hint"}
     (hint,) = result["findings"]
     assert "with padded = 1 the strides of x are (columns + 8, 1)" in hint["message"]
+
+
+ROWS = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def means(values, begins, out, D, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK_D)
+    begin = tl.load(begins + row)
+    end = tl.load(begins + row + 1)
+    acc = tl.zeros((BLOCK_D,), dtype=tl.float32)
+    for m in range(begin, end, BLOCK_M):
+        at = m + tl.arange(0, BLOCK_M)
+        mask = (at[:, None] < end) & (cols[None, :] < D)
+        acc += tl.sum(tl.load(values + at[:, None] * D + cols[None, :], mask=mask, other=0.0), axis=0)
+    tl.store(out + row * D + cols, acc / tl.maximum(end - begin, 1), mask=cols < D)
+
+
+def mean_of_rows(values, begins):
+    assert values.dim() == 2 and begins.dim() == 1 and values.shape[1] <= 32
+    rows, D = begins.numel() - 1, values.shape[1]
+    out = torch.empty((rows, D), device=values.device)
+    means[(rows,)](values, begins, out, D, BLOCK_M=16, BLOCK_D=32)
+    return out
+"""
+
+
+@pytest.mark.parametrize(("guard", "rules"), [("< end)", set()), ("<= end)", {"memory/out-of-bounds"})])
+def test_rows_between_elements_that_the_program_does_not_show(check, guard, rules):
+    """What is compared with a bound of rows is not a mask of its own: the begins are integers."""
+    result = check(ROWS.replace("< end)", guard))
+    assert result["kernels"][0]["cases"]["run"] > 1
+    assert {one["rule"] for one in result["findings"] if one["severity"] != "hint"} == rules

@@ -25,19 +25,19 @@ def with_tried_values(plan: Plan, artifact: Artifact) -> Plan:
         values |= {arg.param: ValueFact(Source.ASSUMED, Tried.INDICES) for arg in plan.args if _is_open(arg)}
     buffers = _buffers(plan)
     values |= _special(plan, artifact, buffers)
-    numbers = {param: number for param, number in buffers.items() if param in values}
-    fixed = (Tried.RANGE, Tried.SPECIAL)
-    numbers = {param: number for param, number in numbers.items() if values[param].tried not in fixed}
-    if numbers:
+    assumed = {param: number for param, number in buffers.items() if _is_assumed(values.get(param))}
+    if assumed:
         # Delayed, as all of the emulator: see `case_runner`.
         from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared
         from gpuemu_lsp.engine.emulator.analysis.dependence.row_bounds import row_bounds
 
+        ptx, entry = artifact.ptx, artifact.entries[plan.entry]
         integers = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and arg.dtype in DISCRETE}
-        rows = row_bounds(artifact.ptx, artifact.entries[plan.entry], numbers.values())
-        compared = only_compared(artifact.ptx, artifact.entries[plan.entry], numbers.values())
-        for param, number in numbers.items():
-            if number in compared:
+        compared = only_compared(ptx, entry, assumed.values())
+        rows = row_bounds(ptx, entry, assumed.values())
+        for param, number in assumed.items():
+            in_range = values[param].tried is Tried.RANGE
+            if number in compared and not in_range:
                 values[param] = ValueFact(Source.ASSUMED, Tried.ANY, tuple(sorted(compared[number])))
             elif number in rows and param in integers:
                 values[param] = ValueFact(Source.ASSUMED, Tried.OFFSETS)
@@ -56,6 +56,10 @@ def _special(plan: Plan, artifact: Artifact, buffers: Mapping[str, int]) -> dict
 
     tested = special_inputs(artifact.ptx, artifact.entries[plan.entry], candidates.values())
     return {param: ValueFact(Source.READ, Tried.SPECIAL) for param, number in candidates.items() if number in tested}
+
+
+def _is_assumed(fact: ValueFact | None) -> bool:
+    return fact is not None and fact.source is Source.ASSUMED and fact.tried is not Tried.SPECIAL
 
 
 def _is_open(arg: object) -> bool:

@@ -291,7 +291,7 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             # The other half of the cases, and those that search for lengths, have values that are valid as indices.
             tried = _tried(plan, arg)
             if tried is Tried.OFFSETS:
-                most = 0 if key.seed % 2 else min((geometry.env[dim.name] for dim in plan.dims), default=1)
+                most = 0 if key.seed % 2 else _largest_offset(arg, plan, geometry.env)
                 tensors[arg.param] = offsets(stream, arg.dtype, geometry.shapes[arg.param], most)
                 continue
             if key.seed % 2 and tried in (Tried.ANY, Tried.INDICES):
@@ -326,6 +326,12 @@ def _tried(plan: Plan, arg: TensorArg) -> Tried:
     """Return which numbers are tried in a buffer."""
     fact = plan.facts.values.get(arg.param)
     return Tried.RANGE if fact is None else fact.tried
+
+
+def _largest_offset(arg: TensorArg, plan: Plan, env: Mapping[str, int]) -> int:
+    """Return what the offsets of rows may be at most: the end of the indices in their range, or the smallest size."""
+    end = int(_bound(arg.range[1], env)) if arg.range is not None else 1
+    return end if end > 1 else min((env[dim.name] for dim in plan.dims), default=1)
 
 
 def _bounds(arg: TensorArg, plan: Plan, env: Mapping[str, int]) -> tuple[float, float] | None:

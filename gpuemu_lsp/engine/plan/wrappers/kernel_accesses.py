@@ -35,7 +35,8 @@ class KernelAccesses:
 
     ``indices`` are those whose elements are part of an address or of the bounds of a loop. ``unknown`` are passed to
     functions of other modules. ``numbers`` are multiplied, divided or compared by size, which pointers are not.
-    ``bounds`` are compared by size as they are: ``offsets < n``. ``lengths`` are extents of tensors of the language:
+    ``bounds`` are compared by size as they are: ``offsets < n``. The elements of ``masks`` are part of a mask, those of
+    ``ordered`` are compared by size, which those of a mask are not. ``lengths`` are extents of tensors of the language:
     ``tl.arange(0, BLOCK)``.
     """
 
@@ -45,6 +46,7 @@ class KernelAccesses:
     indices: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
     masks: set[str] = field(default_factory=set)
+    ordered: set[str] = field(default_factory=set)
     numbers: set[str] = field(default_factory=set)
     bounds: set[str] = field(default_factory=set)
     lengths: set[str] = field(default_factory=set)
@@ -143,6 +145,7 @@ class _Body:
             self._found.numbers |= direct
             if node.type == "comparison_operator":
                 self._found.bounds |= direct
+                self._found.ordered |= {one for one, loaded in result if loaded}
             return frozenset((one, loaded) for one, loaded in result if loaded)
         return result
 

@@ -223,7 +223,7 @@ class LaunchEntry:
         elif not accesses.uses(name) and self._is_result(tensor.allocation):
             direction = "out"
         dtype = memory.dtype
-        if not dtype and name in accesses.masks:
+        if not dtype and name in accesses.masks - accesses.ordered:
             dtype = "bool"
         low, high = memory.contents.low, memory.contents.high
         bounds = None
