@@ -34,6 +34,13 @@ def is_far_from_arrays(event: Event | None) -> bool:
     return event.offset is not None and not -_FAR <= event.offset <= _FAR
 
 
+def leaves_global_memory(event: Event | None) -> bool:
+    """Return whether a race in shared memory has an access to global memory: far behind the end of its array."""
+    if event is None or event.rule != "memory/shared-race":
+        return False
+    return any(".global" in instruction for _, instruction in event.accesses)
+
+
 def _is_vector(event: Event, arg: TensorArg) -> bool:
     """Return whether one access covers several elements of the parameter's type."""
     # Of a vector access the event may report only the element that is out of bounds: the instruction decides first.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.cause import Cause
-from gpuemu_lsp.engine.check.access_traits import is_far_from_arrays
+from gpuemu_lsp.engine.check.access_traits import is_far_from_arrays, leaves_global_memory
 from gpuemu_lsp.engine.check.dependences import ACCESS_RULES, INCOMPLETE_RULES, Dependences
 from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Severity
@@ -140,6 +140,8 @@ def _facts(event: Event | None, case: Case, dependences: Dependences, unwritten:
         yield assumed("it reads a pointer from memory, which the program may have stored", Claim.NOT_CHECKED)
     if is_far_from_arrays(event):
         yield assumed("it computes the address from values or sizes that are assumed", Claim.NOT_CHECKED)
+    if leaves_global_memory(event):
+        yield from (replace(buffer.extent, claim=Claim.NOTHING) for buffer in facts.buffers.values())
     yield from _facts_about_values(event, case, dependences, unwritten)
     for name, need in dependences.sizes(event, case).items():
         if name in facts.sizes:

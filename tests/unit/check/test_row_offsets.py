@@ -40,3 +40,31 @@ def test_a_race_between_the_rounds_of_a_long_row(barrier, found, tmp_path):
     assert bool(races) == found
     lines = {place.range.start.line for race in races for place in (race.place, *(one.place for one in race.related))}
     assert not found or bug_line(text) in lines
+
+
+PRODUCT = """
+__global__ void rows_of_product(int rows, int cols, const int* begin, const float* data, float* out) {
+    __shared__ float part[4][32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int row = blockIdx.x * 4 + warp, col = blockIdx.y * 32 + lane;
+    if (row >= rows) return;
+    float sum = 0.0f;
+    for (int first = begin[row]; first < begin[row + 1]; first += 32) {
+        part[warp][lane] = first + lane < begin[row + 1] ? data[first + lane] : 0.0f;
+        __syncwarp();
+        for (int j = 0; j < 32; ++j) sum += part[warp][j];
+        __syncwarp();
+    }
+    if (col < cols) out[row * cols + col] = sum;
+}
+void run(int rows, int cols, const int* begin, const float* data, float* out) {
+    rows_of_product<<<dim3((rows + 3) / 4, (cols + 31) / 32), 128>>>(rows, cols, begin, data, out);
+}
+"""
+
+
+def test_a_store_far_behind_an_array_of_unknown_length_is_no_race_in_shared_memory(tmp_path):
+    (tmp_path / "product.cu").write_text(PRODUCT)
+    (request,) = collect([str(tmp_path / "product.cu")], CheckOptions(cases=27, store_root=None), tmp_path).requests
+    findings = [event for event in check_kernel(request) if isinstance(event, Finding)]
+    assert not [finding for finding in findings if finding.severity is not Severity.HINT]
