@@ -63,7 +63,7 @@ void run(int rows, int cols, const int* begin, const float* data, float* out) {
 """
 
 
-def test_a_store_far_behind_an_array_of_unknown_length_is_no_race_in_shared_memory(tmp_path):
+def test_a_store_far_behind_an_array_of_unknown_length_does_not_race_in_shared_memory(tmp_path):
     (tmp_path / "product.cu").write_text(PRODUCT)
     (request,) = collect([str(tmp_path / "product.cu")], CheckOptions(cases=27, store_root=None), tmp_path).requests
     findings = [event for event in check_kernel(request) if isinstance(event, Finding)]
