@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from support.host_programs import bug_line
 
+from gpuemu_lsp.engine.check.access_traits import leaves_global_memory
 from gpuemu_lsp.engine.check.pipeline import check_kernel
+from gpuemu_lsp.engine.execution import Event
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.jobs.requests.targets import collect
 from gpuemu_lsp.engine.subjects.request import CheckOptions
@@ -68,3 +70,17 @@ def test_a_store_far_behind_an_array_of_unknown_length_does_not_race_in_shared_m
     (request,) = collect([str(tmp_path / "product.cu")], CheckOptions(cases=27, store_root=None), tmp_path).requests
     findings = [event for event in check_kernel(request) if isinstance(event, Finding)]
     assert not [finding for finding in findings if finding.severity is not Severity.HINT]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "other", "leaves"),
+    [
+        ("st.shared.f32", "st.global.f32", True),
+        ("red.global.add.f32", "ld.shared.f32", True),
+        ("ld.shared.f32", "cp.async.ca.shared.global", False),
+        ("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", "st.shared.f32", False),
+    ],
+)
+def test_accesses_of_a_race_in_shared_memory(instruction, other, leaves):
+    event = Event("memory/shared-race", "", None, instruction, data={"other_instruction": other})
+    assert leaves_global_memory(event) == leaves
