@@ -66,6 +66,8 @@ class ModuleScope:
     files: SourceFiles = field(default_factory=SourceFiles)
     base: int = 0
     depth: int = 0
+    active: frozenset[int] = frozenset()
+    """The functions, by the identifiers of their nodes, that are called where these names are."""
     _bindings: dict[tuple[int, str], list[_Binding]] = field(default_factory=dict)
     _modules: dict[str, ModuleScope | None] = field(default_factory=dict)
 
@@ -89,7 +91,7 @@ class ModuleScope:
     def within_call(self, function: Node, call: Node, caller: ModuleScope) -> ModuleScope:
         """Return the names of this module as its function sees them in one call, whose own names are in ``caller``."""
         inner = copy(self)
-        inner._bindings = dict(self._bindings)
+        inner._bindings, inner.active = dict(self._bindings), caller.active | {function.id}
         positional, keywords = call_arguments(call)
         for index, parameter in enumerate(parameters_of(function)):
             name, default = parameter_name(parameter), parameter.child_by_field_name("value")

@@ -169,7 +169,8 @@ def _returned(call: Node, scope: ModuleScope, depth: int) -> MappedText:
         raise UnknownText(call)
     function, home = parts[0]
     found = [one for one in descendants(function, "return_statement") if enclosing_function(one) == function]
-    if len(found) != 1 or not found[0].named_children:
+    # A function that calls itself is not followed: twice in an expression would be thousands of times.
+    if len(found) != 1 or not found[0].named_children or function.id in scope.active:
         raise UnknownText(call)
     return evaluate(found[0].named_children[0], home.within_call(function, call, scope), depth + 1)
 

@@ -211,6 +211,12 @@ def test_a_function_that_is_called_with_itself_ends():
     assert [cuda.text.text for cuda in read_python("/p/model.py", text).cuda]
 
 
+def test_a_function_that_returns_its_own_text_is_not_known():
+    text = "def f(x, n=4):\n    return f(x) + f(x) + f(x) + f(x)\nk = cp.RawKernel(f('a'), 'k')\n"
+    source = read_python("/p/model.py", text)
+    assert not source.cuda and "f(x)" in source.unread[0].reason
+
+
 def test_a_function_of_another_module_compiles_the_code_of_this_one(tmp_path):
     (tmp_path / "build.py").write_text("def build(code):\n    return cp.RawKernel('int a;\\n' + code, 'k')\n")
     text = "from build import build\nk = build('__global__ void k() {}')\n"
