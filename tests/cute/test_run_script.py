@@ -21,13 +21,14 @@ def test_an_access_past_the_end_is_on_its_line_and_column(gpuemu_run, tmp_path):
     script.write_text(SAXPY.read_text().replace("if i < cute.size(x)", "if i <= cute.size(x)"))
     text = script.read_text().splitlines()
     _, report = gpuemu_run(script)
-    places = [
-        (finding["rule"], finding["range"]["start"]["line"], finding["range"]["start"]["character"])
-        for finding in report["findings"]
-    ]
     line = next(number for number, row in enumerate(text) if "y[i] =" in row)
-    columns = (text[line].index("x[i]"), text[line].rindex("y[i]"), text[line].index("y[i]"))
-    assert places == [("memory/out-of-bounds", line, column) for column in columns]
+    (finding,) = report["findings"]
+    first, *others = (
+        (one["rule"], one["range"]["start"]["line"], one["range"]["start"]["character"])
+        for one in (finding, *finding["consequences"])
+    )
+    assert first == ("memory/out-of-bounds", line, text[line].index("x[i]"))
+    assert others == [("memory/out-of-bounds", line, text[line].rindex("y[i]"))]
 
 
 def test_planted_bugs_are_on_their_lines_and_the_kernels_that_they_are_made_from_silent(gpuemu_run):
