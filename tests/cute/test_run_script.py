@@ -28,7 +28,8 @@ def test_an_access_past_the_end_is_on_its_line_and_column(gpuemu_run, tmp_path):
         for one in (finding, *finding["consequences"])
     )
     assert first == ("memory/out-of-bounds", line, text[line].index("x[i]"))
-    assert others == [("memory/out-of-bounds", line, text[line].rindex("y[i]"))]
+    columns = (text[line].rindex("y[i]"), text[line].index("y[i]"))
+    assert others == [("memory/out-of-bounds", line, column) for column in columns]
 
 
 def test_planted_bugs_are_on_their_lines_and_the_kernels_that_they_are_made_from_silent(gpuemu_run):

@@ -32,7 +32,7 @@ from gpuemu_lsp.engine.runtime.memory.allocations import DeviceAllocation, Pendi
 from gpuemu_lsp.engine.runtime.memory.byte_sets import ByteSet
 from gpuemu_lsp.engine.runtime.memory.device_memory import BASE, SIZE, DeviceMemory
 from gpuemu_lsp.engine.runtime.protocol.calls import MemoryKind
-from gpuemu_lsp.engine.same_mistake import each_once, earlier_of_same_mistake
+from gpuemu_lsp.engine.same_mistake import earlier_of_same_mistake
 
 _AT_TIME_LIMIT = StopReason("was stopped at its time limit", "")
 
@@ -86,7 +86,7 @@ class RunFindings:
         causes = earlier_of_same_mistake([event for event, _ in reports])
         for number, (_, finding) in enumerate(reports):
             if number not in causes:
-                following = each_once(reports[other][1] for other, cause in causes.items() if cause == number)
+                following = _once(reports[other][1] for other, cause in causes.items() if cause == number)
                 self._add(replace(finding, consequences=following))
 
     def _of_event(
@@ -266,8 +266,13 @@ class RunFindings:
         else:
             launches = earlier.data.get("launches", 1)
             count = launches + 1 if isinstance(launches, int) else 1
-            following = each_once((*earlier.consequences, *finding.consequences))
+            following = _once((*earlier.consequences, *finding.consequences))
             self._found[key] = replace(earlier, data={**earlier.data, "launches": count}, consequences=following)
+
+
+def _once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings without those of a rule and place that is there already."""
+    return tuple({(finding.rule, finding.place): finding for finding in reversed(tuple(findings))}.values())[::-1]
 
 
 def has_errors(findings: tuple[Finding, ...]) -> bool:
