@@ -42,7 +42,9 @@ Several resident blocks
 Blocks normally execute one after another in one set of records (``ResidentBlock``): deterministic, and their shared
 memory stays in the CPU's cache. A kernel whose blocks wait for each other (a grid barrier, a decoupled look-back) would
 then never end: the first block spins for a flag that a later one sets. A block that has used up its time more than
-``_PATIENCE`` times therefore stays resident while further blocks start next to it, up to as many as a GPU holds. Each
+``_PATIENCE`` times, or whose warps have the same registers at two looks, therefore stays resident while further blocks
+start next to it, up to as many as a GPU holds. The first two looks come soon; how long a block has spun in vain makes
+no difference to what the launch does. Each
 resident block then gets a turn until it yields; when a round ends no block, as many as there are are started. Once all
 blocks have ended the extra records are dropped.
 
@@ -77,13 +79,16 @@ from gpuemu_lsp.engine.emulator.launch.attendant import BlockAttendant
 from gpuemu_lsp.engine.emulator.launch.clusters.schedule import ClusterSchedule, Turn
 from gpuemu_lsp.engine.emulator.launch.limits.endless_waits import EndlessWaits, contexts_of
 from gpuemu_lsp.engine.emulator.launch.limits.stop_request import StopRequest
-from gpuemu_lsp.engine.emulator.launch.setup import SPIN_QUANTUM, add_resident
+from gpuemu_lsp.engine.emulator.launch.setup import SPIN_QUANTUM, YIELDS_PER_CALL, add_resident
 from gpuemu_lsp.engine.emulator.launch.state import LaunchReport, PreparedLaunch, ResidentBlock
 from gpuemu_lsp.engine.emulator.launch.vector_clocks import VectorClocks
 from gpuemu_lsp.engine.emulator.versions.tiering import LaunchProfile, LaunchVersions
 
-_PATIENCE: Final = 6
+_PATIENCE: Final = 8
 """Times that a block may use up its yields before other blocks become resident with it."""
+
+_FIRST_LOOK: Final = 4
+"""Yields of each warp up to the first look, so that a block that waits for another one is soon found to do so."""
 
 _MOST_MOVES: Final = 16
 
@@ -234,6 +239,7 @@ class Scheduler:
         last = self._prepared.blocks
         launch.set(LaunchRecord.BLOCK_END, min(upcoming + self._stretch, last))
         launch.set(LaunchRecord.IN_BLOCK, 0)
+        launch.set(LaunchRecord.YIELDS_LEFT, min(_FIRST_LOOK * self._prepared.warp_count, YIELDS_PER_CALL))
         current = -1
         while not self._ended and self._run_blocks(launch.address):
             number = launch.get(LaunchRecord.NEXT_BLOCK)
@@ -244,7 +250,10 @@ class Scheduler:
             used_up = self._attendant.attend(resident)
             if used_up:
                 resident.moves = 0 if self._is_unchanged(resident) else 1
-            if used_up and resident.yields > _PATIENCE and last > number + 1:
+                if resident.yields == 1:
+                    launch.set(LaunchRecord.YIELDS_LEFT, self._prepared.warp_count)
+            waits = used_up and (resident.moves == 0 or resident.yields > _PATIENCE)
+            if waits and last > number + 1:
                 resident.started = True
                 return number + 1
             if last == number + 1:
