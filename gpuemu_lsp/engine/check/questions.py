@@ -71,7 +71,7 @@ def _wrong_value(question: Question, record: RecordBlock) -> Answer:
     address = block.buffer_address(mismatch.param)
     if address is None:
         return (), (f"{mismatch.param} is not in the memory of the launch",)
-    writes = block.accesses.writers(address + mismatch.offset, mismatch.size)
+    writes = block.accesses.own_writers(address + mismatch.offset, mismatch.size)
     if not len(writes):
         return (), (f"what was recorded of the block does not write {mismatch.param}",)
     latest = writes[-1]
@@ -105,7 +105,7 @@ def _unwritten(question: Question, record: RecordBlock) -> Answer:
 
 def _next_to(block: RecordedBlock, wanted: int, neighbour: int, size: int) -> Answer:
     """Explain an element that is not written by the store that writes one near it."""
-    writes = block.accesses.writers(neighbour, size)
+    writes = block.accesses.own_writers(neighbour, size)
     if not len(writes):
         return (), ()
     latest = Criterion(int(writes[-1]["thread"]), int(writes[-1]["tick"]))
@@ -165,7 +165,7 @@ def _access(question: Question, record: RecordBlock) -> Answer:
     address, size = int(access["address"]), int(access["size"])
     for place in _near(address, size):
         if block.names.array(place, size) == block.names.array(address, size) and len(
-            block.accesses.writers(place, size)
+            block.accesses.own_writers(place, size)
         ):
             chains, notes = _next_to(block, address, place, size)
             return (chain, *chains), notes

@@ -197,7 +197,7 @@ def _missing(block: RecordedBlock) -> tuple[str, ...]:
         notes.append(f"{recorded:,} steps of the block were recorded: {parts}")
     writers = unfollowed_writers(block.recording.program)
     if writers:
-        notes.append(f"what {' and '.join(writers)} write is not recorded: memory is shown as it was before them")
+        notes.append(f"what {' and '.join(writers)} write is shown from where the block first reads it")
     return tuple(notes)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from enum import IntEnum
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuemu_lsp.engine.debug.copies import WORD, async_copies
+from gpuemu_lsp.engine.debug.access_table import ACCESS, Kind, Table
+from gpuemu_lsp.engine.debug.copies import WORD, async_copies, unfollowed_writers
+from gpuemu_lsp.engine.debug.external_writes import external_writes
 from gpuemu_lsp.engine.debug.history import Bits, History, Numbers
 from gpuemu_lsp.engine.emulator.codegen.core.recording_layout import Slot, SlotRole
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -19,34 +21,6 @@ from gpuemu_lsp.engine.emulator.ir.operands import address_operand, flattened, s
 from gpuemu_lsp.engine.emulator.launch.recorder import MemoryPicture
 from gpuemu_lsp.engine.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol
 
-
-class Kind(IntEnum):
-    """What an access does."""
-
-    LOAD = 0
-    STORE = 1
-    UPDATE = 2  # an atomic one, which reads and writes
-    ISSUE = 3  # the issue of an asynchronous copy, from which on its target has no value
-
-
-ACCESS: Final = np.dtype(
-    [
-        ("tick", "<i8"),
-        ("cause", "<i8"),
-        ("address", "<u8"),
-        ("value", "<u8"),
-        ("thread", "<i4"),
-        ("size", "u1"),
-        ("kind", "u1"),
-        ("refused", "?"),
-    ]
-)
-"""One element of an access: what it loads or leaves in memory. A refused one is not executed.
-
-``cause`` is the tick of the instruction that makes it; that of an asynchronous copy is before its ``tick``."""
-
-Table: TypeAlias = npt.NDArray[np.void]
-"""Rows of :data:`ACCESS`."""
 _Read: TypeAlias = Callable[[Operand, SlotRole], Bits]
 _WIDEST: Final = 16
 """Bytes of the widest element."""
@@ -81,11 +55,20 @@ class Accesses:
         table = np.concatenate(parts)
         table = table[np.lexsort((table["thread"], table["tick"]))]
         self._update_without_result(table)
-        return table
+        if not self._has_external_writers:
+            return table
+        external = external_writes(table, self._pictures)
+        table = np.concatenate([table, external])
+        return table[np.argsort(table["tick"], kind="stable")] if len(external) else table
+
+    @property
+    def _has_external_writers(self) -> bool:
+        """Whether anything but the block can write while it runs."""
+        return math.prod(self._recording.grid) > 1 or bool(unfollowed_writers(self._history.program))
 
     @cached_property
     def writes(self) -> Table:
-        """The accesses that have changed memory."""
+        """The accesses that have changed memory, and the external writes."""
         chosen: Table = self.table[(self.table["kind"] != Kind.LOAD) & ~self.table["refused"]]
         return chosen
 
@@ -98,7 +81,13 @@ class Accesses:
         """Return the accesses of a thread from a tick to another one, both included."""
         low, high = np.searchsorted(self._ticks, [first, last + 1])
         there = self.table[low:high]
-        own: Table = there[there["thread"] == thread]
+        accesses: Table = there[(there["thread"] == thread) & (there["kind"] != Kind.EXTERNAL)]
+        return accesses
+
+    def own_writers(self, address: int, size: int) -> Table:
+        """Return what the threads of the block wrote to some bytes, in order of time."""
+        rows = self.writers(address, size)
+        own: Table = rows[rows["kind"] != Kind.EXTERNAL]
         return own
 
     def writers(self, address: int, size: int, before: int | None = None) -> Table:
@@ -109,7 +98,7 @@ class Accesses:
         return near if before is None else near[: np.searchsorted(near["tick"], before)]
 
     def last_writer(self, address: int, size: int, before: int) -> np.void | None:
-        """Return what wrote some bytes last before a tick, None if the block has not."""
+        """Return what wrote some bytes last before a tick, None if they are as at the begin."""
         order, addresses = self._writes_by_address
         low, high = np.searchsorted(addresses, [max(address - _WIDEST + 1, 0), address + size]).tolist()
         limit = int(np.searchsorted(self._write_ticks, before))

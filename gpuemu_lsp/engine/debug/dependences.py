@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gpuemu_lsp.engine.debug.accesses import Accesses, Kind
+from gpuemu_lsp.engine.debug.access_table import Kind
+from gpuemu_lsp.engine.debug.accesses import Accesses
 from gpuemu_lsp.engine.debug.history import History
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
 from gpuemu_lsp.engine.emulator.ir.lattice import WARP_SIZE
@@ -37,7 +38,8 @@ class Reason(IntEnum):
 class Element:
     """Bytes of memory that an instruction accessed, and their value; ``writer`` is who wrote them, None for none.
 
-    The writer is a thread and a tick. Of an atomic update, ``bits`` are what it leaves in memory.
+    The writer is a thread and a tick; ``is_external`` is set where it is outside of the block. Of an atomic update,
+    ``bits`` are what it leaves in memory.
     """
 
     address: int
@@ -47,6 +49,7 @@ class Element:
     writer: tuple[int, int] | None
     is_write: bool = False
     is_update: bool = False
+    is_external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +112,12 @@ class RuntimeDependences:
         for access in self._accesses.between(thread, tick, tick):
             address, size = int(access["address"]), int(access["size"])
             latest = self._accesses.last_writer(address, size, tick)
-            writer = (int(latest["thread"]), int(latest["cause"])) if latest is not None else None
+            external = latest is not None and latest["kind"] == Kind.EXTERNAL
+            writer = (int(latest["thread"]), int(latest["cause"])) if latest is not None and not external else None
             if access["kind"] == Kind.ISSUE or access["cause"] != tick:
                 continue
             is_write, is_update = access["kind"] == Kind.STORE, access["kind"] == Kind.UPDATE
-            found.append(Element(address, size, int(access["value"]), tick, writer, is_write, is_update))
+            found.append(Element(address, size, int(access["value"]), tick, writer, is_write, is_update, external))
         return found
 
     def _register(self, reason: Reason, name: str, thread: int, tick: int) -> Iterator[RuntimeDependence]:

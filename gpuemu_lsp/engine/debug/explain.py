@@ -9,8 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from gpuemu_lsp.engine.debug.accesses import Accesses, Kind
-from gpuemu_lsp.engine.debug.copies import is_async_copy
+from gpuemu_lsp.engine.debug.access_table import Kind
+from gpuemu_lsp.engine.debug.accesses import Accesses
+from gpuemu_lsp.engine.debug.copies import is_async_copy, unfollowed_writers
 from gpuemu_lsp.engine.debug.dependences import Element, RuntimeDependences
 from gpuemu_lsp.engine.debug.dwarf.entries import scopes_of
 from gpuemu_lsp.engine.debug.dwarf.model import all_scopes
@@ -177,7 +178,7 @@ class RecordedBlock:
         """
         run = self.history.run_at(store.tick)
         site = self.history.block[run], store.tick - int(self.history.start[run])
-        writes = self.accesses.writes
+        writes = self.accesses.writes[self.accesses.writes["kind"] != Kind.EXTERNAL]
         runs = np.searchsorted(self.history.start, writes["tick"], side="right") - 1
         there = (self.history.block[runs] == site[0]) & (writes["tick"] - self.history.start[runs] == site[1])
         places = {int(one["thread"]): int(one["address"]) for one in writes[there]}
@@ -334,6 +335,14 @@ class RecordedBlock:
         origin = self.origin(element, statement.thread)
         return ShownAccess(name, None if origin in (_OUTSIDE, _UNWRITTEN) else value, access, origin)
 
+    def external_writer(self, address: int) -> str:
+        """Return in words what may have written memory that no thread of the block has written."""
+        picture = self.accesses.picture(address)
+        shared = picture is not None and picture.kind == "shared"
+        units = unfollowed_writers(self.recording.program)
+        others = [] if shared and units else ["another block"]
+        return f"written by {' or '.join([*others, *units])}"
+
     def _is_argument(self, element: Element) -> bool:
         """Return whether an element is of a parameter, which code without a line copies to a function's memory."""
         name = re.split(r"[.\[]", self.names.name(element.address, element.size), maxsplit=1)[0]
@@ -342,6 +351,8 @@ class RecordedBlock:
 
     def origin(self, element: Element, reader: int) -> str:
         """Return in words who wrote the value of an element that a thread reads."""
+        if element.is_external:
+            return self.external_writer(element.address)
         if element.writer is None:
             picture = self.accesses.picture(element.address)
             if picture is None:

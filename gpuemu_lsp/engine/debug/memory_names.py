@@ -53,6 +53,8 @@ class MemoryNames:
             return self._in_shared(offset, size)
         if picture.kind == "local":
             return self._in_local(offset % max(self._history.program.local_bytes, 1), size)
+        if picture.kind != "buffer" and len(picture.data) == size:
+            return demangled_name(picture.name)
         return self._in_buffer(picture.name, offset, size)
 
     def array(self, address: int, size: int) -> str:
@@ -65,6 +67,11 @@ class MemoryNames:
         known = self._formats.get(picture.name) if picture is not None and picture.kind == "buffer" else None
         if known is not None and known.dtype.itemsize == size:
             return number(bits, known.dtype)
+        if known is not None and size in (2 * known.dtype.itemsize, 4 * known.dtype.itemsize):
+            # Packed: elements of two bytes as one word, for example.
+            width = known.dtype.itemsize * 8
+            parts = (bits >> first & (1 << width) - 1 for first in range(0, size * 8, width))
+            return f"{{{', '.join(str(number(part, known.dtype)) for part in parts)}}}"
         instruction = self._history.instruction(tick)
         kind = access_type(instruction) if instruction is not None else f"u{size * 8}"
         letter = {"f": "f", "s": "i"}.get(kind[0], "u")

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from gpuemu_lsp.engine.debug.accesses import Kind, Table
+from gpuemu_lsp.engine.debug.access_table import Kind, Table
 from gpuemu_lsp.engine.debug.dwarf.model import SourceVariable
 from gpuemu_lsp.engine.debug.explain import RecordedBlock
 from gpuemu_lsp.engine.debugger.evaluate import decided, evaluate, truth
@@ -208,7 +208,11 @@ class MemoryBreakpoint:
             if address < first + self.place.size and first < address + size:
                 value = block.names.value(address, size, int(row["value"]), hit.tick)
                 verb = "reads" if row["kind"] == Kind.LOAD else "writes"
-                return Stop(_DATA, _DATA, f"{who} {verb} {block.names.name(address, size)} = {value}")
+                text = f"{who} {verb} {block.names.name(address, size)} = {value}"
+                written = block.accesses.last_writer(address, size, hit.tick) if row["kind"] == Kind.LOAD else None
+                if written is not None and written["kind"] == Kind.EXTERNAL:
+                    text = f"{text}, {block.external_writer(address)}"
+                return Stop(_DATA, _DATA, text)
         return Stop(_DATA, _DATA, f"{who} accesses it")
 
 

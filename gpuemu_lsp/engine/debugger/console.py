@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from gpuemu_lsp.engine.debug.accesses import Kind, Table
+from gpuemu_lsp.engine.debug.access_table import Kind, Table
 from gpuemu_lsp.engine.debug.explain import ChainQuestion
 from gpuemu_lsp.engine.debug.explanation import Chain
 from gpuemu_lsp.engine.debug.slices import Criterion
@@ -129,6 +129,9 @@ class Console:
         block, thread, cause = self.session.block, int(row["thread"]), int(row["cause"])
         name = block.names.name(int(row["address"]), int(row["size"]))
         value = block.names.value(int(row["address"]), int(row["size"]), int(row["value"]), cause)
+        if row["kind"] == Kind.EXTERNAL:
+            writer = block.external_writer(int(row["address"]))
+            return f"{name} = {value}: {writer}, before {self._where(thread, cause)}"
         verb = "read" if row["kind"] == Kind.LOAD else "copied later" if row["kind"] == Kind.ISSUE else "="
         return f"{name} {verb} {value}: {self._where(thread, cause)}"
 
@@ -161,6 +164,8 @@ class Console:
             latest = session.block.accesses.last_writer(address, data.place.size, now)
             if latest is None:
                 return Said(f"no statement of this block has written {data.description} yet")
+            if latest["kind"] == Kind.EXTERNAL:
+                return Said(self._row(latest))
             criterion = Criterion(int(latest["thread"]), int(latest["cause"]))
         else:
             hit = next(iter(self._changes(data)), None)

@@ -144,7 +144,9 @@ class Names:
             element = element or self._accessed(picture.address, size) or _UNSIGNED
             shape = format_.shape if format_ is not None else ()
             counts = shape if shape else (size // max(element.size, 1),)
-            found[demangled_name(picture.name)] = Object(array_of(element, counts), picture.address + start)
+            scalar = picture.kind != "buffer" and element.size == size
+            type_ = element if scalar else array_of(element, counts)
+            found[demangled_name(picture.name)] = Object(type_, picture.address + start)
         return found
 
     def _shared_type(self, name: str, address: int, size: int) -> Type:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpuemu_lsp.engine.debug.accesses import Table
+from gpuemu_lsp.engine.debug.access_table import Table
 from gpuemu_lsp.engine.debug.history import History, Numbers
 from gpuemu_lsp.engine.debug.instance_cache import kept_results
 from gpuemu_lsp.engine.debug.statements import Statements

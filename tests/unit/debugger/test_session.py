@@ -277,3 +277,86 @@ def test_an_exception_filter_stops_at_the_findings_of_a_rule(tmp_path, project_c
         "entry",
         "pause",
     ]
+
+
+HANDED_OVER = """__device__ volatile int ready;
+__device__ volatile float box[32];
+
+__global__ void handed_over(const float* x, float* y, int n) {
+    const int t = threadIdx.x;
+    if (blockIdx.x == 1) {
+        box[t] = t < n ? x[t] : 0.0f;
+        __threadfence();
+        __syncthreads();
+        if (t == 0) ready = 1;
+        return;
+    }
+    while (ready == 0) {}
+    const float value = box[t];
+    if (t < n) y[t] = 2.0f * value;
+}
+"""
+
+
+def test_what_another_block_wrote_is_seen_where_it_is_read(tmp_path, project_client):
+    (tmp_path / "handed_over.cu").write_text(HANDED_OVER)
+    entry = (
+        '[[kernels]]\nname = "handed_over"\nsource = "handed_over.cu"\nreference = "triple.py:triple"\n'
+        '[kernels.dims]\nn = { min = 30, max = 32 }\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\nn = "n"\n'
+        "[kernels.launch]\ngrid = 2\nblock = 32\n"
+    )
+    (tmp_path / "gpuemu.toml").write_text(entry)
+    (tmp_path / "triple.py").write_text("def triple(inputs, n):\n    return 3.0 * inputs['x']\n")
+    session = project_client(tmp_path)
+    # A block that waits for a later one soon lets it start: the recording is short.
+    assert session.session.block.recording.block == 0 and not session.session.block.begins_late
+    wrong = session.evaluate("threadIdx.x")
+    value = session.evaluate(f"x[{wrong}]")
+    assert session.evaluate(f"box[{wrong}]") == value == session.evaluate("value")
+    assert "written by another block, before line 14" in session.evaluate(f"who box[{wrong}]", "repl")
+    assert "written by another block, before line 14" in session.evaluate(f"origin box[{wrong}]", "repl")
+    assert "written by another block" in session.evaluate("origin value", "repl")
+    session.evaluate("watch ready", "repl")
+    assert session.move("reverseContinue") == 13
+    assert session.stop["text"].endswith("ready = 1, written by another block")
+    session.move("stepBack")
+    assert session.evaluate("ready") == "0"
+
+
+BULK_COPY = """#include <cstdint>
+__global__ void doubled(const float* x, float* y, int n) {
+    __shared__ alignas(128) float tile[256];
+    __shared__ alignas(8) uint64_t barrier;
+    const int t = threadIdx.x;
+    const unsigned bar = (unsigned)__cvta_generic_to_shared(&barrier);
+    const unsigned to = (unsigned)__cvta_generic_to_shared(tile);
+    if (t == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(bar));
+    __syncthreads();
+    if (t == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" :: "r"(bar) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];"
+                     :: "r"(to), "l"(x + blockIdx.x * 256), "r"(bar) : "memory");
+    }
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(bar) : "memory");
+    const float value = tile[t];
+    y[blockIdx.x * 256 + t] = 2.0f * value;
+}
+"""
+
+
+def test_what_a_bulk_copy_wrote_is_seen_where_it_is_read(tmp_path, project_client):
+    (tmp_path / "doubled.cu").write_text(BULK_COPY)
+    entry = (
+        '[build]\narch = "sm_90a"\n[[kernels]]\nname = "doubled"\nsource = "doubled.cu"\nreference = "triple.py:triple"\n'
+        '[kernels.dims]\nn = { max = 256, multiple_of = 256 }\n[kernels.args]\nx = { in = ["n"] }\ny = { out = ["n"] }\n'
+        'n = "n"\n[kernels.launch]\ngrid = "n // 256"\nblock = 256\n'
+    )
+    (tmp_path / "gpuemu.toml").write_text(entry)
+    (tmp_path / "triple.py").write_text("def triple(inputs, n):\n    return 3.0 * inputs['x']\n")
+    session = project_client(tmp_path)
+    assert session.evaluate("tile[threadIdx.x]") == session.evaluate("x[threadIdx.x]") == session.evaluate("value")
+    assert "written by bulk copies" in session.evaluate("who tile[3]", "repl")
+    assert "written by bulk copies" in session.evaluate("why", "repl")
