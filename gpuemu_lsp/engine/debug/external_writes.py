@@ -42,16 +42,16 @@ def external_writes(table: Table, pictures: Sequence[MemoryPicture]) -> Table:
     expected = np.zeros(len(rows), dtype=np.uint64)
     expected[1:] = values[:-1]
     is_load = rows["kind"] == Kind.LOAD
-    known = again.copy()
+    comparable = again.copy()
     for picture in pictures:
-        _at_start(rows, np.flatnonzero(is_load & ~again), picture, expected, known)
-    shown = is_load & known & (values != expected)
+        _at_start(rows, np.flatnonzero(is_load & ~again), picture, expected, comparable)
+    shown = is_load & comparable & (values != expected)
     shown[shown] = ~_written_in_parts(rows, rows[shown])
-    found: Table = rows[shown].copy()
-    found["cause"] = found["tick"]
-    found["tick"] -= 1
-    found["kind"] = Kind.EXTERNAL
-    return found
+    external: Table = rows[shown].copy()
+    external["cause"] = external["tick"]
+    external["tick"] -= 1
+    external["kind"] = Kind.EXTERNAL
+    return external
 
 
 def _at_start(
@@ -59,7 +59,7 @@ def _at_start(
     places: npt.NDArray[np.intp],
     picture: MemoryPicture,
     expected: npt.NDArray[np.uint64],
-    known: npt.NDArray[np.bool_],
+    comparable: npt.NDArray[np.bool_],
 ) -> None:
     """Fill in what a region held at the block's start, for rows at some places of the table."""
     offsets = (rows["address"][places] - np.uint64(picture.address)).astype(np.int64)
@@ -69,7 +69,7 @@ def _at_start(
         chosen = there & (sizes == size)
         data = picture.data[offsets[chosen][:, None] + np.arange(size)]
         expected[places[chosen]] = np.ascontiguousarray(data).view(f"<u{size}")[:, 0]
-        known[places[chosen]] = True
+        comparable[places[chosen]] = True
 
 
 def _written_in_parts(rows: Table, loads: Table) -> npt.NDArray[np.bool_]:
