@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gpuemu_lsp.engine.check.plan_run import PlanRun
 from gpuemu_lsp.engine.check.replay import HANG_STEPS
 from gpuemu_lsp.engine.debug.explain import RecordedBlock
-from gpuemu_lsp.engine.debug.memory_names import Format
+from gpuemu_lsp.engine.debug.memory_names import Format, LaunchArguments
 from gpuemu_lsp.engine.debug.source_lines import SourceLines
 from gpuemu_lsp.engine.emulator.launch.recorder import DEFAULT_LIMITS, OVERLAP, RecordedWindow, RecordingLimits
 from gpuemu_lsp.engine.execution import Buffer, Request
@@ -121,7 +121,7 @@ class Recorder:
             launch.artifact.ptx,
             launch.artifact.debug_sections,
             SourceLines(source_map.known, source_map.text_of),
-            formats(self._run, self._case, launch),
+            LaunchArguments(formats(self._run, self._case, launch), self._case.scalars),
             outcome,
         )
         return self.latest

@@ -7,7 +7,7 @@ of), or of a *condition* (a predicate that decided whether the instruction was e
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -50,6 +50,12 @@ class Element:
     is_write: bool = False
     is_update: bool = False
     is_external: bool = False
+
+
+def distinct(elements: Sequence[Element]) -> list[Element]:
+    """Return one of several accesses to an element: reads first."""
+    by_place = {(one.address, one.is_write): one for one in elements}
+    return sorted(by_place.values(), key=lambda one: (one.is_write, one.tick))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ import numpy as np
 from gpuemu_lsp.engine.debug.access_table import Kind
 from gpuemu_lsp.engine.debug.accesses import Accesses
 from gpuemu_lsp.engine.debug.copies import is_async_copy, unfollowed_writers
-from gpuemu_lsp.engine.debug.dependences import Element, RuntimeDependences
+from gpuemu_lsp.engine.debug.dependences import Element, RuntimeDependences, distinct
 from gpuemu_lsp.engine.debug.dwarf.entries import scopes_of
 from gpuemu_lsp.engine.debug.dwarf.model import all_scopes
 from gpuemu_lsp.engine.debug.dwarf.sections import assembled
 from gpuemu_lsp.engine.debug.explanation import Chain, ShownAccess, ShownValue, Step
 from gpuemu_lsp.engine.debug.history import History
-from gpuemu_lsp.engine.debug.memory_names import Format, MemoryNames
+from gpuemu_lsp.engine.debug.memory_names import LaunchArguments, MemoryNames, number_of
 from gpuemu_lsp.engine.debug.slices import Criterion, SlicedStatement, slice_of
 from gpuemu_lsp.engine.debug.source_lines import SourceLines
 from gpuemu_lsp.engine.debug.statements import Statement, Statements
@@ -73,8 +73,8 @@ class RecordedBlock:
         The PTX and its debug sections, "" if it has none.
     source : SourceLines
         The source.
-    formats : dict of str to Format
-        How the buffers are read, by name.
+    arguments : LaunchArguments
+        The arguments of the launch.
     outcome : Outcome
         The outcome of the recorded launch.
     """
@@ -85,17 +85,17 @@ class RecordedBlock:
         code: str,
         debug: str,
         source: SourceLines,
-        formats: dict[str, Format],
+        arguments: LaunchArguments,
         outcome: Outcome,
     ) -> None:
         self.recording, self.source, self.outcome = recording, source, outcome
-        self.code, self.formats = code, formats
+        self.code, self.formats, self.scalars = code, arguments.formats, arguments.scalars
         self.history = History(recording)
         self.accesses = Accesses(self.history)
         self.statements = Statements(self.history, source.place_of)
         self.dependences = RuntimeDependences(self.history, self.accesses)
         scopes = scopes_of(assembled(code, debug)) if debug else ()
-        self.names = MemoryNames(self.history, self.accesses, formats, scopes)
+        self.names = MemoryNames(self.history, self.accesses, self.formats, scopes)
         self.variables = Variables(self.history, self.accesses, scopes, self.names)
         self.scopes = scopes
         self.named = bool(scopes)
@@ -310,6 +310,9 @@ class RecordedBlock:
             return {}
         words = mentioned(self.source.line(statement.place))
         found: dict[str, Json] = {}
+        if not self.named:
+            mentioned_scalars = {name: value for name, value in self.scalars.items() if name in words}
+            found |= {name: number_of(value) for name, value in mentioned_scalars.items()}
         for line, tick in ((first, statement.first), (last + 1, statement.last + 1)):
             for variable in self.variables.visible(line):
                 if variable.name in words:
@@ -321,7 +324,7 @@ class RecordedBlock:
 
     def _accesses(self, elements: Sequence[Element], statement: Statement) -> Iterator[ShownAccess]:
         """Yield the accesses of a statement, without those of memory that only the compiler has names for."""
-        for element in _distinct(elements):
+        for element in distinct(elements):
             access = self._access(element, statement)
             if not (self.named and access.name.startswith("local memory")):
                 yield access
@@ -391,9 +394,3 @@ def _chosen(groups: list[list[SlicedStatement]]) -> list[list[SlicedStatement]]:
 
 def _same(one: Statement, other: Statement) -> bool:
     return (one.thread, one.first) == (other.thread, other.first)
-
-
-def _distinct(elements: Sequence[Element]) -> list[Element]:
-    """Return one of several accesses to an element: reads first."""
-    found = {(one.address, one.is_write): one for one in elements}
-    return sorted(found.values(), key=lambda one: (one.is_write, one.tick))

@@ -28,6 +28,14 @@ class Format:
     start: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchArguments:
+    """The arguments of a launch by name: how its buffers are read, and the values of the others."""
+
+    formats: Mapping[str, Format]
+    scalars: Mapping[str, np.generic]
+
+
 class MemoryNames:
     """Names of elements of memory; ``formats`` are those of the buffers by name, ``scopes`` have local variables."""
 
@@ -156,3 +164,8 @@ def number(bits: int, dtype: np.dtype[Any]) -> Json:
     real = float(value)
     # The shortest text that the type's precision needs.
     return float(str(value)) if np.isfinite(real) else str(real)
+
+
+def number_of(value: np.generic) -> Json:
+    """Return a NumPy scalar of at most eight bytes as :func:`number` returns its bits."""
+    return number(int.from_bytes(value.tobytes(), "little"), value.dtype)

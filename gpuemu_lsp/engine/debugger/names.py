@@ -116,6 +116,15 @@ class Names:
         address = self._block.variables.address(storage, prefix, moment.thread)
         return Named(variable.name, Object(variable.type, address), storage)
 
+    @cached_property
+    def arguments(self) -> dict[str, Object]:
+        """The arguments of the launch that are passed by value, and the constants that it was compiled for."""
+        return {
+            name: Object(type_of_dtype(value.dtype), data=value.tobytes())
+            for name, value in self._block.scalars.items()
+            if name.isidentifier()
+        }
+
     # ---- the block ---------------------------------------------------------------------------------------------------
 
     @cached_property

@@ -221,17 +221,16 @@ class Requests:
         view = self._view(arguments)
         named = self._session.block.named
         tables: list[tuple[str, str, Callable[[], Sequence[Row]], bool]] = [
-            ("Locals", "locals", view.locals, False) if named else ("Registers", "registers", view.registers, True),
+            ("Locals", "locals", view.locals, False) if named else ("Arguments", "arguments", view.arguments, False),
             ("Thread", "", view.thread, False),
             ("Shared memory", "", view.shared, False),
             ("Buffers", "", view.buffers, False),
             ("Lanes", "", view.lanes, True),
+            ("Registers", "registers", view.registers, True),
         ]
-        if named:
-            tables.append(("Registers", "registers", view.registers, True))
         rows: list[Json] = []
         for name, hint, items, expensive in tables:
-            if name == "Shared memory" and not view.names.shared:
+            if (name == "Shared memory" and not view.names.shared) or (name == "Lanes" and not named):
                 continue
             row: Body = {"name": name, "variablesReference": self._reference(of_items(items)), "expensive": expensive}
             if hint:

@@ -108,11 +108,11 @@ class View:
     names: Names
 
     def lookup(self, name: str) -> Object | None:
-        """Return the object of a name: a variable, an index, a shared array, a buffer, a register, an enumerator."""
+        """Return the object of a name: a variable, an index, an array, an argument, a register, an enumerator."""
         variable = self.names.visible(self.frame).get(name)
         if variable is not None:
             return self.names.variable(self.moment, self.frame, variable).object
-        for table in (self.names.builtins(self.moment), self.names.shared, self.names.buffers):
+        for table in self._tables():
             if name in table:
                 return table[name]
         if name.startswith("%"):
@@ -121,8 +121,12 @@ class View:
 
     def all_names(self) -> list[str]:
         """Return the names that :meth:`lookup` finds, without registers."""
-        tables = (self.names.builtins(self.moment), self.names.shared, self.names.buffers)
-        return list(dict.fromkeys([*self.names.visible(self.frame), *(name for table in tables for name in table)]))
+        names = (name for table in self._tables() for name in table)
+        return list(dict.fromkeys([*self.names.visible(self.frame), *names]))
+
+    def _tables(self) -> tuple[dict[str, Object], ...]:
+        names = self.names
+        return names.builtins(self.moment), names.shared, names.buffers, names.arguments
 
     def locals(self) -> list[Row]:
         """Return the variables of the function."""
@@ -130,6 +134,10 @@ class View:
             item(self.moment, name, self.names.variable(self.moment, self.frame, variable).object, name)
             for name, variable in self.names.visible(self.frame).items()
         ]
+
+    def arguments(self) -> list[Row]:
+        """Return the arguments of the launch that are passed by value."""
+        return self._rows(self.names.arguments)
 
     def thread(self) -> list[Row]:
         """Return the indices of the thread, and the time."""

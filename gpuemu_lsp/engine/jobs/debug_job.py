@@ -35,7 +35,7 @@ from gpuemu_lsp.engine.workers.frames import encode as frame
 
 _NO_LAUNCH = "it is a call of a Python function, of which no launch can be recorded"
 
-_UNNAMED = "the optimised code is shown, which has lines, registers and memory, but no variables"
+_UNNAMED = "the optimised code is shown, which has lines, arguments, registers and memory, but no variables"
 
 
 _Compiled: TypeAlias = tuple[CheckRequest, Locate]
