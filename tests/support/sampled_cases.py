@@ -25,8 +25,8 @@ def keep_sample(
     """Deselect a part of the tests, unless ``--all-cases`` is given or a test is named on the command line.
 
     ``cases`` returns how many cases of a parametrised test run, given its node id without parameters; ``tests`` how
-    many tests of a file, given its path. None means all of them. The sample depends on these names alone, so that a run
-    is repeatable, and the same on every worker of xdist.
+    many tests of a file, given its path. None means all of them. Tests that are marked ``in_sample`` are chosen first.
+    The sample depends on names and marks alone, so that a run is repeatable, and the same on every worker of xdist.
     """
     if config.getoption("--all-cases") or any("::" in argument for argument in config.args):
         return
@@ -49,5 +49,9 @@ def _sample(
     kept: set[pytest.Item] = set()
     for name, members in groups.items():
         most = limit(name)
-        kept.update(members if most is None or len(members) <= most else random.Random(name).sample(members, most))
+        if most is not None and len(members) > most:
+            marked = [item for item in members if item.get_closest_marker("in_sample") is not None]
+            others = [item for item in members if item not in marked]
+            members = [*marked, *random.Random(name).sample(others, max(most - len(marked), 0))]
+        kept.update(members)
     return [item for item in items if item in kept]

@@ -16,7 +16,11 @@ from support.recordings import MadeLaunch, record
 
 from gpuemu_lsp import __version__
 
-SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.lua"))
+IN_SAMPLE = ("debug", "softmax")
+SCENARIOS = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.in_sample] if path.stem in IN_SAMPLE else [])
+    for path in sorted((Path(__file__).parent / "scenarios").glob("*.lua"))
+]
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def project(tmp_path: Path) -> EditorProject:
     return make_project(tmp_path / "kernels [of] us, 100% 'new'")
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario(scenario: Path, project: EditorProject, editor_environment: dict[str, str]) -> None:
     facts: dict[str, Any] = {"bug_line": project.bug_line, "fixed": project.fixed, "version": __version__}
     if scenario.stem == "ptx":
