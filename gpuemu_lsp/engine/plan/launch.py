@@ -230,7 +230,7 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
     """Return a launch with one thread per element, for a kernel with one size, one axis and no dynamic shared memory.
 
     The grid has one block where the kernel never reads its block index, and one thread per block where it never reads
-    its thread index.
+    its thread index. It has one block per element where the kernel numbers no threads of the grid.
     """
     declaration = context.declaration
     if not roles.flat or declaration.name in context.source.dynamic_shared or _uses_several_axes(context):
@@ -240,18 +240,27 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
     )
     code = context.code
     any_block = _may_use_block_size(context)
-    literal = None if code is None or any_block else code.block_stride if code.reads_thread_index else 1
-    block = literal or min(_DEFAULT_BLOCK, declaration.max_threads or _DEFAULT_BLOCK)
-    blocks = (
-        "1" if code is not None and not code.reads_block_index else f"ceil_div({size}, {block})" if block > 1 else size
-    )
+    shown = literal = None
+    if code is not None and not code.reads_thread_index:
+        shown = literal = None if any_block else 1
+    elif code is not None:
+        shown = code.block_stride or code.array_threads
+        # A loop that the compiler has unrolled may show another one.
+        literal = code.block_stride or (None if any_block else code.loop_threads) or shown
+    block = min(literal or _DEFAULT_BLOCK, declaration.max_threads or literal or _DEFAULT_BLOCK)
+    if code is not None and not code.reads_block_index:
+        blocks = "1"
+    elif block == 1 or (code is not None and not code.numbers_threads_of_grid):
+        blocks = size
+    else:
+        blocks = f"ceil_div({size}, {block})"
     return ResolvedLaunch(
         (parse(blocks),),
         (parse(block),),
         parse(0),
         (f"grid = {blocks}", f"block = {block}"),
         assumed_block=True,
-        fixed_block=not any_block and literal is None and declaration.max_threads is None,
+        fixed_block=not any_block and shown is None and declaration.max_threads is None,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from gpuemu_lsp.engine.emulator.analysis.block_evidence import array_threads, loop_threads, thread_registers
 from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import ParameterValue, is_parameter_load, parameter_values
@@ -131,15 +132,55 @@ class KernelFacts:
         """The block size that the code has as a constant: 128 in ``blockIdx.x * 128 + threadIdx.x``."""
         # Independent samples: no other sum has these values.
         blocks, threads = _SAMPLES[:1024], _SAMPLES[:1024] * 7 % 1021
-        values = RegisterValues(self._program, {"%ctaid.x": blocks, "%tid.x": threads}, len(blocks))
+        values = self._indices(blocks, threads)
         strides = set()
-        for instruction in self._computed_from(["%ctaid.x"]):
+        for instruction in self._of_block_index():
             value = values.result(instruction)
             if value is not None:
                 stride = int(value[1] - threads[1])
                 if 1 < stride <= _MAX_THREADS and np.array_equal(value, blocks * stride + threads):
                     strides.add(stride)
         return strides.pop() if len(strides) == 1 else None
+
+    @cached_property
+    def array_threads(self) -> int | None:
+        """The number of threads that its shared arrays have elements for, None where nothing shows it."""
+        return array_threads(self._taint)
+
+    @cached_property
+    def loop_threads(self) -> int | None:
+        """The number of threads that loops over elements have as a constant, None without such a loop."""
+        return loop_threads(self._taint)
+
+    @cached_property
+    def numbers_threads_of_grid(self) -> bool:
+        """Whether it computes an index from those of block and thread alone; if not, each block has work of its own."""
+        blocks, threads = _SAMPLES[:1024], _SAMPLES[:1024] * 7 % 1021
+        of_thread, of_block, both = (
+            self._indices(blocks * in_block, threads * in_thread)
+            for in_block, in_thread in ((False, True), (True, False), (True, True))
+        )
+        for instruction in self._of_block_index():
+            value = both.result(instruction)
+            if value is not None and not (
+                _equal(of_thread.result(instruction), value) or _equal(of_block.result(instruction), value)
+            ):
+                return True
+        return False
+
+    def _indices(self, blocks: ValueArray, threads: ValueArray) -> RegisterValues:
+        size = np.full_like(blocks, next(number for number, axis in _BLOCK.items() if axis == "x"))
+        known = {"%ctaid.x": blocks, "%ntid.x": size, **dict.fromkeys(thread_registers(self._taint)[0], threads)}
+        return RegisterValues(self._program, known, len(blocks))
+
+    def _of_block_index(self) -> Iterator[Instruction]:
+        """Return what is computed from the block index, where no loop counter has the register of the thread index."""
+        later = thread_registers(self._taint)[1]
+        dependent = reachable(["%ctaid.x"], self._users.__getitem__)
+        for number, block in enumerate(self._program.blocks):
+            yield from (
+                one for one in block.code if number not in later and not dependent.isdisjoint(registers_read(one))
+            )
 
     def divisors(self, parameter: int) -> frozenset[Divisor]:
         """Return the numbers by which an integer is divided without a use of the remainder."""

@@ -83,3 +83,36 @@ def test_cooperative_groups_compute_with_all_axes_for_any_launch() -> None:
 )
 def test_parameters_that_something_is_compared_with(body: str, compared: set[int]) -> None:
     assert facts(body).compared_parameters - {0} == compared
+
+
+@pytest.mark.parametrize(
+    ("body", "threads"),
+    [
+        ("__shared__ int s[128]; s[threadIdx.x] = n; __syncthreads(); o[0] = s[n];", 128),
+        ("__shared__ int s[512]; s[threadIdx.x] = n; s[threadIdx.x + 256] = u; __syncthreads(); o[0] = s[n];", 256),
+        ("__shared__ int s[32]; if (threadIdx.x < 32) s[threadIdx.x] = n; __syncthreads(); o[0] = s[n];", None),
+        ("__shared__ int s[32]; s[threadIdx.x / 32] = n; __syncthreads(); o[0] = s[n];", None),
+        (
+            "__shared__ int s[64]; int t = threadIdx.x; s[t] = n; __syncthreads(); "
+            "for (; t < n; t += blockDim.x) o[t] = s[n % 64];",
+            64,
+        ),
+    ],
+)
+def test_shared_arrays_have_an_element_for_each_thread(body: str, threads: int | None) -> None:
+    assert facts(body).array_threads == threads
+
+
+@pytest.mark.parametrize(
+    ("begin", "step", "threads"),
+    [("threadIdx.x", "96", 96), ("threadIdx.x", "blockDim.x", None), ("threadIdx.x % 32", "32", None)],
+)
+def test_loops_that_begin_with_the_thread_index(begin: str, step: str, threads: int | None) -> None:
+    found = facts(f"for (int i = {begin}; i < n; i += {step}) o[blockIdx.x * n + i] = 1;")
+    assert found.loop_threads == threads
+    assert not found.numbers_threads_of_grid
+
+
+@pytest.mark.parametrize("size", ["128", "blockDim.x"])
+def test_threads_of_the_grid_are_numbered(size: str) -> None:
+    assert facts(f"for (int i = blockIdx.x * {size} + threadIdx.x; i < n; i += 4096) o[i] = 1;").numbers_threads_of_grid
