@@ -94,7 +94,7 @@ __global__ void sums(const float* x, float* y, int n) {
         "uninitialized read",
         "The kernel read memory that was never written: shared memory before a store or beyond a partial tile, an "
         "output used as an accumulator, an element of a local array, or, in `gpuemu run`, a local variable that has "
-        "no value.",
+        "no value, or an element of a constant array without an initialiser of which the program has copied others.",
         Example(
             bad="""\
 __global__ void reverse(const float* x, float* y, int n) {

@@ -244,3 +244,23 @@ def test_an_unsigned_number_of_elements_is_not_cut():
     count = 6000 * 393216
     assert followed("threadIdx.x", count - (1 << 32), count, kernel=WIDE.replace("int n", "unsigned n")) == []
     assert followed("threadIdx.x", count, count + (1 << 32), kernel=WIDE.replace("int n", "unsigned n")) != []
+
+
+@pytest.mark.parametrize(("copied", "rules"), [(0, []), (N // 2, ["memory/uninitialized-read"]), (N, [])])
+def test_the_rest_of_constants_that_are_copied_in_part_was_not_written(copied, rules):
+    """Without any copy they have the zeros of a variable without an initialiser."""
+    device = EmulatedDevice("/program", DeviceLimits(1 << 30))
+    constants = f"__constant__ int table[{N}]; __constant__ int other[{N}] = {{1}}; "
+    device.modules.load(0, [compile_ptx(constants + SET.replace("= value", "= table[threadIdx.x] + other[n]"))])
+    array = device.allocator.allocate(4 * N, MemoryKind.DEVICE, CallSite("/program.cu", 5))
+    for name in ("table", "other"):
+        variable = device.modules.variable(0, name)
+        call = CopyCall(
+            variable.address, 4 * copied, 0, 0, 4 * copied, 1, 0, HostWait.ALWAYS, CopyDirection.DEFAULT, b"\x01"
+        )
+        assert not copied or not device.copies.copy(call, SITE).error
+    kernel, _ = device.modules.find_kernel(0, "k")
+    block = struct.pack("<Qii", array.address, N - 1, 0)
+    device.launch(LaunchCall(kernel, (1, 1, 1), (96, 1, 1), (0, 0, 0), 0, 0, block), SITE)
+    device.close()
+    assert [finding.rule for finding in device.findings.all] == rules

@@ -41,6 +41,7 @@ def place_variables(module: Module, memory: DeviceMemory) -> ModuleVariables:
         )
         if allocation is None:
             raise MessageError("there are no addresses for its variables")
+        allocation.zeros = variable.space == "const" and variable.init is None and not variable.relocations
         if variable.init is not None:
             memory.view(allocation)[: len(variable.init)] = np.frombuffer(variable.init, np.uint8)
         placed[variable.name] = allocation

@@ -49,6 +49,8 @@ class DeviceAllocation:
     for which the host has not waited, if the program has streams, ``reads`` the reads of calls, and ``uses`` the last
     launch on each stream that has a pointer to it. ``direct`` are its pages that launches write without a copy of each,
     and ``filled`` the last fill. ``written_in_part`` says that a launch has written less of it than was expected.
+    ``zeros`` is a constant variable that holds the zeros of a variable without an initialiser, as no call has written
+    to it.
     """
 
     name: str
@@ -62,6 +64,7 @@ class DeviceAllocation:
     variable: str | None = None
     direct: Range | None = None
     written_in_part: bool = False
+    zeros: bool = False
     filled: Fill | None = None
     pending: list[PendingAccess] = field(default_factory=list, repr=False)
     reads: list[PendingAccess] = field(default_factory=list, repr=False)

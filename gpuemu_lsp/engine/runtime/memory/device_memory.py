@@ -233,6 +233,8 @@ class DeviceMemory:
         It has the shape (bytes of the part,); None: everywhere.
         """
         self.generation += 1
+        if allocation.zeros:
+            self._count_as_unwritten(allocation)
         if not allocation.missing and (known is None or known.all()):
             return
         self._end_direct(allocation)
@@ -248,6 +250,13 @@ class DeviceMemory:
         else:
             shadow[span] = np.where(known, shadow[span] | bits, shadow[span] & ~bits)
         allocation.missing -= int(np.count_nonzero(shadow[span] & bits)) - int(before)
+
+    def _count_as_unwritten(self, allocation: DeviceAllocation) -> None:
+        """Count the zeros of a constant array as not initialised: the program begins to copy its contents."""
+        allocation.zeros = False
+        if self._tracking and self.has_contents:
+            allocation.missing = allocation.size
+            self.lasting.fill_shadow(*self._range(allocation), Shadow.ADDRESSABLE | Shadow.READ_ONLY)
 
     def expect_launch(self, pointers: Iterable[tuple[Pointer, DeviceAllocation]], threads: int) -> None:
         """Prepare for a launch of so many threads, which has these pointers to allocations and variables."""
