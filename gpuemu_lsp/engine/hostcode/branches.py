@@ -148,6 +148,11 @@ def _chosen(run: Execution, condition: Condition, yes: Size, no: Size, hint: str
         if (yes, no) in ((left, right), (right, left)):
             takes_left = yes == left
             return extreme("min" if smaller == takes_left else "max", left, right)
+        # Of integers, ``n > 0 ? n : 1`` is the larger of n and 1.
+        taken, bound = (yes, no) if operator in ("<", ">") else (no, yes)
+        upper = operator in ("<", ">=")
+        if taken == left and add(bound, right, -1).constant == (-1 if upper else 1):
+            return extreme("min" if upper else "max", left, bound)
     step = add(yes, no, -1).constant
     if left is not None and right is not None and step in (1, -1):
         rounding = _rounding(condition)

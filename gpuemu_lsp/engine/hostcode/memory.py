@@ -16,6 +16,8 @@ from gpuemu_lsp.engine.hostcode.values import (
     RecordValue,
     Unknown,
     Value,
+    bounds,
+    mixed,
     pointee,
 )
 from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, ceil_div, multiply, number
@@ -91,7 +93,7 @@ def _memcpy(run: Execution, values: list[Value], template: tuple[str, ...], name
 
 
 def _copied_contents(run: Execution, source: Value) -> Contents:
-    contents = run.contents(source)
+    contents = Contents("any", *bounds(run.get(source))) if isinstance(source, Lvalue) else run.contents(source)
     # A host array that the program fills in a way that is not seen here.
     return replace(contents, kind="any", begin=None) if contents.kind != "none" else Contents("unseen")
 
@@ -100,7 +102,7 @@ def _merged(run: Execution, known: Allocation, written: Contents, offset: Size, 
     """Return the contents of memory of which ``count`` bytes from ``offset`` are written."""
     before = known.contents
     if before.kind not in ("none", "some"):
-        return Contents("any")
+        return mixed(before, written)
     first = ZERO if before.kind == "none" else before.begin
     if count is None or first is None or first != offset or run.repeated:
         return Contents("some")

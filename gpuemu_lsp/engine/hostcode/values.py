@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gpuemu_lsp.engine.hostcode.ir import Expression, LambdaValue, Launch
 from gpuemu_lsp.engine.symbolic.conditions import Condition
-from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, symbol
+from gpuemu_lsp.engine.symbolic.size import ONE, ZERO, Size, add, extreme, symbol
 
 BOUND_KERNEL = "kernel with a grid"
 """Type of the record that stands for ``kernel[grid]``, which is launched where it is called."""
@@ -172,12 +172,24 @@ class Contents:
     begin: Size | None = None
     """For ``some``: the bytes from the begin of the allocation that are written, where no others are."""
     byte: int | None = None
-    """The value of each byte, after ``memset``."""
+    """The value of each byte after ``memset``; of some bytes, where there are bounds, which those of others have."""
 
     @property
     def shown(self) -> bool:
         """Whether each element may have each value of the range."""
         return self.low is not None and self.high is not None and (self.drawn or add(self.high, self.low, -1) == ONE)
+
+
+def mixed(before: Contents, written: Contents) -> Contents:
+    """Return the contents of memory of which a part that is not known is written."""
+    low, high = written.low, written.high
+    if low is None or high is None or written.byte is not None:
+        return Contents("any")
+    if before.low is not None and before.high is not None:
+        low, high = extreme("min", before.low, low), extreme("max", before.high, high)
+    elif before.byte is None:
+        return Contents("any")
+    return Contents("any", low, high, byte=before.byte)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,16 @@ IDIOMS = {
     "a function in a function": Idiom(
         ("", "def up(a, b):\n        return a // b + bool(a % b)\n    blocks = up(n, 64); threads = 64"),
     ),
+    "at least one": Idiom(
+        ("", "blocks = n if n > 0 else 1; threads = 64"),
+        ("", "int blocks = n <= 0 ? 1 : n, threads = 64;"),
+        "n 64",
+    ),
+    "at most a number": Idiom(
+        ("", "blocks = n if n < 9 else 8; threads = 64"),
+        ("", "int blocks = n >= 9 ? 8 : n, threads = 64;"),
+        "min(n, 8) 64",
+    ),
     "a selection of a number": Idiom(
         ("KIND = 2\n", "match KIND:\n        case 1: threads = 32\n        case 2: threads = 64\n"
          "        case _: threads = 128\n    blocks = -(-n // threads)"),

@@ -417,3 +417,33 @@ torch::Tensor run(torch::Tensor x, int groups) {
 """)
     )
     assert {name: str(arg.shape[0]) for name, arg in tensors(plan).items()}["partial"] == "4 * x_numel"
+
+
+@pytest.mark.parametrize(
+    ("calls", "values"),
+    [
+        ("cudaMemset(x, 0xff, bytes);", (-1, 0)),
+        ("cudaMemset(x, 0xff, bytes); cudaMemcpy(x + at, &first, 4, cudaMemcpyHostToDevice);", (-1, 1)),
+        ("cudaMemset(x, 0, bytes); cudaMemcpy(x + at, &limit, 4, cudaMemcpyHostToDevice);", (0, 8)),
+        ("cudaMemset(x, 0xff, bytes); cudaMemcpy(x + at, other, 40, cudaMemcpyHostToDevice);", (0, 1)),
+        ("cudaMemcpy(x, &limit, bytes, cudaMemcpyHostToDevice);", (7, 8)),
+    ],
+)
+def test_a_copy_to_a_part_leaves_what_was_there(
+    bare: Callable[[str], PlanResult], calls: str, values: tuple[int, int]
+) -> None:
+    """A source that the program lacks may hold any values; zeros are tried then."""
+    plan = only(
+        bare(f"""
+__global__ void search(int* x, int n) {{ }}
+int main(int argc, char** argv) {{
+  int *x, first = 0, limit = 7, at = atoi(argv[1]), bytes = 64 * sizeof(int);
+  int* other = read_numbers(argv[2]);
+  cudaMalloc(&x, bytes);
+  {calls}
+  search<<<1, 64>>>(x, 64);
+}}
+""")
+    )
+    low, high = tensors(plan)["x"].range
+    assert (evaluate(low, {}), evaluate(high, {})) == values

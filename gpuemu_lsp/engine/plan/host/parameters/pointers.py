@@ -127,7 +127,11 @@ def _range(
     if contents.byte is not None:
         filled = bytes([contents.byte]) * dtype_size(known.dtype)
         value = int.from_bytes(filled, "little", signed=known.dtype.startswith("int"))
-        return parse(value), parse(value + 1)
+        if contents.low is None or contents.high is None:
+            return parse(value), parse(value + 1)
+        building.values[name] = ValueFact(Source.ASSUMED)
+        low, high = building.expression(contents.low), building.expression(contents.high)
+        return parse(f"min({value}, {low})"), parse(f"max({value + 1}, {high})")
     if contents.low is not None and contents.high is not None and not opaque:
         if not contents.shown:
             building.values[name] = ValueFact(Source.ASSUMED)
