@@ -15,7 +15,7 @@ from gpuemu_lsp.engine.check.access_traits import is_capacity, is_in_array, need
 from gpuemu_lsp.engine.element_types import DISCRETE, FLOATS
 from gpuemu_lsp.engine.execution import LOCAL_MEMORY, Event, Request
 from gpuemu_lsp.engine.fuzz.model import Case
-from gpuemu_lsp.engine.plan.facts import Need, PlanOrigin, Source, Tried
+from gpuemu_lsp.engine.plan.facts import Claim, Need, PlanOrigin, Source, Tried
 from gpuemu_lsp.engine.plan.model import Plan, PlanArg, ScalarArg, TensorArg, parameters
 from gpuemu_lsp.engine.project.expressions import Expression, names
 
@@ -173,9 +173,12 @@ class Dependences:
             return tuple(self.plan.facts.buffers) if outside else ()
         left = self._left_behind(event, arg)
         # A race is one whatever the length is, but the length could show how several sizes are related.
-        host, several = self.plan.facts.origin is PlanOrigin.HOST_CODE, len(case.dims) > 1
+        facts, several = self.plan.facts, len(case.dims) > 1
+        # Of any length, where integers in memory choose the elements.
+        chosen = facts.origin is PlanOrigin.SIGNATURE and facts.buffer(arg.param).extent.claim is Claim.NOTHING
         apart = event.rule.endswith("-race") or self.is_before_begin(event)
-        return left if host and apart and not several else (arg.param, *left)
+        known = facts.origin is PlanOrigin.HOST_CODE and not several
+        return left if apart and (known or chosen) else (arg.param, *left)
 
     def _left_behind(self, event: Event, arg: TensorArg) -> tuple[str, ...]:
         """Return the buffers from whose addresses an access, or one of a race, is computed, if it is not its own.

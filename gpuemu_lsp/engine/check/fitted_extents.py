@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.check.finding_placer import FindingFactory
+from gpuemu_lsp.engine.check.tried_values import indexed_tensors
 from gpuemu_lsp.engine.execution import Executor, Outcome, Request
 from gpuemu_lsp.engine.findings import Finding, Severity
 from gpuemu_lsp.engine.fuzz import pack_arguments, rebuild
@@ -15,7 +16,7 @@ from gpuemu_lsp.engine.plan.array_lengths import array_lengths
 from gpuemu_lsp.engine.plan.candidates import regular_sizes
 from gpuemu_lsp.engine.plan.facts import FITTED, Claim, PlanOrigin, assumed, with_extents
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
-from gpuemu_lsp.engine.plan.probe import ProbeResult, probe
+from gpuemu_lsp.engine.plan.probe import OVERSIZED, ProbeResult, probe
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, constant, evaluate
 from gpuemu_lsp.engine.project.expressions import parse as parse_expression
 from gpuemu_lsp.engine.rules import make
@@ -39,6 +40,8 @@ _PROBE_EVENTS = 1000
 """Other mistakes of a kernel must not end a probing launch before it has accessed all of its buffers."""
 
 
+_UNKNOWN_EXTENT = assumed("assumes the extent of the buffer", Claim.NOTHING)
+_UNUSED = assumed("assumes that the program reads every element")
 _NOT_IN_TIME = "the lengths of its buffers were not found in time"
 
 
@@ -155,7 +158,8 @@ def _settled(
     request: CheckRequest, prepared: PreparedKernel, plan: Plan, launches: _ProbingLaunches
 ) -> tuple[Plan | None, tuple[Finding, ...]]:
     try:
-        probed = probe(plan, launches.run, array_lengths(prepared.source))
+        indexed = indexed_tensors(plan, launches.launch.artifact)
+        probed = probe(plan, launches.run, array_lengths(prepared.source), indexed)
     except PlanError as error:
         other = plan if plan.facts.origin is PlanOrigin.HOST_CODE else plan.alternative
         if other is not None:
@@ -181,18 +185,22 @@ def _settled(
     shapes = [
         f"{arg.param}: {arg.direction} [{', '.join(map(str, arg.shape))}]"
         for arg in settled.args
-        if isinstance(arg, TensorArg)
+        if isinstance(arg, TensorArg) and arg.param not in probed.chosen
     ]
     # The plan's own notes on shapes were a first guess.
     params = tuple(f"{arg.param}: " for arg in plan.args if isinstance(arg, TensorArg))
     notes = (*shapes, *(note for note in plan.notes if not note.startswith(params)))
     message = f"The launch of '{plan.kernel}' is not configured; assumed: {'; '.join(notes)}."
+    if probed.chosen:
+        message = f"{message} {_not_judged(probed.chosen)}"
     guessed = {"guessed": True} if plan.guessed else {}
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype, data=guessed)
     unfitted = assumed("no product of its sizes is the length of the buffer", Claim.NOT_CHECKED)
     facts = settled.facts
     if facts.origin is PlanOrigin.SIGNATURE:
         facts = with_extents(facts, probed.unfitted, unfitted)
+    if probed.chosen:
+        facts = with_extents(facts, probed.chosen, _UNKNOWN_EXTENT, _UNUSED)
     return replace(settled, notes=notes, facts=facts), (hint,)
 
 
@@ -222,10 +230,6 @@ def _evaluated(value: Expression | float | bool, env: Mapping[str, int]) -> int 
         return None
 
 
-_OVERSIZED = 1 << 16
-"""Elements of a buffer whose length is not found."""
-
-
 def _of_launch(plan: Plan, probed: ProbeResult) -> tuple[Plan, tuple[Finding, ...]]:
     """Return the plan of a launch in the program, whose buffers without a known length are large ones if need be.
 
@@ -236,7 +240,7 @@ def _of_launch(plan: Plan, probed: ProbeResult) -> tuple[Plan, tuple[Finding, ..
     facts = plan.facts
     ranks = {name: buffer.length for name, buffer in facts.buffers.items() if buffer.length is not None}
     if settled is None:
-        large = parse_expression(_OVERSIZED)
+        large = parse_expression(OVERSIZED)
         args = (
             replace(arg, shape=(ranks.get(arg.param, large),)) if isinstance(arg, TensorArg) and not arg.shape else arg
             for arg in plan.args
@@ -246,18 +250,22 @@ def _of_launch(plan: Plan, probed: ProbeResult) -> tuple[Plan, tuple[Finding, ..
     else:
         uncertain = set(probed.unfitted)
         facts = with_extents(facts, missing, FITTED)
-    unused = assumed("assumes that the program reads every element")
-    facts = with_extents(facts, missing, use=unused)
-    facts = with_extents(facts, uncertain, assumed("assumes the extent of the buffer", Claim.NOTHING))
+    facts = with_extents(facts, missing, use=_UNUSED)
+    facts = with_extents(facts, uncertain, _UNKNOWN_EXTENT)
     tensors = (arg for arg in settled.args if isinstance(arg, TensorArg))
     known = [f"{arg.param}: {arg.direction} [{arg.shape[0]}]" for arg in tensors if arg.param not in uncertain]
     where = [note for note in plan.notes if note.startswith("launch of ")]
     message = f"'{plan.kernel}' is checked as the program launches it: {'; '.join((*known, *where))}."
     if uncertain:
-        names = ", ".join(f"'{name}'" for name in sorted(uncertain))
-        message = f"{message} The extents of {names} are not known, and accesses outside of them are not reported."
+        message = f"{message} {_not_judged(uncertain)}"
     hint = make("config/launch-inferred", message, plan.place, kernel=plan.kernel, dtype=plan.dtype)
     return replace(settled, inferred=False, facts=facts, notes=(*known, *where)), (hint,)
+
+
+def _not_judged(params: Collection[str]) -> str:
+    """Return the sentence about buffers whose extents are not known."""
+    names = ", ".join(f"'{name}'" for name in sorted(params))
+    return f"The extents of {names} are not known, and accesses outside of them are not reported."
 
 
 def _has_shapes(plan: Plan) -> bool:

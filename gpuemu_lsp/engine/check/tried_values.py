@@ -15,6 +15,7 @@ from dataclasses import replace
 from gpuemu_lsp.engine.compile.model import Artifact
 from gpuemu_lsp.engine.element_types import DISCRETE, FLOATS
 from gpuemu_lsp.engine.plan.facts import PlanOrigin, Source, Tried, ValueFact
+from gpuemu_lsp.engine.plan.length_search import IndexedTensors
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg, parameters
 
 
@@ -42,6 +43,29 @@ def with_tried_values(plan: Plan, artifact: Artifact) -> Plan:
             elif number in rows and param in integers:
                 values[param] = ValueFact(Source.ASSUMED, Tried.OFFSETS)
     return replace(plan, facts=replace(plan.facts, values=values))
+
+
+def indexed_tensors(plan: Plan, artifact: Artifact) -> IndexedTensors:
+    """Return the tensors that hold the bounds of rows, and those whose elements integers in memory choose."""
+    numbers = {
+        arg.param: number
+        for number, args in enumerate(parameters(plan.args))
+        for arg in args
+        if isinstance(arg, TensorArg) and arg.texture is None and arg.member is None
+    }
+    discrete = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and arg.dtype in DISCRETE}
+    integers = {numbers[param] for param in discrete & numbers.keys()}
+    if not integers:
+        return IndexedTensors()
+    from gpuemu_lsp.engine.emulator.analysis.dependence.chosen_elements import chosen_elements
+    from gpuemu_lsp.engine.emulator.analysis.dependence.row_bounds import row_bounds
+
+    ptx, entry = artifact.ptx, artifact.entries[plan.entry]
+    rows, chosen = row_bounds(ptx, entry, integers), chosen_elements(ptx, entry, integers)
+    return IndexedTensors(
+        frozenset(param for param, number in numbers.items() if number in rows),
+        frozenset(param for param, number in numbers.items() if number in chosen - rows),
+    )
 
 
 def _special(plan: Plan, artifact: Artifact, buffers: Mapping[str, int]) -> dict[str, ValueFact]:

@@ -10,13 +10,14 @@ earlier ones:
    from the signature. Pointers to const are then inputs, other pointers outputs, and integers sizes. Typedefs and
    macros in the types are resolved from the mangled name (:mod:`.mangled`) once the file has been compiled.
 3. :mod:`.launch` finds grid, block and shared memory: gpuemu.toml, else the first launch in host code that the sizes
-   decide, else, for a kernel with a single size, one thread per element. Sizes that such a launch computes from others
-   are expressions over these (:mod:`.computed_sizes`), and integers that memory holds at it are those of the plan
-   (:mod:`.known_contents`).
+   decide, else, for a kernel with a single size, one thread or block per element. Sizes that such a launch computes
+   from others are expressions over these (:mod:`.computed_sizes`), and integers that memory holds at it are those of
+   the plan (:mod:`.known_contents`).
 4. :mod:`.size_limits` restricts inferred sizes to those that the compiled code supports: code that computes ``n / 32``
    and never ``n % 32`` is only correct for multiples of 32. Before compilation no such limit is known.
 5. :mod:`.probe` finds the buffer lengths of an inferred plan by running the kernel, with the products of sizes that
-   :mod:`.candidates` proposes. It runs later than the others, since it needs compiled code.
+   :mod:`.candidates` proposes and :mod:`.length_search` tries. It runs later than the others, since it needs compiled
+   code.
 
 A registered kernel that cannot be resolved has error findings that say what to add. For a file without gpuemu.toml
 nothing is an error: where inference fails the kernel is compiled but not run, and a hint gives the reason. An inferred

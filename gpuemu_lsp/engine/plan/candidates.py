@@ -116,8 +116,13 @@ def _keep_bounds(dim: DimSpec, first: dict[str, int], second: dict[str, int]) ->
         first[dim.name], second[dim.name] = largest[0], largest[-1]
 
 
-def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int]) -> list[LengthCandidate]:
-    """Return the candidates by their length on ``sizes``; simpler ones come first among those of the same length."""
+def candidates_for(
+    plan: Plan, sizes: Mapping[str, int], constants: Sequence[int], *, ends: bool = False
+) -> list[LengthCandidate]:
+    """Return the candidates by their length on ``sizes``; simpler ones come first among those of the same length.
+
+    ``ends``: the buffer may have one element more than a product, as row pointers have, whose last one is the end.
+    """
     ranked: list[tuple[int, int, str, LengthCandidate]] = []
     for text, (complexity, factors) in _texts(plan, constants, sizes).items():
         expression = parse(text)
@@ -128,8 +133,12 @@ def candidates_for(plan: Plan, sizes: Mapping[str, int], constants: Sequence[int
         if not 1 <= length <= _MAX_ELEMENTS:
             continue
         ranked.append((length, complexity, text, LengthCandidate(length, expression, expression, factors)))
+        if factors and ends:
+            length, expression = length + 1, parse(f"{text} + 1")
+            ranked.append((length, complexity, text, LengthCandidate(length, expression, expression, factors)))
         if factors:
-            more = LengthCandidate(length + 1, parse(f"{text} + 1"), expression, factors, beyond=True)
+            one_more = parse(f"{expression} + 1")
+            more = LengthCandidate(length + 1, one_more, expression, factors, beyond=True)
             ranked.append((length + 1, 1000 + complexity, text, more))
     ranked.sort(key=lambda item: item[:3])
     return [candidate for _, _, _, candidate in ranked]

@@ -14,27 +14,32 @@ access.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.element_types import FLOATS, INTEGERS, dtype_size
-from gpuemu_lsp.engine.execution import Event, Outcome
-from gpuemu_lsp.engine.plan.candidates import LengthCandidate, candidates_for, one_block, regular_sizes
+from gpuemu_lsp.engine.execution import Outcome
+from gpuemu_lsp.engine.plan.candidates import candidates_for, one_block, regular_sizes
 from gpuemu_lsp.engine.plan.facts import PlanOrigin
+from gpuemu_lsp.engine.plan.length_search import (
+    NOT_INDEXED,
+    IndexedTensors,
+    LengthSearch,
+    RunWithShapes,
+    faults,
+    with_shapes,
+)
 from gpuemu_lsp.engine.plan.model import Plan, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, parse
 
 _MAX_ENLARGEMENTS = 48
-_MAX_STEPS = 20_000_000
-"""Limit for all runs of one probe, in basic blocks executed by a warp; unlike a time limit it is deterministic."""
 _MAX_ELEMENTS = 8_000_000
 """Limit of the elements of a buffer whose length is known: drawing its values takes longer than the launches."""
+OVERSIZED = 1 << 16
+"""Elements of a buffer whose length is not found."""
 _MAX_SIZES = 6
 _MAX_RETRIES = 3
 """Limit of retries with another candidate of the same length for tensors that are too long."""
-
-RunWithShapes = Callable[[Plan, Mapping[str, int]], Outcome]
-"""Runs a plan for given dims and returns its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,102 +47,42 @@ class ProbeResult:
     """The plan with its shapes and directions inferred, or the reason why they could not be.
 
     ``partial`` is then a plan for which accesses to arrays can be judged, and none to its tensors. ``unfitted`` are the
-    tensors whose length was not determined.
+    tensors whose length was not determined, ``chosen`` those whose length no size shows: integers in memory choose
+    their elements.
     """
 
     plan: Plan | None
     reason: str = ""
     partial: Plan | None = None
     unfitted: frozenset[str] = frozenset()
+    chosen: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class _Search:
-    """State of the search: the index of each tensor's current candidate, and the steps used so far."""
-
-    runner: RunWithShapes
-    candidates: Sequence[LengthCandidate]
-    chosen: dict[str, int]
-    steps: int = 0
-    counters: set[str] = field(default_factory=set)
-    """Tensors that an atomic accesses out of bounds: the element after the data may be a flag or a counter."""
-    short: dict[str, int] = field(default_factory=dict)
-    """The last candidate of a tensor that is known to be too short."""
-    enough: dict[str, int] = field(default_factory=dict)
-    """The first candidate of a tensor that is known to be long enough."""
-    stride: dict[str, int] = field(default_factory=dict)
-    array_fault: bool = False
-    """The last launch accessed a shared or local array out of bounds, which may have ended it."""
-    refused: bool = False
-    """The last launch reached what this device does not have."""
-
-    @property
-    def exhausted(self) -> bool:
-        return self.steps > _MAX_STEPS
-
-    def run(self, plan: Plan, sizes: Mapping[str, int]) -> Outcome:
-        outcome = self.runner(plan, sizes)
-        self.steps += outcome.steps
-        # The extents of shared and local arrays are those of the source: the checks report what is outside of them.
-        # So are those of buffers that the program allocates with a known length.
-        tensors = self.chosen.keys()
-        kept = [event for event in outcome.events if event.buffer is None or event.buffer in tensors]
-        self.array_fault = any(event not in kept for event in _faults(outcome))
-        self.refused = any(event.rule == "engine/not-executed" for event in outcome.events)
-        outcome = replace(outcome, events=tuple(kept))
-        atomics = (event for event in _faults(outcome) if event.instruction.startswith(("atom", "red")))
-        self.counters |= {event.buffer for event in atomics if event.buffer is not None}
-        return outcome
-
-    def plan(self, plan: Plan) -> Plan:
-        last = len(self.candidates) - 1
-        # No candidate may have been large enough.
-        shapes = {param: self.candidates[min(index, last)].shape for param, index in self.chosen.items()}
-        return _with_shapes(plan, shapes)
-
-    def candidate(self, param: str) -> LengthCandidate:
-        return self.candidates[self.chosen[param]]
-
-    def enlarge(self, param: str, elements: int) -> bool:
-        """Advance to a candidate of at least ``elements``; return False if there is none.
-
-        The strides double, as a launch may access one element after the other until it is out of bounds; :meth:`halve`
-        then finds the first candidate that is long enough.
-        """
-        least = self.chosen[param] + 1
-        while least < len(self.candidates) and self.candidates[least].length < elements:
-            least += 1
-        self.short[param] = least - 1
-        if param in self.enough:
-            self.chosen[param] = min(self.enough[param], max(least, (least + self.enough[param]) // 2))
-            return True
-        stride = self.stride[param] = 2 * self.stride.get(param, 1)
-        self.chosen[param] = max(least, min(least + stride // 4 - 1, len(self.candidates) - 1))
-        return least < len(self.candidates)
-
-    def halve(self) -> bool:
-        """Choose candidates between those too short and those that the last launch shows to be long enough, if any."""
-        self.enough.update(self.chosen)
-        between = {param: index + self.short.get(param, -1) for param, index in self.chosen.items()}
-        halved = {param: both // 2 for param, both in between.items() if self.chosen[param] - both // 2 > 0}
-        halved = {param: index for param, index in halved.items() if index > self.short.get(param, -1)}
-        self.chosen.update(halved)
-        return bool(halved)
-
-    def next_tie(self, param: str) -> bool:
-        """Advance to the next candidate of the same length on the first sizes; return False if there is none."""
-        index = self.chosen[param] + 1
-        if index == len(self.candidates) or self.candidates[index].length != self.candidate(param).length:
-            return False
-        self.chosen[param] = index
-        return True
-
-
-def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> ProbeResult:
+def probe(
+    plan: Plan, run: RunWithShapes, constants: Sequence[int] = (), indexed: IndexedTensors = NOT_INDEXED
+) -> ProbeResult:
     """Infer the shapes and directions of a plan's tensors.
 
-    ``constants`` are integer constants of the file, since ``NUM_BINS`` may be a length.
+    ``constants`` are integer constants of the file, since ``NUM_BINS`` may be a length. Where no lengths fit, those are
+    left open of whose elements integers in memory choose.
     """
+    found = _probe(plan, run, constants, indexed.rows)
+    if found.plan is None and found.partial is None and indexed.chosen and not _tensors_are(plan, indexed.chosen):
+        large = with_shapes(plan, dict.fromkeys(indexed.chosen, parse(OVERSIZED)))
+        again = _probe(large, run, constants, indexed.rows, indexed.chosen)
+        return found if again.plan is None else replace(again, chosen=indexed.chosen)
+    return found
+
+
+def _tensors_are(plan: Plan, params: Collection[str]) -> bool:
+    """Return whether a plan has no other tensors than these."""
+    return all(arg.param in params for arg in _open_tensors(plan))
+
+
+def _probe(
+    plan: Plan, run: RunWithShapes, constants: Sequence[int], rows: Collection[str], given: Collection[str] = ()
+) -> ProbeResult:
+    """Infer the shapes of the tensors that are not ``given``."""
     if not any(isinstance(arg, TensorArg) for arg in plan.args):
         return ProbeResult(plan)
     names = [dim.name for dim in plan.dims]
@@ -147,9 +92,11 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     if (elements := _elements(plan, first)) > _MAX_ELEMENTS:
         return ProbeResult(None, f"the search for the lengths of its buffers needs one of {elements:,} elements")
     outcome: Outcome | None = None
-    tensors = _open_tensors(plan)
-    search = _Search(run, candidates_for(plan, first, constants), {arg.param: 0 for arg in tensors})
-    given, plan = plan, _with_zeroed_flags(plan, first, search)
+    tensors = [arg for arg in _open_tensors(plan) if arg.param not in given]
+    usual, longer = (candidates_for(plan, first, constants, ends=ends) for ends in (False, True))
+    candidates = {arg.param: longer if arg.param in rows else usual for arg in tensors}
+    search = LengthSearch(run, candidates, {arg.param: 0 for arg in tensors}, rows)
+    unchanged, plan = plan, _with_zeroed_flags(plan, first, search)
     problem = _fit(plan, first, search)
     if problem is not None and (search.array_fault or search.refused) and not search.exhausted:
         # It ended the launch whatever the lengths are, which are therefore not known.
@@ -172,15 +119,15 @@ def probe(plan: Plan, run: RunWithShapes, constants: Sequence[int] = ()) -> Prob
     exact = {arg.param: search.candidate(arg.param).allocated for arg in tensors}
     assert outcome is not None
     unfitted = _uncertain(inferred, first, search) & _uncertain(inferred, second, search)
-    settled = _with_shapes(given, exact)
+    settled = with_shapes(unchanged, exact)
     if plan.facts.origin is not PlanOrigin.HOST_CODE:
         settled = _directions(settled, plan, outcome)
     return ProbeResult(settled, unfitted=unfitted)
 
 
-def _refuted(plan: Plan, search: _Search, sizes: Mapping[str, int], too_long: Collection[str]) -> str | None:
+def _refuted(plan: Plan, search: LengthSearch, sizes: Mapping[str, int], too_long: Collection[str]) -> str | None:
     """Return why the lengths that the search has chosen cannot be those of the program, None if they can."""
-    tensors = _open_tensors(plan)
+    tensors = [arg for arg in _open_tensors(plan) if arg.param in search.chosen]
     beyond = {arg.param for arg in tensors if search.candidate(arg.param).beyond}
     overrun = beyond and _is_overrun(tensors, search, beyond)
     if beyond and (not overrun or beyond & {*too_long, *search.counters}):
@@ -212,29 +159,36 @@ def _open_tensors(plan: Plan) -> list[TensorArg]:
     return [arg for arg in tensors if not (read and arg.shape)]
 
 
-def _with_zeroed_flags(plan: Plan, sizes: Mapping[str, int], search: _Search) -> Plan:
+def _with_zeroed_flags(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> Plan:
     """Return the plan with zeros in the integers that may be outputs and are read before they are written.
 
-    A flag that is not initialised may end the kernel before it has accessed any of its buffers.
+    A flag that is not initialised may end the kernel before it has accessed any of its buffers, and the bounds of rows
+    are read in any case.
     """
-    guessed = plan.facts.origin is not PlanOrigin.HOST_CODE
-    flags = {arg.param for arg in plan.args if guessed and isinstance(arg, TensorArg) and _may_be_flag(arg)}
+    if plan.facts.origin is PlanOrigin.HOST_CODE:
+        return plan
+    possible = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and _may_be_flag(arg)}
+    plan = _read(plan, possible & set(search.rows))
+    flags = possible - set(search.rows)
     if flags:
         flags &= _read_first(search.run(search.plan(plan), sizes))
+    return _read(plan, flags, (parse(0), parse(1)))
+
+
+def _read(plan: Plan, params: Collection[str | None], values: tuple[Expression, Expression] | None = None) -> Plan:
+    """Return the plan in which some tensors are initialised, with values of a range."""
     args = (
-        replace(arg, direction="inout", range=(parse(0), parse(1)))
-        if isinstance(arg, TensorArg) and arg.param in flags
-        else arg
+        replace(arg, direction="inout", range=values) if isinstance(arg, TensorArg) and arg.param in params else arg
         for arg in plan.args
     )
-    return replace(plan, args=tuple(args)) if flags else plan
+    return replace(plan, args=tuple(args)) if params else plan
 
 
 def _may_be_flag(arg: TensorArg) -> bool:
     return arg.direction == "out" and arg.dtype in INTEGERS
 
 
-def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
+def _fit(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> str | None:
     """Enlarge each tensor until no access is out of bounds; return the reason if that fails."""
     widths = {arg.param: dtype_size(arg.dtype) for arg in plan.args if isinstance(arg, TensorArg)}
     for _ in range(_MAX_ENLARGEMENTS):
@@ -256,11 +210,11 @@ def _fit(plan: Plan, sizes: Mapping[str, int], search: _Search) -> str | None:
     return "the lengths of its buffers were not found within the budget of the probe"
 
 
-def _confirm(plan: Plan, sizes: Mapping[str, int], search: _Search) -> Outcome | None:
+def _confirm(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> Outcome | None:
     """Run on other sizes, which distinguish candidates that had the same length on the first ones."""
     for _ in range(8):
         outcome = search.run(search.plan(plan), sizes)
-        left = {event.buffer for event in _faults(outcome)}
+        left = {event.buffer for event in faults(outcome)}
         if not left:
             return outcome if outcome.status == "completed" else None
         if search.exhausted or not all(
@@ -272,15 +226,16 @@ def _confirm(plan: Plan, sizes: Mapping[str, int], search: _Search) -> Outcome |
     return None
 
 
-def _is_overrun(tensors: Sequence[TensorArg], search: _Search, beyond: set[str]) -> bool:
+def _is_overrun(tensors: Sequence[TensorArg], search: LengthSearch, beyond: set[str]) -> bool:
     """Whether accesses to one element more than the product can only be a bug.
 
-    For a product of several sizes they always are. For a single size they may be intended (row pointers of a sparse
-    matrix, boundaries between cells): they are a bug if all tensors of that size are overrun and hold floats.
+    For a product of several sizes they always are. For a single size they may be intended (boundaries between cells):
+    they are a bug if all tensors of that size are overrun and hold floats, or are row pointers, whose lengths have that
+    element already.
     """
     for arg in tensors:
         mine = search.candidate(arg.param)
-        if arg.param in beyond and mine.factors == 1 and arg.dtype not in FLOATS:
+        if arg.param in beyond and mine.factors == 1 and arg.dtype not in FLOATS and arg.param not in search.rows:
             return False
         if arg.param not in beyond and any(
             mine.allocated == search.candidate(param).allocated and search.candidate(param).factors == 1
@@ -290,7 +245,7 @@ def _is_overrun(tensors: Sequence[TensorArg], search: _Search, beyond: set[str])
     return True
 
 
-def _too_long(plan: Plan, sizes: Mapping[str, int], search: _Search) -> set[str]:
+def _too_long(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> set[str]:
     """Return the tensors whose last element is never accessed: they are longer than the kernel needs.
 
     Sizes that depend on each other (C = heads * width) and are drawn independently are rejected here; they would cause
@@ -298,13 +253,13 @@ def _too_long(plan: Plan, sizes: Mapping[str, int], search: _Search) -> set[str]
     """
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg) and arg.param in search.chosen]
     shorter = {arg.param: parse(f"max(1, {arg.shape[0]} - 1)") for arg in tensors}
-    outcome = search.run(_with_shapes(plan, shorter), sizes)
-    touched = {event.buffer for event in _faults(outcome)}
+    outcome = search.run(with_shapes(plan, shorter), sizes)
+    touched = {event.buffer for event in faults(outcome)}
     lengths = {arg.param: evaluate(arg.shape[0], sizes) for arg in tensors}
     return {name for name, length in lengths.items() if length > 1 and name not in touched}
 
 
-def _uncertain(plan: Plan, sizes: Mapping[str, int], search: _Search) -> frozenset[str]:
+def _uncertain(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> frozenset[str]:
     """Return the tensors of one element that may be longer: it is never accessed, or there is only one block.
 
     With a single byte in place of the element, every access to it is out of bounds and so reported. One of them at a
@@ -319,7 +274,7 @@ def _uncertain(plan: Plan, sizes: Mapping[str, int], search: _Search) -> frozens
     for one in single:
         args = tuple(replace(arg, dtype="uint8") if arg is one else arg for arg in plan.args)
         outcome = search.run(replace(plan, args=args), sizes)
-        if one.param not in {event.buffer for event in _faults(outcome)}:
+        if one.param not in {event.buffer for event in faults(outcome)}:
             uncertain.add(one.param)
     return frozenset(uncertain)
 
@@ -340,24 +295,12 @@ def _with_zero_indices(plan: Plan) -> Plan:
 def _needed(outcome: Outcome, sizes: Mapping[str, int]) -> dict[str, int] | None:
     """Return the elements that each tensor needs, from the faults; None if a fault is in no tensor or before one."""
     needed: dict[str, int] = {}
-    for event in _faults(outcome):
+    for event in faults(outcome):
         if event.buffer is None or event.buffer not in sizes or event.offset is None or event.offset < 0:
             return None
         end = max(event.offset + (event.size or 1), event.furthest or 0)
         needed[event.buffer] = max(needed.get(event.buffer, 0), -(-end // sizes[event.buffer]))
     return needed
-
-
-def _faults(outcome: Outcome) -> list[Event]:
-    return [event for event in outcome.events if event.rule in ("memory/out-of-bounds", "memory/null-pointer")]
-
-
-def _with_shapes(plan: Plan, shapes: Mapping[str, Expression]) -> Plan:
-    args = tuple(
-        replace(arg, shape=(shapes[arg.param],)) if isinstance(arg, TensorArg) and arg.param in shapes else arg
-        for arg in plan.args
-    )
-    return replace(plan, args=args)
 
 
 def _read_first(outcome: Outcome) -> set[str | None]:

@@ -345,3 +345,49 @@ def test_a_flag_that_ends_the_kernel_hides_no_lengths(reader: Callable[[str], So
         found, _ = _check(reader(_FLAG.replace("BUG", bug)))
         assert any("stop: in [1]; x: in [n]; y: out [n]" in one.message for one in found)
         assert any(one.rule == "memory/out-of-bounds" for one in found) == bool(bug)
+
+
+_CSR = f"""__global__ void k(int rows, const int* ends, const int* columns, const float* a, const float* x, float* y) {{
+  {_I.replace("int i", "int r")}
+  if (r < rows) {{
+    float sum = 0;
+    for (int j = ends[r]; j < ends[r + 1]; j++) sum += a[j] * x[columns[j]];
+    y[r] = sum;
+  }}
+}}"""
+_SEGMENTS = """__global__ void k(const float* x, const int* begin, float* y, int n) {
+  __shared__ float s[128];
+  int row = blockIdx.x, t = threadIdx.x;
+  float sum = 0;
+  for (int i = begin[row] + t; i < begin[row + 1]; i += 128) sum += x[i];
+  s[t] = sum;
+  __syncthreads();
+  for (int h = 64; h > 0; h /= 2) { if (t < h) s[t] += s[t + h]; __syncthreads(); }
+  if (t == 0) y[row] = s[0];
+}"""
+_COMPACT = f"""__global__ void k(const float* x, float* y, int* count, int n) {{
+  {_I} if (i < n && x[i] > 0) y[atomicAdd(count, 1)] = x[i];
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("code", "bug", "assumed"),
+    [
+        (_CSR, ("r < rows", "r <= rows", "memory/out-of-bounds"), "ends: in [rows + 1]"),
+        (_CSR.replace("const int* ends", "int* ends"), (" y[r]", " y[r + 1]", "memory/out-of-bounds"), "[rows + 1]"),
+        (_SEGMENTS, ("s[t] = sum;\n  __syncthreads();", "s[t] = sum;", "memory/shared-race"), "grid = n; block = 128"),
+        (_COMPACT, ("i < n &&", "i <= n &&", "memory/out-of-bounds"), "x: in [n]"),
+    ],
+)
+def test_elements_that_integers_in_memory_choose(
+    reader: Callable[[str], SourceFile], code: str, bug: tuple[str, str, str], assumed: str
+) -> None:
+    """Row pointers have one more element than rows. How long the rows are is not known, and not judged."""
+    before, after, rule = bug
+    findings, report = _check(reader(code))
+    assert [one.rule for one in findings] == ["config/launch-inferred"], findings
+    assert assumed in findings[0].message and "are not known" in findings[0].message
+    assert report.status == "unreferenced"
+    assert before in code
+    findings, _ = _check(reader(code.replace(before, after)))
+    assert {one.rule for one in findings if one.severity == "error"} == {rule}
