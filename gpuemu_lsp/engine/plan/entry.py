@@ -103,6 +103,9 @@ def instances(context: KernelContext) -> tuple[tuple[KernelInstance, ...], tuple
     kinds = [param.kind for param in declaration.template]
     names = device_names(source)
     templates, assumed = host_templates(context)
+    if not templates:
+        # A library may launch its explicit instantiations elsewhere.
+        templates = [given for name, given in source.instances if name.split("::")[-1] == declaration.name]
     launched = [
         tuple(_normal(text, kind, names.enumerations) for text, kind in zip(arguments, kinds, strict=False))
         for arguments in templates

@@ -230,7 +230,8 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
     """Return a launch with one thread per element, for a kernel with one size, one axis and no dynamic shared memory.
 
     The grid has one block where the kernel never reads its block index, and one thread per block where it never reads
-    its thread index. It has one block per element where the kernel numbers no threads of the grid.
+    its thread index. It has one block per element where the kernel numbers no threads of the grid, and as many threads
+    as work on each element.
     """
     declaration = context.declaration
     if not roles.flat or declaration.name in context.source.dynamic_shared or _uses_several_axes(context):
@@ -240,20 +241,21 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
     )
     code = context.code
     any_block = _may_use_block_size(context)
-    shown = literal = None
+    shown, literal, group = None, None, 1
     if code is not None and not code.reads_thread_index:
         shown = literal = None if any_block else 1
     elif code is not None:
-        shown = code.block_stride or code.array_threads
+        group, of_groups = code.threads_of_element
+        shown = code.block_stride or of_groups or code.array_threads
         # A loop that the compiler has unrolled may show another one.
-        literal = code.block_stride or (None if any_block else code.loop_threads) or shown
+        literal = code.block_stride or of_groups or (None if any_block else code.loop_threads) or shown
     block = min(literal or _DEFAULT_BLOCK, declaration.max_threads or literal or _DEFAULT_BLOCK)
     if code is not None and not code.reads_block_index:
         blocks = "1"
     elif block == 1 or (code is not None and not code.numbers_threads_of_grid):
         blocks = size
     else:
-        blocks = f"ceil_div({size}, {block})"
+        blocks = f"ceil_div({size if group == 1 else f'{group} * {size}'}, {block})"
     return ResolvedLaunch(
         (parse(blocks),),
         (parse(block),),

@@ -73,6 +73,7 @@ def test_a_misspelt_entry_is_corrected(reader: Callable[[str], SourceFile]) -> N
             None,
             ["k<float, (Kind)1>"],
         ),
+        ("template <int B>", "template __global__ void k<32>(float*);", None, None, ["k<32>"]),
         ("template <int B>", "", None, None, []),
     ],
 )

@@ -23,7 +23,7 @@ from gpuemu_lsp.engine.emulator.analysis.register_values import RegisterValues, 
 from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT, TENSOR_MEMORY
 from gpuemu_lsp.engine.emulator.ir.operands import flattened, registers_read, registers_written, terminator_reads
 from gpuemu_lsp.engine.emulator.ir.program import Trap
-from gpuemu_lsp.engine.ptx.model import Address, Instruction, Location, Operand, Symbol
+from gpuemu_lsp.engine.ptx.model import Address, Instruction, Location, Operand, Register, Symbol
 
 Divisor: TypeAlias = "int | str"
 """A number, or the axis ``x``, ``y`` or ``z`` of a block whose size is the divisor."""
@@ -33,6 +33,7 @@ _BLOCK: Final = {1031: "x", 1033: "y", 1039: "z"}
 """Primes that stand for the sizes of a block, larger than every other divisor that is looked for."""
 _LARGEST_DIVISOR: Final = 1024
 _MAX_THREADS: Final = 1024
+_GROUPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 _THREAD = ("%tid", "%laneid", "%warpid", "%lanemask")
 _BLOCK_INDEX = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
 _COMPARES = frozenset({"setp", "set", "min", "max"})
@@ -168,6 +169,23 @@ class KernelFacts:
                 return True
         return False
 
+    @cached_property
+    def threads_of_element(self) -> tuple[int, int | None]:
+        """How many neighbouring threads work on one element, and the block size if that is a constant of the code.
+
+        32 where a warp has a row: the index of the row is compared with a number that is passed, and that of the
+        thread is not.
+        """
+        blocks, threads = _SAMPLES[:1024], _SAMPLES[:1024] * 7 % 1021
+        values, found = self._indices(blocks, threads), set[tuple[int, int | None]]()
+        for compare in self._of_block_index():
+            known = [values.value(one.name) for one in compare.operands[1:] if isinstance(one, Register)]
+            if compare.opcode != "setp" or len([one for one in known if one is None]) != 1:
+                continue
+            for index in (one for one in known if one is not None):
+                found |= set(_groups(index, blocks, threads))
+        return found.pop() if len(found) == 1 else (1, None)
+
     def _indices(self, blocks: ValueArray, threads: ValueArray) -> RegisterValues:
         size = np.full_like(blocks, next(number for number, axis in _BLOCK.items() if axis == "x"))
         known = {"%ctaid.x": blocks, "%ntid.x": size, **dict.fromkeys(thread_registers(self._taint)[0], threads)}
@@ -279,6 +297,17 @@ def kernel_facts(ptx: str, entry: str) -> KernelFacts:
         If no graph can be made of it.
     """
     return KernelFacts(taint_of(ptx, entry))
+
+
+def _groups(index: ValueArray, blocks: ValueArray, threads: ValueArray) -> Iterator[tuple[int, int | None]]:
+    """Yield how many threads have one index, and the threads of a block, None for any number of them."""
+    size = next(number for number, axis in _BLOCK.items() if axis == "x")
+    for group in _GROUPS:
+        step = int(index[1]) - int(threads[1]) // group
+        if np.array_equal(index, (blocks * size + threads) // group):
+            yield group, None
+        elif 0 < step * group <= _MAX_THREADS and np.array_equal(index, blocks * step + threads // group):
+            yield group, step * group
 
 
 def _equal(value: ValueArray | None, other: ValueArray) -> bool:

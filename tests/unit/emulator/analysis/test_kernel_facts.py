@@ -116,3 +116,18 @@ def test_loops_that_begin_with_the_thread_index(begin: str, step: str, threads: 
 @pytest.mark.parametrize("size", ["128", "blockDim.x"])
 def test_threads_of_the_grid_are_numbered(size: str) -> None:
     assert facts(f"for (int i = blockIdx.x * {size} + threadIdx.x; i < n; i += 4096) o[i] = 1;").numbers_threads_of_grid
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [
+        ("blockIdx.x * blockDim.x + threadIdx.x", (1, None)),
+        ("(blockIdx.x * blockDim.x + threadIdx.x) / 32", (32, None)),
+        ("blockIdx.x * 4 + threadIdx.x / 32", (32, 128)),
+        ("blockIdx.x * 64 + threadIdx.x", (1, 64)),
+        ("blockIdx.x", (1, None)),
+    ],
+)
+def test_neighbouring_threads_may_work_on_one_element(index: str, expected: tuple[int, int | None]) -> None:
+    found = facts(f"int row = {index}; if (row < n) atomicAdd(o + row, (int) (u >> threadIdx.x));")
+    assert found.threads_of_element == expected
