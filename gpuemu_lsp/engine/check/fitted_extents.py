@@ -15,6 +15,7 @@ from gpuemu_lsp.engine.fuzz.model import CaseKey, PlanError
 from gpuemu_lsp.engine.plan.array_lengths import array_lengths
 from gpuemu_lsp.engine.plan.candidates import regular_sizes
 from gpuemu_lsp.engine.plan.facts import FITTED, Claim, PlanOrigin, assumed, with_extents
+from gpuemu_lsp.engine.plan.length_search import with_shapes
 from gpuemu_lsp.engine.plan.model import Plan, ScalarArg, TensorArg
 from gpuemu_lsp.engine.plan.probe import OVERSIZED, ProbeResult, probe
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, constant, evaluate
@@ -239,8 +240,8 @@ def _of_launch(plan: Plan, probed: ProbeResult) -> tuple[Plan, tuple[Finding, ..
     settled, uncertain = probed.plan, missing
     facts = plan.facts
     ranks = {name: buffer.length for name, buffer in facts.buffers.items() if buffer.length is not None}
+    large = parse_expression(OVERSIZED)
     if settled is None:
-        large = parse_expression(OVERSIZED)
         args = (
             replace(arg, shape=(ranks.get(arg.param, large),)) if isinstance(arg, TensorArg) and not arg.shape else arg
             for arg in plan.args
@@ -249,6 +250,8 @@ def _of_launch(plan: Plan, probed: ProbeResult) -> tuple[Plan, tuple[Finding, ..
         uncertain = missing - ranks.keys()
     else:
         uncertain = set(probed.unfitted)
+        # An access outside would end the launch before it shows other mistakes.
+        settled = with_shapes(settled, dict.fromkeys(uncertain, large))
         facts = with_extents(facts, missing, FITTED)
     facts = with_extents(facts, missing, use=_UNUSED)
     facts = with_extents(facts, uncertain, _UNKNOWN_EXTENT)
