@@ -177,8 +177,8 @@ class Dependences:
         # Of any length, where integers in memory choose the elements.
         chosen = facts.origin is PlanOrigin.SIGNATURE and facts.buffer(arg.param).extent.claim is Claim.NOTHING
         apart = event.rule.endswith("-race") or self.is_before_begin(event)
-        known = facts.origin is PlanOrigin.HOST_CODE and not several
-        return left if apart and (known or chosen) else (arg.param, *left)
+        alone = facts.origin is PlanOrigin.HOST_CODE and not several
+        return left if apart and (alone or chosen) else (arg.param, *left)
 
     def _left_behind(self, event: Event, arg: TensorArg) -> tuple[str, ...]:
         """Return the buffers from whose addresses an access, or one of a race, is computed, if it is not its own.

@@ -329,13 +329,10 @@ def _tried(plan: Plan, arg: TensorArg) -> Tried:
 
 
 def _largest_offset(arg: TensorArg, plan: Plan, env: Mapping[str, int]) -> int:
-    """Return what the offsets of rows may be at most: the end of the indices in their range, or the smallest size.
-
-    The range that host code shows is that of the offsets themselves.
-    """
+    """Return what the offsets of rows may be at most: the end of the indices in their range, or the smallest size."""
     end = int(_bound(arg.range[1], env)) if arg.range is not None else 1
-    if plan.facts.origin is PlanOrigin.HOST_CODE:
-        end -= 1
+    # The range that host code shows is that of the offsets themselves.
+    end -= plan.facts.origin is PlanOrigin.HOST_CODE
     return end if end > 1 else min((env[dim.name] for dim in plan.dims), default=1)
 
 

@@ -66,12 +66,12 @@ def probe(
     ``constants`` are integer constants of the file, since ``NUM_BINS`` may be a length. Where no lengths fit, those are
     left open of whose elements integers in memory choose.
     """
-    found = _probe(plan, run, constants, indexed.rows)
-    if found.plan is None and found.partial is None and indexed.chosen and not _tensors_are(plan, indexed.chosen):
+    fitted = _probe(plan, run, constants, indexed.rows)
+    if fitted.plan is None and fitted.partial is None and indexed.chosen and not _tensors_are(plan, indexed.chosen):
         large = with_shapes(plan, dict.fromkeys(indexed.chosen, parse(OVERSIZED)))
         again = _probe(large, run, constants, indexed.rows, indexed.chosen)
-        return found if again.plan is None else replace(again, chosen=indexed.chosen)
-    return found
+        return fitted if again.plan is None else replace(again, chosen=indexed.chosen)
+    return fitted
 
 
 def _tensors_are(plan: Plan, params: Collection[str]) -> bool:

@@ -1,7 +1,7 @@
 """What a kernel shows of the number of threads that it is written for.
 
 ``part[threadIdx.x]`` in ``__shared__ float part[128]`` is written for 128 threads: with more of them the access is
-outside of the array, with fewer some elements are not used. Accesses that only some threads make are no evidence. A
+outside of the array, with fewer some elements are not used. Accesses that only some threads make do not count. A
 loop that begins with the thread index and adds 128 is written for 128 threads too.
 """
 
@@ -28,7 +28,7 @@ _ACCESSES = frozenset({"ld", "st", "atom", "red"})
 
 
 def array_threads(taint: Taint) -> int | None:
-    """Return the threads that every thread's accesses to shared arrays leave room for, None without such an access.
+    """Return the threads that every thread's accesses to shared arrays are inside for, None without such an access.
 
     At least one of these accesses is to another element of its array for each thread, and to its last one.
     """
@@ -36,7 +36,11 @@ def array_threads(taint: Taint) -> int | None:
     threads = np.arange(_MAX_THREADS)
     indices, later = thread_registers(taint)
     values = RegisterValues(program, dict.fromkeys(indices, threads), _MAX_THREADS)
-    limits = [room for address, size in _made_by_all(taint, values, later) if (room := _room(program, address, size))]
+    limits = [
+        limit
+        for address, size in _made_by_all(taint, values, later)
+        if (limit := _threads_within(program, address, size))
+    ]
     least = min(limits, default=_MAX_THREADS + 1)
     return least if least <= _MAX_THREADS and least % _WARP == 0 else None
 
@@ -49,12 +53,12 @@ def loop_threads(taint: Taint) -> int | None:
     for block in taint.program.blocks:
         for name, step in filter(None, map(_sum, block.code)):
             sums[name].add(step)
-    found = set[int]()
+    passes = set[int]()
     for name, places in _definitions(taint).items():
         if any(np.array_equal(first, threads) for _, one in places if (first := values.result(one)) is not None):
             steps = {added[1] for _, one in places if (added := _sum(one)) is not None and added[0] == name}
-            found |= {_of_one_pass(step, sums[name]) for step in steps}
-    return min((step for step in found if 1 < step <= _MAX_THREADS), default=None)
+            passes |= {_of_one_pass(step, sums[name]) for step in steps}
+    return min((step for step in passes if 1 < step <= _MAX_THREADS), default=None)
 
 
 def _of_one_pass(step: int, added: Collection[int]) -> int:
@@ -117,9 +121,9 @@ def _made_by_all(taint: Taint, values: RegisterValues, later: Collection[int]) -
         for instruction in block.code if number not in some else ():
             address = address_operand(instruction) if instruction.opcode in _ACCESSES else None
             if instruction.guard is None and address is not None and memory_space(instruction) == "shared":
-                found = _addresses(program, values, address)
-                if found is not None:
-                    yield found, type_bytes(access_type(instruction))
+                addresses = _addresses(program, values, address)
+                if addresses is not None:
+                    yield addresses, type_bytes(access_type(instruction))
 
 
 def _addresses(program: Program, values: RegisterValues, address: Address) -> ValueArray | None:
@@ -130,7 +134,7 @@ def _addresses(program: Program, values: RegisterValues, address: Address) -> Va
     return None if base is None else base + address.offset
 
 
-def _room(program: Program, address: ValueArray, size: int) -> int | None:
+def _threads_within(program: Program, address: ValueArray, size: int) -> int | None:
     """Return the threads whose elements are in the array of the first one, if each has one of its own; else None."""
     slots = (slot for slot in program.shared.values() if slot.offset <= address[0] < slot.offset + slot.size)
     slot, step = next(slots, None), int(address[1] - address[0])

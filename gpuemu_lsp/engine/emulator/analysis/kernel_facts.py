@@ -177,28 +177,28 @@ class KernelFacts:
         thread is not.
         """
         blocks, threads = _SAMPLES[:1024], _SAMPLES[:1024] * 7 % 1021
-        values, found = self._indices(blocks, threads), set[tuple[int, int | None]]()
+        values, groups = self._indices(blocks, threads), set[tuple[int, int | None]]()
         for compare in self._of_block_index():
-            known = [values.value(one.name) for one in compare.operands[1:] if isinstance(one, Register)]
-            if compare.opcode != "setp" or len([one for one in known if one is None]) != 1:
-                continue
-            for index in (one for one in known if one is not None):
-                found |= set(_groups(index, blocks, threads))
-        return found.pop() if len(found) == 1 else (1, None)
+            sides = [values.value(side.name) for side in compare.operands[1:] if isinstance(side, Register)]
+            indices = [side for side in sides if side is not None]
+            if compare.opcode == "setp" and len(sides) == len(indices) + 1:
+                for index in indices:
+                    groups |= set(_groups(index, blocks, threads))
+        return groups.pop() if len(groups) == 1 else (1, None)
 
     def _indices(self, blocks: ValueArray, threads: ValueArray) -> RegisterValues:
         size = np.full_like(blocks, next(number for number, axis in _BLOCK.items() if axis == "x"))
-        known = {"%ctaid.x": blocks, "%ntid.x": size, **dict.fromkeys(thread_registers(self._taint)[0], threads)}
-        return RegisterValues(self._program, known, len(blocks))
+        registers = {"%ctaid.x": blocks, "%ntid.x": size, **dict.fromkeys(thread_registers(self._taint)[0], threads)}
+        return RegisterValues(self._program, registers, len(blocks))
 
     def _of_block_index(self) -> Iterator[Instruction]:
-        """Return what is computed from the block index, where no loop counter has the register of the thread index."""
+        """Yield what is computed from the block index, where no loop counter has the register of the thread index."""
         later = thread_registers(self._taint)[1]
         dependent = reachable(["%ctaid.x"], self._users.__getitem__)
         for number, block in enumerate(self._program.blocks):
-            yield from (
-                one for one in block.code if number not in later and not dependent.isdisjoint(registers_read(one))
-            )
+            for instruction in block.code if number not in later else ():
+                if not dependent.isdisjoint(registers_read(instruction)):
+                    yield instruction
 
     def divisors(self, parameter: int) -> frozenset[Divisor]:
         """Return the numbers by which an integer is divided without a use of the remainder."""
