@@ -13,7 +13,12 @@ NO_MEMBER = 'cuda.cu(4): error: class "uint3" has no member "w"'
 @pytest.fixture
 def headers(tmp_path):
     (tmp_path / "a.h").write_text("void header_name(int);\n")
-    return tmp_path
+    (tmp_path / "elsewhere.h").write_text("void linked_name();\n")
+    toolkit = tmp_path / "toolkit"
+    toolkit.mkdir()
+    (toolkit / "a.h").symlink_to(tmp_path / "a.h")
+    (toolkit / "b.h").symlink_to(tmp_path / "elsewhere.h")
+    return toolkit
 
 
 @pytest.mark.parametrize(
@@ -21,6 +26,7 @@ def headers(tmp_path):
     [
         (UNDEFINED, True),
         (UNDEFINED.replace("some_own_name", "header_name"), False),
+        (UNDEFINED.replace("some_own_name", "linked_name"), False),
         (UNDEFINED.replace("some_own_name", "of_the_host"), False),
         (NO_MEMBER, True),
         (NO_MEMBER.replace("uint3", "Own"), False),

@@ -100,10 +100,11 @@ def test_a_constructor_of_the_device_is_declared_without_its_initializers():
     assert len(parts.host.splitlines()) == 5
 
 
-def test_cooperative_groups_are_the_device_s_and_the_host_is_asked_for_the_compiler_by_another_name():
-    parts = split_source("#include <cooperative_groups.h>\n#ifndef __CUDACC__\nint x;\n#endif\n", "unique")
+@pytest.mark.parametrize("header", ["cooperative_groups.h", "cooperative_groups/reduce.h", "cuda_pipeline.h"])
+def test_headers_of_device_functions_are_not_the_host_s_which_is_asked_for_the_compiler_by_another_name(header):
+    parts = split_source(f"#include <{header}>\n#ifndef __CUDACC__\nint x;\n#endif\n", "unique")
     assert parts.host.splitlines()[:2] == ["", "#ifndef GPUEMU__CUDACC__"]
-    assert parts.device.splitlines()[:2] == ["#include <cooperative_groups.h>", "#ifndef __CUDACC__"]
+    assert parts.device.splitlines()[:2] == [f"#include <{header}>", "#ifndef __CUDACC__"]
 
 
 @pytest.mark.parametrize(

@@ -46,5 +46,6 @@ def certain_errors(messages: str, other_part: str, folders: Sequence[Path]) -> l
 def _is_in_headers(name: str, folders: Iterable[Path]) -> bool:
     """Return whether a header has a word; also if it cannot be searched."""
     existing = [str(folder) for folder in folders if folder.is_dir()]
-    status = subprocess.run(["grep", "-rqwF", "--", name, *existing], capture_output=True, check=False).returncode
+    # A folder that stands for NVIDIA's toolkit has links, which -r does not follow.
+    status = subprocess.run(["grep", "-RqwF", "--", name, *existing], capture_output=True, check=False).returncode
     return status != 1

@@ -62,6 +62,7 @@ _HOST_HEADERS = {
     rf"\b{_RESTRICTED}\b": "#include <c10/util/ArrayRef.h>\n#include <c10/util/Exception.h>\n#define __CUDACC__\n"
     "#include <ATen/core/TensorAccessor.h>\n#undef __CUDACC__\n",
     r"\bcooperative_groups\b": "namespace cooperative_groups {}\n",
+    r"\bnvcuda\s*::\s*experimental\b": "namespace nvcuda { namespace experimental {} }\n",
 }
 """What the host's part needs, by a name in it."""
 

@@ -21,7 +21,7 @@ _ONLY_HOST_INCLUDES = re.compile(
     r'#\s*include\s*[<"](?:torch/|pybind11|Python\.h|c10/core|c10/cuda/(?!CUDAMathCompat)'
     r"|ATen/(?!cuda/(?:Atomic|detail/|NumericLimits|DeviceUtils|AsmUtils)|AccumulateType|OpMathType|ceil_div))"
 )
-_ONLY_DEVICE_INCLUDES = re.compile(r'#\s*include\s*[<"]cooperative_groups')
+_ONLY_DEVICE_INCLUDES = re.compile(r'#\s*include\s*[<"](?:cooperative_groups|cuda_pipeline|cuda_awbarrier)')
 _HOST_NAMES = re.compile(r"\b(?:at|torch|py|pybind11|c10::cuda)::(?!Half|BFloat16|PackedTensorAccessor)|\bTensor\b")
 _COMPILER = re.compile(r"\b__(?:CUDACC|NVCC)__\b")
 """Macros that a source asks for. PyTorch's headers are not to see them: the host's prelude has others."""
