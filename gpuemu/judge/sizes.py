@@ -163,6 +163,10 @@ class TaskSizes:
         """Return how much sooner a literal is made smaller: the batch first, then what the tiles of kernels cover."""
         return _BATCH if literal in self._batch else 1
 
+    def _are_alike(self, size: Literal, other: Literal) -> bool:
+        """Return whether two sizes of the task are equal, and both that of its batch or neither."""
+        return size.value == other.value and (size in self._batch) == (other in self._batch)
+
     def _roles(self, own: _Probe) -> tuple[list[Literal], list[Literal]]:
         inputs, weights = [], []
         for literal in self._own:
@@ -195,12 +199,14 @@ class TaskSizes:
 
     def _larger(self, small: SizeSet) -> SizeSet:
         """Return the largest sizes that fit, different where the task's are: a kernel may mistake one for another."""
-        different = self._shrunk(LARGE, different=True)
+        different = self._shrunk(LARGE, different=True, batch_first=True)
         if different.work <= LARGE and all(
-            different.values.get(size, size.value) >= small.values.get(size, size.value) for size in self._own
+            different.values.get(size, size.value) >= small.values.get(size, size.value)
+            for size in self._own
+            if size not in self._batch
         ):
             return different
-        return self._shrunk(LARGE)
+        return self._shrunk(LARGE, batch_first=True)
 
     def _long(self, larger: SizeSet) -> list[SizeSet]:
         """Return sizes with long sequences, if the larger ones do not have them: the task's layers, or smaller ones.
@@ -253,11 +259,13 @@ class TaskSizes:
         given: Mapping[Literal, int] = MappingProxyType({}),
         least: int = _LEAST,
         different: bool = False,
+        batch_first: bool = False,
     ) -> SizeSet:
         """Return the task's sizes, halved until a forward pass is within a budget: the inputs', then the layers'.
 
         ``groups`` are those that are halved instead, one after the other, ``given`` are values to begin with, and
-        ``least`` is the least value. ``different``: those that differ in the task do.
+        ``least`` is the least value. ``different``: those that differ in the task do. ``batch_first``: what one block
+        passes over keeps its size as long as the batch can be smaller.
         """
         values = {**self._own, **given}
         probe = self._probe(values) if given else self._reference
@@ -280,10 +288,12 @@ class TaskSizes:
                 ]
                 if not free:
                     break
-                largest = max(free, key=lambda size: (self._weight(size) * values[size], -size.line))
-                # A model may need equal sizes to stay equal.
+                batch = self._batch.intersection(free) if batch_first else ()
+                largest = max(batch or free, key=lambda size: (self._weight(size) * values[size], -size.line))
+                # An answer may be right where sizes are equal that are in the task; a model may need others to be.
+                same = [size for size in free if self._are_alike(size, largest) and values[size] == values[largest]]
                 equal = [size for size in literals if values[size] == values[largest]]
-                for group in ([largest], equal):
+                for group in (same, [largest], equal):
                     halved = values | {size: values[size] // 2 for size in group}
                     accepted = self._probe(halved)
                     if accepted is not None and accepted.work < probe.work:

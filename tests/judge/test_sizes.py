@@ -229,6 +229,21 @@ def test_sizes_that_differ_do_so_at_the_largest_that_fit():
     assert rows % usual_rows == inner % usual_inner == 0
 
 
+def test_sizes_that_are_equal_stay_equal():
+    """An answer that takes the height for the width is right for square images."""
+    text = PRODUCT.replace("torch.bmm(a, b)", "a * 2").replace("512, 1024, 2048", "512, 512, 3")
+    regular = [sizes for sizes in TaskSizes(text, "task.py", "Model").size_sets() if sizes.regular]
+    assert all(sizes.shapes[0][1] == sizes.shapes[0][2] for sizes in regular)
+    assert min(sizes.shapes[0][1] for sizes in regular) < 512
+
+
+def test_what_a_block_passes_over_has_its_own_size_once():
+    """A kernel that takes at most 1024 elements of a row is wrong for the task's."""
+    text = PRODUCT.replace("torch.bmm(a, b)", "a.logsumexp(1)").replace("128, 512, 1024, 2048", "64, 2048, 512, 8")
+    size_sets = {sizes.label: sizes for sizes in TaskSizes(text, "task.py", "Model").size_sets()}
+    assert size_sets["larger"].shapes[0][1:] == (2048, 512)
+
+
 FIXED = """
 import torch
 import torch.nn as nn
