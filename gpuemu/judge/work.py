@@ -10,10 +10,13 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 _MOVES = frozenset({"copy_", "_to_copy", "clone", "empty", "empty_like", "empty_strided", "detach", "fill_", "zero_"})
 """Operators that make or move tensors without computing."""
+_MOST_ZEROS = 1 << 28
+"""Elements of the tensors that stand for an operator's, which take memory."""
 
 
 class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
@@ -37,7 +40,10 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator and count it."""
-        result = operation(*args, **(kwargs or {}))
+        try:
+            result = operation(*args, **(kwargs or {}))
+        except NotImplementedError:
+            result = _on_zeros(operation, args, kwargs or {})
         packet = operation._overloadpacket
         name = packet.__name__
         if name in _MOVES or any(
@@ -51,3 +57,19 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
                 self.by_operator[name] += value.numel()
                 self.extents.update(value.shape, itertools.accumulate(reversed(value.shape), operator.mul))
         return result
+
+
+def _on_zeros(operation: Any, args: Any, kwargs: Any) -> Any:
+    """Return the result, on the meta device, of an operator that this device does not have: its shapes for zeros.
+
+    They depend on values, as those of ``bincount`` and ``unique`` do, which are not known.
+    """
+    given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor) and one.is_meta]
+    if not given or operation._schema.is_mutable or sum(one.numel() for one in given) > _MOST_ZEROS:
+        raise NotImplementedError(f"{operation} is not known on PyTorch's meta device")
+    with torch._C.DisableTorchFunction():  # under which new tensors are on the meta device
+        args, kwargs = tree_map_only(
+            torch.Tensor, lambda tensor: torch.zeros_like(tensor, device="cpu"), (args, kwargs)
+        )
+        result = operation(*args, **kwargs)
+        return tree_map_only(torch.Tensor, lambda tensor: torch.empty_like(tensor, device="meta"), result)

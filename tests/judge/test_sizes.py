@@ -244,6 +244,13 @@ def test_what_a_block_passes_over_has_its_own_size_once():
     assert size_sets["larger"].shapes[0][1:] == (2048, 512)
 
 
+def test_operators_whose_results_depend_on_values_have_the_shapes_for_zeros():
+    """PyTorch's ``meta`` device has no ``bincount``."""
+    text = PRODUCT.replace("torch.bmm(a, b)", "a + (b > 0).long().flatten().bincount(minlength=4).sum()")
+    sizes = TaskSizes(text.replace("128, 512, 1024, 2048", "64, 8, 16, 32"), "task.py", "Model")
+    assert all(sizes.shapes[0][1:] == (8, 16) for sizes in sizes.size_sets() if sizes.regular)
+
+
 FIXED = """
 import torch
 import torch.nn as nn
