@@ -27,7 +27,7 @@ def not_loaded(answer: Answer, run: AnswerRun) -> Row:
     compiler = compiler_error(f"{raised.message}{run.log}")
     missing = raised.error == "ModuleNotFoundError" or raised.is_not_emulated or is_missing_here(compiler)
     verdict = Verdict.NOT_JUDGED if missing else Verdict.DOES_NOT_BUILD
-    return Row(answer, verdict, ": ".join(filter(None, (raised.error, first_line(raised.message), compiler))))
+    return Row(answer, verdict, f"{raised.error}: {compiler or first_line(raised.message)}")
 
 
 def compared(
