@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from gpuemu_lsp.engine.regular_file import readable_text
@@ -147,8 +148,14 @@ def untried_versions(program: PythonProgram) -> tuple[str, ...]:
 
 def used_languages(program: PythonProgram) -> list[LaunchingLanguage]:
     """Return the languages of the table that a program imports, installed or not."""
-    texts = list(program.sources())
+    texts = _texts(program)
     return [language for language in LANGUAGES if any(map(language.is_used, texts))]
+
+
+@lru_cache(maxsize=1)
+def _texts(program: PythonProgram) -> tuple[str, ...]:
+    """Return all sources of a program, which are read once: a command runs one program."""
+    return tuple(program.sources())
 
 
 def _torch_toolkit(torch: TorchBuild) -> Path:
@@ -204,11 +211,13 @@ def _below(paths: Iterable[Path]) -> Iterator[str]:
 def _imported(script: Path) -> Iterator[str]:
     """Yield the texts of a script and of the files that it imports, of its folder and of this one."""
     folders = (script.resolve().parent, Path.cwd())
-    waiting, seen = [script.resolve()], {script.resolve()}
+    waiting, seen, names = [script.resolve()], {script.resolve()}, set[str]()
     while waiting:
         text = readable_text(waiting.pop()) or ""
         yield text
-        for name in _imported_names(text):
+        new = set(_imported_names(text)) - names
+        names |= new
+        for name in sorted(new):
             parts = name.split(".")
             for path in (Path(folder, *parts) for folder in folders):
                 for file in (path.with_suffix(".py"), path / "__init__.py"):

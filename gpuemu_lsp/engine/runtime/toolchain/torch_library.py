@@ -83,7 +83,8 @@ def torch_toolkit(torch: TorchBuild, say: Callable[[str], None] = lambda text: N
     toolkit = toolkit_folder()
     sources = sorted((*NATIVE.iterdir(), *HEADERS.rglob("*.h"), SOURCES / "frameworks.h"))
     content = [(path.name, path.read_text()) for path in sources if path.suffix in (".h", ".cpp")]
-    key = repr((content, torch.version, str(torch.folder), str(toolkit), sys.version_info[:2]))
+    compiler = _host_compiler_script()
+    key = repr((content, compiler, torch.version, str(torch.folder), str(toolkit), sys.version_info[:2]))
     folder = cache_root() / "runtime" / f"torch-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
     library = folder / "lib64" / LIBRARY
     if library.exists():
@@ -138,8 +139,18 @@ def _add_toolkit(folder: Path, toolkit: Path) -> None:
         _link(folder / "include" / header.relative_to(HEADERS), header)
     (folder / "lib64" / "libc10_cuda.so").write_text(f"INPUT({folder / 'lib64' / LIBRARY})\n")
     compiler = folder / "bin" / HOST_COMPILER
-    compiler.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpuemu_lsp.cli.gpuemu cxx "$@"\n')
+    compiler.write_text(_host_compiler_script())
     compiler.chmod(0o755)
+
+
+def _host_compiler_script() -> str:
+    """Return the text of the toolkit's C++ compiler: the host's links, and says which version it is."""
+    ours = f'exec {shlex.quote(sys.executable)} -m gpuemu_lsp.cli.gpuemu cxx "$@"'
+    return (
+        "#!/bin/sh\n"
+        f'for word; do case "$word" in -c|--compile) {ours};; esac; done\n'
+        f'exec {shlex.quote(host_compiler())} "$@"\n'
+    )
 
 
 def _link(link: Path, target: Path) -> None:
