@@ -31,6 +31,13 @@ _GLOBAL_TOO = re.compile(
     r"|rint|isnan|isinf|isfinite|signbit|hypot|fma|erfc?|[tl]gamma|fm(?:in|ax)|u?int\w*_t|size_t|ptrdiff_t|nullptr_t)$"
 )
 """Names that CUDA declares in the global namespace: ``using std::min`` without ``std`` headers would be ambiguous."""
+_BUILT_IN = frozenset(
+    {
+        "static_assert", "sizeof", "alignof", "decltype", "void", "bool", "char", "short", "int", "long", "signed",
+        "unsigned", "float", "double", "const", "true", "false", "nullptr", "and", "or", "not",
+    }
+)  # fmt: skip
+"""Words of an assertion that each compiler knows."""
 _SPECIALISATION = re.compile(r"template\s*<\s*>")
 _NO_TYPES = frozenset({"return", "else", "goto", "case", "throw", "delete", "new", "sizeof", "do"})
 _REMOVABLE = frozenset(
@@ -80,7 +87,7 @@ def reference_graph(
     index = _index(nodes)
     for node in nodes:
         for offset in rejected.get(node.path, ()):
-            _reject(node, offset)
+            _reject(node, offset, index.keys() | _BUILT_IN)
     _propagate_host(nodes, index)
     return ReferenceGraph(tuple(files), nodes, index)
 
@@ -117,13 +124,19 @@ def _index(nodes: Iterable[DeclarationNode]) -> dict[str, list[DeclarationNode]]
     return index
 
 
-def _reject(node: DeclarationNode, offset: int) -> None:
-    """Make the innermost declaration at an offset that can be dropped host-only."""
-    if not node.is_at(offset) or node.declaration.kind is DeclarationKind.BRACE:
+def _reject(node: DeclarationNode, offset: int, names: Set[str]) -> None:
+    """Make the innermost declaration at an offset that can be dropped host-only.
+
+    An assertion of which all ``names`` are known does not hold: that is an error for each compiler.
+    """
+    kind = node.declaration.kind
+    if not node.is_at(offset) or kind is DeclarationKind.BRACE:
+        return
+    if kind is DeclarationKind.ASSERTION and node.uses <= names:
         return
     for member in node.members:
         if member.is_at(offset) and member.declaration.kind in _REMOVABLE:
-            _reject(member, offset)
+            _reject(member, offset, names)
             return
     # Without a specialisation, the primary template would take its place.
     if not any(inner.is_device for inner in node.family()) and not _SPECIALISATION.match(node.own):
