@@ -90,7 +90,8 @@ class Run:
         if any(finding.rule == "engine/internal-error" for finding in errors):
             return EXIT_INTERNAL
         # The errors of a kernel that only its program launches are those of the program's run.
-        failed = any(kernel.status == "failed" for kernel in self.kernels)
+        with_errors = {finding.kernel for finding in errors}
+        failed = any(kernel.status == "failed" and kernel.name not in with_errors for kernel in self.kernels)
         if failed or any(not finding.rule.startswith("config/") for finding in errors):
             return EXIT_FINDINGS
         missed = any(kernel.registered and kernel.status in ("not-executed", "error") for kernel in self.kernels)
