@@ -28,6 +28,7 @@ from gpuemu_lsp.engine.plan.facts import (
 )
 from gpuemu_lsp.engine.plan.host.passed_types import wrong_arguments
 from gpuemu_lsp.engine.plan.host.plans import HostPlan, host_plan, variant_plan
+from gpuemu_lsp.engine.plan.host.rejected_launches import rejected_launches
 from gpuemu_lsp.engine.plan.known_contents import with_known_contents
 from gpuemu_lsp.engine.plan.launch import divisible, resolve_launch
 from gpuemu_lsp.engine.plan.mangled import parameter_types
@@ -83,7 +84,7 @@ def resolve(
             facts_of=facts_of,
         )
         plan, found = _plan(compiled, instance)
-        collected.extend(finding for finding in found if finding not in collected)
+        collected.extend(one for one in (*found, *rejected_launches(compiled)) if one not in collected)
         if plan is not None:
             plans.append(plan)
     has_buffers = any(isinstance(arg, TensorArg) for plan in plans for arg in plan.args)

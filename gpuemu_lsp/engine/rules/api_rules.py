@@ -48,7 +48,8 @@ RULES = (
         "failed launch that is not noticed",
         "The launch is rejected, so that the kernel does not run, and the program never asks with `cudaGetLastError` "
         "or `cudaPeekAtLastError`, or only after a later launch, which then seems to have failed. The results of the "
-        "program are those of the memory as it was. Where the call "
+        "program are those of the memory as it was. A check reports a launch in the kernel's file whose block, a "
+        "constant, has more threads than the kernel may have, by its `__launch_bounds__` for example. Where the call "
         "returns the error, as `cudaLaunchKernelEx` does, it is an information: the program may look at it. Of a "
         "registered kernel it is a warning: a size that `gpuemu.toml` declares has a grid beyond the limits of every "
         "device.",

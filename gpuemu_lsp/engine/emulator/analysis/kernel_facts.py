@@ -7,6 +7,7 @@ wrote it as shifts, as the high half of a product, or as ``div``.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
@@ -55,6 +56,11 @@ class KernelFacts:
     def reads_block_size(self) -> bool:
         """Whether it reads the number of threads of its block; if not, it is written for one block size."""
         return any(name.startswith("%ntid") for name in self._specials)
+
+    @property
+    def max_threads(self) -> int | None:
+        """The most threads that a block may have (``.maxntid``, ``.reqntid``), None if the code does not say."""
+        return math.prod(self._program.max_threads) if self._program.max_threads else None
 
     @cached_property
     def reads_thread_index(self) -> bool:

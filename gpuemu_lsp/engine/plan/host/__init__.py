@@ -7,6 +7,7 @@
 - :mod:`.constraints` has the sizes with which the program can reach a launch, as dims; :mod:`.lookup` what a comparison
   says about one size.
 - :mod:`.passed_types` compares the types of what a Python module passes with those of the parameters.
+- :mod:`.rejected_launches` finds launches with more threads in a block than the kernel may have.
 - :mod:`.preference` orders the launches, and :mod:`.plans` makes the plan of a kernel from one launch, with the
   arguments of :mod:`.parameters`.
 """
