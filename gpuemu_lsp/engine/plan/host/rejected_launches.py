@@ -27,19 +27,20 @@ def rejected_launches(context: KernelContext) -> Iterator[Finding]:
     bounds = context.code.max_threads
     limit = min(bounds or _MOST_THREADS, _MOST_THREADS)
     kernel, lines = context.declaration.name, set[int]()
-    for found in chain.from_iterable(
+    for read in chain.from_iterable(
         host_launches(context.source, kernel, context.spec.include_dirs, called=called) for called in (True, False)
     ):
-        launch = found.launch
-        threads = [extent.constant if extent is not None else None for extent in launch.block]
-        known = [extent for extent in threads if extent is not None]
-        here = launch.path == context.source.path and launch.line not in lines and not found.generic
-        if not here or len(known) < len(threads) or math.prod(known) <= limit:
+        launch = read.launch
+        constants = [extent.constant if extent is not None else None for extent in launch.block]
+        extents = [extent for extent in constants if extent is not None]
+        here = launch.path == context.source.path and launch.line not in lines and not read.generic
+        threads = math.prod(extents)
+        if not here or len(extents) < len(constants) or threads <= limit:
             continue
         if may_be_overload(context, launch) and is_instance(context, template_of(context, launch)):
             lines.add(launch.line)
             most = f"its __launch_bounds__ allow {limit}" if bounds == limit else f"a block has at most {limit}"
-            message = f"This launch of '{kernel}' fails: its blocks have {math.prod(known)} threads, and {most}."
+            message = f"This launch of '{kernel}' fails: its blocks have {threads} threads, and {most}."
             yield make("api/failed-launch", message, _place(context, launch.line), kernel=context.spec.name)
 
 
