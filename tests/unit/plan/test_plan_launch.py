@@ -84,7 +84,7 @@ _ANY = "#define B 64\n" + _LOOP
         (_LOOP.format(first="0", step="1"), 1, 1, False),
         (_LOOP.format(first="blockIdx.x", step="gridDim.x"), 1000, 1, False),
         (_LOOP.format(first="threadIdx.x", step="blockDim.x"), 1, 256, False),
-        (_LOOP.format(first="threadIdx.x", step="32"), 1, 256, True),
+        (_LOOP.format(first="threadIdx.x", step="32"), 1, 32, True),
         (_ANY.format(first="blockIdx.x * B + threadIdx.x", step="n"), 16, 64, False),
         (_ANY.format(first="blockIdx.x * 4 + threadIdx.x / 32", step="n"), 4, 256, True),
         (_LOOP.format(first="blockIdx.x * blockDim.x + threadIdx.x", step="n"), 4, 256, False),

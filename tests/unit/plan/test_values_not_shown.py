@@ -191,7 +191,11 @@ def test_a_flag_that_one_element_may_have(tmp_path: Path, launch: str) -> None:
     [
         # Elements of `out` depend on values, so that its length is not known.
         ("if (i < n && in[i] != in[i - 1]) out[in[i]] = i;", {"memory/out-of-bounds": {Severity.ERROR}}),
-        ("if (i < n && (i == 0 || in[i] != in[i - 1])) out[in[i]] = i;", {}),
+        # Threads apart may have the same value, as long as nothing shows that they are in order.
+        (
+            "if (i < n && (i == 0 || in[i] != in[i - 1])) out[in[i]] = i;",
+            {"memory/global-race": {Severity.INFORMATION}},
+        ),
         (
             "if (i < n) out[in[i] / 2 + 1] = i;\n  if (i < n) out[0] = -i;",
             {"memory/global-race": {Severity.ERROR, Severity.INFORMATION}},
