@@ -41,7 +41,7 @@ class Raised:
         """Return what is recorded of an exception in the process of the answer in a file."""
         frames = traceback.walk_tb(error.__traceback__)
         building = any(frame.f_globals.get("__name__") == "torch.utils.cpp_extension" for frame, _ in frames)
-        name, message, by = type(error).__name__, str(error), _raising_file(error)
+        name, message, by = type(error).__name__, str(_innermost_compilation(error)), _raising_file(error)
         return Raised(name, message, building, by == path, _is_not_emulated(error, by, path))
 
     @property
@@ -77,6 +77,13 @@ def _raising_file(error: BaseException) -> str | None:
         return None
     code = innermost.tb_frame.f_code
     return code.co_filename if dis.opname[code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS" else None
+
+
+def _innermost_compilation(error: BaseException) -> BaseException:
+    """Return the error of Triton's compiler that says why: for a function that a kernel calls it raises two."""
+    while error.__cause__ is not None and type(error.__cause__).__name__ in _COMPILATION:
+        error = error.__cause__
+    return error
 
 
 def _is_removed_from_triton(error: BaseException) -> bool:

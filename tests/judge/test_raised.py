@@ -14,7 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompilationError
 
 from gpuemu.judge import judgement, verdicts
-from gpuemu.judge.messages import compiler_error, is_missing_here
+from gpuemu.judge.messages import compiler_error, is_missing_here, last_line
 from gpuemu.judge.model import Answer, Call, Case, CaseResult, Comparison, Row, Status, Values, Verdict
 from gpuemu.judge.processes import AnswerRun
 from gpuemu.judge.raised import Raised
@@ -78,7 +78,14 @@ def with_no_function(x):
     tl.load(tl.make_pointer(x))
 
 
-@pytest.mark.parametrize(("kernel", "missing"), [(with_block_pointers, True), (with_no_function, False)])
+@triton.jit
+def with_a_call(x):
+    with_no_function(x)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "missing"), [(with_block_pointers, True), (with_no_function, False), (with_a_call, False)]
+)
 def test_what_triton_has_no_longer_is_missing_here(kernel, missing):
     """Kernels with block pointers ran with the versions of Triton before 3.9."""
     with pytest.raises(CompilationError) as caught:
@@ -86,6 +93,7 @@ def test_what_triton_has_no_longer_is_missing_here(kernel, missing):
     raised = Raised.of(caught.value, __file__)
     assert raised.is_build_error
     assert raised.is_missing_here is missing
+    assert missing or "make_pointer" in last_line(raised.message)  # which the kernel's last line does not have
 
 
 def test_memory_of_the_answer_s_process_is_called_an_input_or_weight():
