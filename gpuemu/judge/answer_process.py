@@ -52,11 +52,18 @@ def main(folder: Path) -> int:
             return 1
         note("loaded")
         calls = Calls(model_class, folder)
+        raised: dict[str, dict[str, Any]] = {}
         for case in request["cases"]:
+            name = case["name"]
+            if case["after"] in raised:  # a model that raises an error is not called once more
+                raised[name] = {**raised[case["after"]], "case": name}
+                note("call", call=raised[name])
+                continue
             try:
-                note("call", call=calls.call(case["name"], case["after"]))
+                note("call", call=calls.call(name, case["after"]))
             except BaseException as error:
-                note("call", call={"case": case["name"], "raised": asdict(Raised.of(error, str(path)))})
+                raised[name] = {"case": name, "raised": asdict(Raised.of(error, str(path)))}
+                note("call", call=raised[name])
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     return 1
     handled = {line: asdict(raised) for line, raised in lines.handled.items()}
