@@ -25,7 +25,7 @@ It never runs code of an answer in this process, nor where the reference is: an 
 - :mod:`.literals`: the numbers of a task's text that may be sizes
 - :mod:`.sizes`: sizes that are derived from the task's own
 - :mod:`.work`: the work of PyTorch's operators
-- :mod:`.answer_process`: that of the answer
+- :mod:`.answer_process`: that of the answer; :mod:`.answer_start`: its first lines
 - :mod:`.block_pointers`, :mod:`.earlier_torch`: what Triton and PyTorch have no longer, for answers that use it
 - :mod:`.executed_lines`: the lines of an answer that were executed
 - :mod:`.values`: what passes between the processes

@@ -1,6 +1,6 @@
 """The process of an answer: its module is loaded once, and its model is called with the inputs of each case.
 
-Run as ``answer_process.py FOLDER`` by ``gpuemu run``. ``FOLDER/request.json`` has the path of the answer, the name of
+:mod:`.answer_start` runs it under ``gpuemu run``. ``FOLDER/request.json`` has the path of the answer, the name of
 its class and its cases; each result is written when its case has ended, so that an answer that does not come to its end
 leaves those before.
 """
@@ -190,7 +190,3 @@ def _with_weights(model: Any, state: dict[str, torch.Tensor]) -> str:
 
 def _moved(value: Any) -> Any:
     return mapped(value, lambda tensor: tensor.to(DEVICE))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

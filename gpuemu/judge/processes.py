@@ -37,7 +37,7 @@ _BUILD_SECONDS = 600.0
 _MULTIPROCESSORS = "4"
 """Multiprocessors that an answer sees: so few that kernels with a block for each pass over several tiles."""
 _NO_RESULT = "`gpuemu run` ended without a result"
-_ANSWER_PROCESS = Path(__file__).with_name("answer_process.py")
+_ANSWER_PROCESS = Path(__file__).with_name("answer_start.py")
 
 
 UNWRITTEN = "api/uninitialized-copy"

@@ -7,6 +7,7 @@ never runs code of a task itself, so that no task sees what another has changed.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ FOLDER_BYTES = 4096
 def main(control: socket.socket) -> int:
     """Fork a process for each message until the socket is closed."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for them
+    gc.freeze()  # what was imported stays: no fork looks through it, which would copy its pages
     while True:
         folder, descriptors, _, _ = socket.recv_fds(control, FOLDER_BYTES, 1)
         if not folder:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 import sys
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
-from torch.utils.flop_counter import flop_registry
 
 _MOVES = frozenset({"copy_", "_to_copy", "clone", "empty", "empty_like", "empty_strided", "detach", "fill_", "zero_"})
 """Operators that make or move tensors without computing."""
+_PRODUCTS = re.compile("mm|conv|attention")
+"""What the names of operators have whose multiplications are counted."""
 _MOST_ZEROS = 1 << 28
 """Elements of the tensors that stand for an operator's, which take memory."""
 
@@ -50,13 +53,21 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
             value.alias_info is not None and not value.alias_info.is_write for value in operation._schema.returns
         ):
             return result
-        if packet in flop_registry:
-            self.by_operator[name] += flop_registry[packet](*args, **(kwargs or {}), out_val=result) // 2
+        if _PRODUCTS.search(name) and packet in (counted := _counted()):
+            self.by_operator[name] += counted[packet](*args, **(kwargs or {}), out_val=result) // 2
         for value in result if isinstance(result, tuple | list) else (result,):
             if isinstance(value, torch.Tensor):
                 self.by_operator[name] += value.numel()
                 self.extents.update(value.shape, itertools.accumulate(reversed(value.shape), operator.mul))
         return result
+
+
+@cache
+def _counted() -> Any:
+    """Return the functions that count the operations of operators; their module imports Triton where it is."""
+    from torch.utils.flop_counter import flop_registry
+
+    return flop_registry
 
 
 def _on_zeros(operation: Any, args: Any, kwargs: Any) -> Any:
