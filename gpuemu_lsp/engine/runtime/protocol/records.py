@@ -224,12 +224,18 @@ def _fields(kind: type[WireRecord]) -> _Layout:
             parts[-1] = struct.Struct(parts[-1].format + part.format[1:])
         else:
             parts.append(part)
-    builds = [layout.build for layout in types.values()]
+    builds = [(name, layout.build) for name, layout in types.items()]
+
+    def build(values: Iterator[Any]) -> Any:
+        # What the constructor of a frozen class does, which sets one attribute after the other by a function.
+        record = kind.__new__(kind)
+        record.__dict__.update([(name, one(values)) for name, one in builds])
+        return record
 
     def flatten(record: Any) -> list[Any]:
         return [value for name, layout in types.items() for value in layout.flatten(getattr(record, name))]
 
-    return _Layout(tuple(parts), lambda values: kind(*[build(values) for build in builds]), flatten)
+    return _Layout(tuple(parts), build, flatten)
 
 
 def _elements(element: _Layout) -> _Layout:
