@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpuemu_lsp.engine.runtime.toolchain.split_compile import with_device_headers
 from gpuemu_lsp.engine.runtime.toolchain.split_source import SplitError, split_source, with_launches
 
 SOURCE = """#include <torch/extension.h>
@@ -117,3 +118,12 @@ def test_headers_of_device_functions_are_not_the_host_s_which_is_asked_for_the_c
 def test_what_both_parts_need_or_cannot_be_read_is_not_split(text):
     with pytest.raises(SplitError):
         split_source(text, "unique")
+
+
+@pytest.mark.parametrize(
+    ("text", "headers"),
+    [("best = -FLT_MAX;", {"cfloat"}), ("best = DBL_EPSILON;", {"cfloat"}), ("best = MY_FLT_MAX;", set())],
+)
+def test_the_device_s_part_has_the_constants_that_pytorch_s_headers_give(text, headers):
+    added = set(with_device_headers(text).splitlines()) - set(with_device_headers("").splitlines()) - {text}
+    assert added == {f"#include <{header}>" for header in headers}

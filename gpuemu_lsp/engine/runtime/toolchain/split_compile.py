@@ -71,6 +71,7 @@ _DEVICE_HEADERS = {
     r"bfloat16": "cuda_bf16.h",
     r"\b(?:printf|assert)\b": "cstdio",
     r"\bassert\b": "cassert",
+    r"\b(?:FLT|DBL)_": "cfloat",
     r"\bHalf\b": "c10/util/Half.h",
     r"\bBFloat16\b": "c10/util/BFloat16.h",
     r"\bcomplex\b": "c10/util/complex.h",
@@ -165,12 +166,17 @@ def _device_object(
 ) -> Path:
     source, target = folder / "device.cu", folder / "device.o"
     text = f"{parts.device}\n{_uses(instances)}"
-    headers = "".join(f"#include <{name}>\n" for use, name in _DEVICE_HEADERS.items() if re.search(use, text))
-    source.write_text(f"{_DEVICE_PRELUDE}{headers}{text}", encoding="latin-1")
+    source.write_text(with_device_headers(text), encoding="latin-1")
     # Else the stubs of instances of templates have internal linkage, and two objects cannot have one inline variable.
     own = ["-static-global-template-stub=false", "-Xcompiler", "-fPIC,-w,-fno-gnu-unique"]
     _run(nvcc([*command.shared, *command.device, *own, "-c", str(source), "-o", str(target)]), folder)
     return target
+
+
+def with_device_headers(text: str) -> str:
+    """Return the device's part of a source behind what it uses of the headers that PyTorch's include."""
+    headers = "".join(f"#include <{name}>\n" for use, name in _DEVICE_HEADERS.items() if re.search(use, text))
+    return f"{_DEVICE_PRELUDE}{headers}{text}"
 
 
 def _uses(instances: Sequence[str]) -> str:
