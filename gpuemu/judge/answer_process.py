@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import types
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,20 +53,8 @@ def main(folder: Path) -> int:
             return 1
         note("loaded")
         calls = Calls(model_class, folder)
-        raised: dict[str, dict[str, Any]] = {}
-        for case in request["cases"]:
-            name = case["name"]
-            if case["after"] in raised:  # a model that raises an error is not called once more
-                raised[name] = {**raised[case["after"]], "case": name}
-                note("call", call=raised[name])
-                continue
-            try:
-                note("call", call=calls.call(name, case["after"]))
-            except BaseException as error:
-                raised[name] = {"case": name, "raised": asdict(Raised.of(error, str(path)))}
-                note("call", call=raised[name])
-                if isinstance(error, KeyboardInterrupt | SystemExit):
-                    return 1
+        if not calls.made(request["cases"], str(path), note):
+            return 1
     handled = {line: asdict(raised) for line, raised in lines.handled.items()}
     note("lines", lines=sorted(lines.executed), handled=handled)
     if request["follow"]:
@@ -109,6 +98,24 @@ class Calls:
         self._model_class = model_class
         self._folder = folder
         self._called: dict[str, tuple[Any, list[Any]]] = {}
+
+    def made(self, cases: Sequence[Mapping[str, str]], path: str, note: Callable[..., None]) -> bool:
+        """Call the model with the inputs of cases and note each; return False if one ends the process."""
+        raised: dict[str, dict[str, Any]] = {}
+        for case in cases:
+            name, after = case["name"], case["after"]
+            if after in raised:  # a model that raises an error is not called once more
+                raised[name] = {**raised[after], "case": name}
+                note("call", call=raised[name])
+                continue
+            try:
+                note("call", call=self.call(name, after))
+            except BaseException as error:
+                raised[name] = {"case": name, "raised": asdict(Raised.of(error, path))}
+                note("call", call=raised[name])
+                if isinstance(error, KeyboardInterrupt | SystemExit):
+                    return False
+        return True
 
     def call(self, name: str, after: str) -> dict[str, Any]:
         """Call the model with the inputs of a case, and write its result; return what else was seen."""
