@@ -254,7 +254,7 @@ class Dependences:
         if event is not None and event.rule == "memory/uninitialized-read" and self._may_be_stored(event):
             return True
         if event is None or not (event.rule in ACCESS_RULES | _VALUE_RULES or event.rule.endswith("-race")):
-            return self._holds(case, Tried.ANY, Tried.INDICES, Tried.OFFSETS) and not self._is_made_in_any_case(event)
+            return self._holds(case, Tried.ANY, Tried.INDICES, Tried.RISING) and not self._is_made_in_any_case(event)
         return self._needs_values(event) and not self._is_race_of_one_access(event, case)
 
     def _needs_values(self, event: Event, *, compared: bool = False) -> bool:
@@ -280,7 +280,7 @@ class Dependences:
             return True
         if all(one.may_differ(self._is_open) for one in self._of_accesses(event)):
             return False
-        if event.rule == "memory/shared-race" and not self._holds(case, Tried.INDICES, Tried.OFFSETS):
+        if event.rule == "memory/shared-race" and not self._holds(case, Tried.INDICES, Tried.RISING):
             return True
         return not (self._needs_values(event, compared=True) or self._may_wait(event))
 

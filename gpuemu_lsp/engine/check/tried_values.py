@@ -1,10 +1,11 @@
 """Which numbers are tried where the program does not show them, by their use in the compiled kernel.
 
 Zeros are valid as indices and as numbers of iterations, and so are numbers below every size where the lengths of
-buffers are inferred. Where neighbouring elements are the bounds of a loop, as row pointers are, they do not decrease in
-half of the cases, so that the loop runs. Where an input is only compared and computed with, the branches that they
-never reach are tried with other values, in half of the cases. Where the kernel tests an input for NaN or infinity, one
-case has them. What such values prove: see :mod:`.claims`.
+buffers are inferred. Where neighbouring elements are the bounds of a loop, as row pointers are, or are compared, as
+keys in order are, they do not decrease in half of the cases: the loop runs, and equal elements are neighbours. Where
+an input is only compared and computed with, the branches that they never reach are tried with other values, in half of
+the cases. Where the kernel tests an input for NaN or infinity, one case has them. What such values prove: see
+:mod:`.claims`.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ def with_tried_values(plan: Plan, artifact: Artifact) -> Plan:
     if assumed:
         # Delayed, as all of the emulator: see `case_runner`.
         from gpuemu_lsp.engine.emulator.analysis.dependence.compared import only_compared
-        from gpuemu_lsp.engine.emulator.analysis.dependence.row_bounds import row_bounds
+        from gpuemu_lsp.engine.emulator.analysis.dependence.neighbouring_elements import compared_neighbours, row_bounds
 
         ptx, entry = artifact.ptx, artifact.entries[plan.entry]
         integers = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and arg.dtype in DISCRETE}
         compared = only_compared(ptx, entry, assumed.values())
-        rows = row_bounds(ptx, entry, assumed.values())
+        rising = row_bounds(ptx, entry, assumed.values()) | compared_neighbours(ptx, entry, assumed.values())
         for param, number in assumed.items():
             in_range = values[param].tried is Tried.RANGE
             if number in compared and not in_range:
                 values[param] = ValueFact(Source.ASSUMED, Tried.ANY, tuple(sorted(compared[number])))
-            elif number in rows and param in integers:
-                values[param] = ValueFact(Source.ASSUMED, Tried.OFFSETS)
+            elif number in rising and param in integers:
+                values[param] = ValueFact(Source.ASSUMED, Tried.RISING)
     return replace(plan, facts=replace(plan.facts, values=values))
 
 
@@ -58,7 +59,7 @@ def indexed_tensors(plan: Plan, artifact: Artifact) -> IndexedTensors:
     if not integers:
         return IndexedTensors()
     from gpuemu_lsp.engine.emulator.analysis.dependence.chosen_elements import chosen_elements
-    from gpuemu_lsp.engine.emulator.analysis.dependence.row_bounds import row_bounds
+    from gpuemu_lsp.engine.emulator.analysis.dependence.neighbouring_elements import row_bounds
 
     ptx, entry = artifact.ptx, artifact.entries[plan.entry]
     rows, chosen = row_bounds(ptx, entry, integers), chosen_elements(ptx, entry, integers)

@@ -290,7 +290,7 @@ def _case(plan: Plan, key: CaseKey, dims: Mapping[str, int], geometry: CaseGeome
             bounds = _bounds(arg, plan, geometry.env)
             # The other half of the cases, and those that search for lengths, have values that are valid as indices.
             tried = _tried(plan, arg)
-            if tried is Tried.OFFSETS:
+            if tried is Tried.RISING:
                 most = 0 if key.seed % 2 else _largest_offset(arg, plan, geometry.env)
                 tensors[arg.param] = offsets(stream, arg.dtype, geometry.shapes[arg.param], most)
                 continue

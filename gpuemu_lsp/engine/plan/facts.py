@@ -196,8 +196,9 @@ class Tried(StrEnum):
     """Zeros are valid as indices and as numbers of iterations."""
     INDICES = "indices"
     """Zeros, and in half of the cases numbers below every size: they may be indices."""
-    OFFSETS = "offsets"
-    """Zeros, and in half of the cases small numbers that do not decrease: loops run from one element to the next."""
+    RISING = "rising"
+    """Zeros, and in half of the cases small numbers that do not decrease: elements bound loops or are compared with the
+    next one."""
     ANY = "any"
     """Zeros, and in half of the cases any numbers: the kernel only compares them and computes with them."""
     SPECIAL = "special"

@@ -1,11 +1,11 @@
-"""Parameters of which two neighbouring elements are the bounds of a loop."""
+"""Parameters of which two neighbouring elements are the bounds of a loop, or are compared."""
 
 from __future__ import annotations
 
 import pytest
 from support.emulator_launch import ptx_kernel
 
-from gpuemu_lsp.engine.emulator.analysis.dependence.row_bounds import row_bounds
+from gpuemu_lsp.engine.emulator.analysis.dependence.neighbouring_elements import compared_neighbours, row_bounds
 
 LOOP = """
       .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %d<9>;
@@ -46,3 +46,22 @@ def test_two_elements_that_a_loop_runs_between(more, first, second, end, found):
 def test_neighbouring_elements_that_bound_no_loop():
     body = LOOP.format(more=0, first=0, second=4, end="%r2", kind="u32").replace("bra NEXT;", "bra DONE;")
     assert row_bounds(ptx_kernel("rows values", body), "k", [0, 1]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("second", "left", "right", "found"),
+    [(4, "%r1", "%r2", {0}), (4, "%r1", "7", set()), (8, "%r1", "%r2", set())],
+)
+def test_neighbouring_elements_that_are_compared(second, left, right, found):
+    body = f"""
+      .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %d<9>;
+      ld.param.u64 %d1, [keys];
+      ld.param.u64 %d2, [values];
+      ld.global.u32 %r1, [%d1];
+      ld.global.u32 %r2, [%d1+{second}];
+      setp.eq.s32 %p1, {left}, {right};
+      @%p1 bra DONE;
+      st.global.u32 [%d2], %r1;
+    DONE:
+      ret;"""
+    assert compared_neighbours(ptx_kernel("keys values", body), "k", [0, 1]) == found

@@ -1,7 +1,9 @@
-"""Parameters of which two neighbouring elements are the bounds of a loop, as the row pointers of a sparse matrix are.
+"""Parameters of which two neighbouring elements are read together, which shows that their values are in an order.
 
-``for (int j = ptr[row]; j < ptr[row + 1]; j++)`` reads the elements through one address, at offsets that differ by one
-element. The result decides which values are tried, and no claim depends on it.
+``for (int j = ptr[row]; j < ptr[row + 1]; j++)`` has the bounds of a loop in them, as the row pointers of a sparse
+matrix are. ``if (key[i] != key[i - 1])`` finds the first of equal elements, which finds each value once only if equal
+ones are neighbours. Both are read through one address, at offsets that differ by one element. The results decide which
+values are tried, and no claim depends on them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from gpuemu_lsp.engine.emulator.analysis.dependence.loops import loops_of
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import MemoryContents, memory_sources
-from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
+from gpuemu_lsp.engine.emulator.analysis.dependence.taint import COMPARISONS, Taint, taint_of
 from gpuemu_lsp.engine.emulator.analysis.provenance import all_roots
 from gpuemu_lsp.engine.emulator.ir.opcodes import type_bytes
 from gpuemu_lsp.engine.emulator.ir.operands import address_operand, registers_written
@@ -24,13 +26,40 @@ _MAX_SUMS = 8
 
 
 def row_bounds(ptx: str, entry: str, candidates: Collection[int]) -> frozenset[int]:
-    """Return which of these parameters, by number, point to such elements."""
+    """Return which of these parameters, by number, point to elements that are the bounds of loops."""
     taint = taint_of(ptx, entry)
     if taint.program.recursive:
         return frozenset()
     ends = (source for loop in loops_of(taint) for source in loop.sources)
     bounds = {source.parameter for source in ends if isinstance(source, MemoryContents)}
     return frozenset(bounds & _read_in_pairs(taint) & set(candidates))
+
+
+def compared_neighbours(ptx: str, entry: str, candidates: Collection[int]) -> frozenset[int]:
+    """Return which of these parameters, by number, point to elements that are compared with the next one."""
+    taint = taint_of(ptx, entry)
+    if taint.program.recursive:
+        return frozenset()
+    pairs = _read_in_pairs(taint) & set(candidates)
+    return frozenset(parameter for parameter in pairs if _is_compared_with_itself(parameter, taint))
+
+
+def _is_compared_with_itself(parameter: int, taint: Taint) -> bool:
+    """Return whether both operands of a comparison are computed from what a parameter points to."""
+    elements = taint.bits([MemoryContents(parameter)])
+    return any(
+        all(elements & taint.values.read(block, index, (name,)) for name in names)
+        for (block, index), names in _comparisons(taint.program)
+    )
+
+
+def _comparisons(program: Program) -> Iterator[tuple[tuple[int, int], tuple[str, str]]]:
+    """Yield the places of comparisons of two registers, with these."""
+    for number, block in enumerate(program.blocks):
+        for index, instruction in enumerate(block.code):
+            registers = [one.name for one in instruction.operands[-2:] if isinstance(one, Register)]
+            if instruction.opcode in COMPARISONS and len(registers) == 2:
+                yield (number, index), (registers[0], registers[1])
 
 
 def _read_in_pairs(taint: Taint) -> set[int]:
