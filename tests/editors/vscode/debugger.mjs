@@ -112,8 +112,14 @@ try {
       await page.mouse.wheel(0, 44);
       return sum.isVisible();
     });
-    await sum.click({ button: "right" });
-    await page.locator(".context-view .action-label, .monaco-menu .action-label").filter({ hasText: "Break on Value Change" }).first().click();
+    await bench.choose(sum, "Break on Value Change");
+    // Its icon changes once the adapter has it: Reverse would not stop there before. The rules fill the list above it.
+    const set = page.locator(".debug-breakpoints .codicon-debug-breakpoint-data").first();
+    await (await pane("Breakpoints")).first().hover();
+    await until("the adapter has the breakpoint", async () => {
+      await page.mouse.wheel(0, 440);
+      return set.isVisible();
+    });
     await moved(() => page.keyboard.press("Alt+F5"));
     await until("the line", async () => (await line()) === facts.bug_line);
     await pane("Call Stack");

@@ -39,6 +39,7 @@ def test_a_buggy_softmax_is_shown_reproduced_minimised_and_fixed(
     assert "scenario passed" in output
 
 
+@pytest.mark.in_sample
 def test_a_failing_case_is_debugged_from_its_code_lens(
     tmp_path: Path, tools: Installed, vsix: Path, project: EditorProject, user_environment: dict[str, str]
 ) -> None:

@@ -178,6 +178,19 @@ export class Workbench {
     }
   }
 
+  /** Choose an item of the context menu of a row; again while the menu stays, as it does at clicks just after it opens. */
+  async choose(row, label) {
+    const item = this.page.locator(".monaco-menu .action-label").filter({ hasText: label }).first();
+    await until(`"${label}" is chosen`, async () => {
+      if (!(await item.isVisible())) {
+        await row.click({ button: "right", timeout: ATTEMPT });
+      }
+      await item.click({ timeout: ATTEMPT });
+      await item.waitFor({ state: "hidden", timeout: ATTEMPT });
+      return true;
+    });
+  }
+
   /** Return the 1-based numbers of the lines with an error underline. */
   async underlinedLines() {
     return this.page.evaluate(() => {
