@@ -62,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cutlass", type=Path)
     parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()  # names after an option
     root = options.cutlass / _ROOT
     run_examples(
         Example(file, (root / file).resolve().parent, (root / file).resolve(), arguments)

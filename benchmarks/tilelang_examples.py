@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--seconds", type=int, default=_SECONDS)
     parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()  # names after an option
     chosen = (
         example
         for example in examples(options.tilelang / "examples")
