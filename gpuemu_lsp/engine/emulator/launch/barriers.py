@@ -29,21 +29,31 @@ class BarrierAssumptionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _WaitingLane:
-    """A lane that waits at a barrier; ``index`` is its warp's number, ``expected`` the barrier's thread count or 0."""
+class _Waiting:
+    """Lanes of one warp that wait at the same barrier instruction, as the bits of ``mask``.
+
+    ``index`` is the warp's number, ``expected`` the barrier's thread count or 0. ``predicates`` are the bits of the
+    lanes whose predicate of a ``bar.red`` is true.
+    """
 
     warp: RecordView
     index: int
-    lane: int
+    mask: int
     barrier: int
     expected: int
     kind: int
-    predicate: bool
     site: int
+    predicates: int = 0
 
     @property
-    def thread(self) -> int:
-        return self.index * WARP_SIZE + self.lane
+    def count(self) -> int:
+        """Return the number of lanes."""
+        return self.mask.bit_count()
+
+    @property
+    def threads(self) -> list[int]:
+        """Return the lanes as indices of threads in the block."""
+        return [self.index * WARP_SIZE + lane for lane in lanes_of(self.mask)]
 
 
 class BarrierResolver:
@@ -81,7 +91,7 @@ class BarrierResolver:
 
     def report_deadlock(self, resident: ResidentBlock, warps: list[RecordView], threads: int) -> None:
         """Report what the threads of a block wait for; ``threads`` of the cluster have not exited."""
-        waiting = [lane for index, warp in enumerate(warps) for lane in _waiting_lanes(index, warp)]
+        waiting = [group for index, warp in enumerate(warps) for group in _waiting_lanes(index, warp)]
         self._report_deadlock(resident, waiting, threads)
 
     def release(self, resident: ResidentBlock, warps: list[RecordView]) -> None:
@@ -94,31 +104,32 @@ class BarrierResolver:
         """
         self._released(resident, warps)
 
-    def _released(self, resident: ResidentBlock, warps: list[RecordView]) -> tuple[bool, list[_WaitingLane]]:
+    def _released(self, resident: ResidentBlock, warps: list[RecordView]) -> tuple[bool, list[_Waiting]]:
         """Release what can be released; return whether anything was, and the lanes that waited without arriving."""
         progress = self._attend_cluster(resident, warps)
         progress |= _release_groups(warps)
         waiting = [
-            lane
+            group
             for index, warp in enumerate(warps)
             if warp.get(Warp.STATUS) != Status.BARRIER or warp.row(Warp.BARRIER_ID)[0] != CLUSTER_BARRIER
-            for lane in _waiting_lanes(index, warp)
-            if lane.barrier != CLUSTER_BARRIER
+            for group in _waiting_lanes(index, warp)
+            if group.barrier != CLUSTER_BARRIER
         ]
-        arriving = [one for one in waiting if one.kind == BarrierKind.ARRIVE]
+        arriving = [group for group in waiting if group.kind == BarrierKind.ARRIVE]
         # Arrivals first: they may complete a barrier at which others wait.
-        for one in arriving:
-            resident.arrivals[one.barrier] = resident.arrivals.get(one.barrier, 0) + 1
-            self._clocks.arrive(resident, one.barrier, one.thread)
-            _release(one)
-        waiting = [one for one in waiting if one.kind != BarrierKind.ARRIVE]
-        by_barrier: dict[int, list[_WaitingLane]] = defaultdict(list)
-        for one in waiting:
-            by_barrier[one.barrier].append(one)
+        for group in arriving:
+            resident.arrivals[group.barrier] = resident.arrivals.get(group.barrier, 0) + group.count
+            for thread in group.threads:
+                self._clocks.arrive(resident, group.barrier, thread)
+            _release(group)
+        waiting = [group for group in waiting if group.kind != BarrierKind.ARRIVE]
+        by_barrier: dict[int, list[_Waiting]] = defaultdict(list)
+        for group in waiting:
+            by_barrier[group.barrier].append(group)
         live = _live_threads(warps)
         progress |= bool(arriving)
-        for barrier, lanes in by_barrier.items():
-            progress |= self._try_release(resident, barrier, lanes, live)
+        for barrier, groups in by_barrier.items():
+            progress |= self._try_release(resident, barrier, groups, live)
         return progress, waiting
 
     def _attend_cluster(self, resident: ResidentBlock, warps: list[RecordView]) -> bool:
@@ -147,28 +158,29 @@ class BarrierResolver:
                 progress = True
         return progress
 
-    def _try_release(self, resident: ResidentBlock, barrier: int, lanes: list[_WaitingLane], live: int) -> bool:
-        arrived = len(lanes) + resident.arrivals.get(barrier, 0)
-        expected = max(one.expected for one in lanes)
+    def _try_release(self, resident: ResidentBlock, barrier: int, groups: list[_Waiting], live: int) -> bool:
+        waiting = _count(groups)
+        expected = max(group.expected for group in groups)
         # Without a thread count the barrier is for all threads. Exited ones are not waited for, as on hardware.
         if expected:
-            if arrived < expected:
+            if waiting + resident.arrivals.get(barrier, 0) < expected:
                 return False
-        elif len(lanes) < live:
+        elif waiting < live:
             return False
-        if self._clocks.assumes_full_barriers and len({one.site for one in lanes}) > 1:
+        if self._clocks.assumes_full_barriers and len({group.site for group in groups}) > 1:
             raise BarrierAssumptionError
         resident.arrivals.pop(barrier, None)
         # The barrier of a warp group in wgmma.wait_group orders no accesses of its threads.
         if barrier < GROUP_BARRIER:
-            self._check_divergence(resident, lanes, live, expected)
-            self._clocks.synchronise(resident, barrier, [one.thread for one in lanes], live)
-        _reduce(lanes)
-        for one in lanes:
-            _release(one)
+            self._check_divergence(resident, groups, live, expected)
+            threads = [thread for group in groups for thread in group.threads]
+            self._clocks.synchronise(resident, barrier, threads, live)
+        _reduce(groups)
+        for group in groups:
+            _release(group)
         return True
 
-    def _check_divergence(self, resident: ResidentBlock, lanes: list[_WaitingLane], live: int, expected: int) -> None:
+    def _check_divergence(self, resident: ResidentBlock, groups: list[_Waiting], live: int, expected: int) -> None:
         """Report a barrier that not all threads of the block execute, or not at the same place.
 
         It happens to work on hardware: barriers are counted by warps, and identified by number. CUDA leaves it
@@ -176,20 +188,23 @@ class BarrierResolver:
         (section 9.7.13.1): warps that have different roles meet at one that is numbered, or not ``.aligned``, from
         different places.
         """
-        first = lanes[0]
-        if not expected and len(lanes) < self._prepared.threads:
+        first, waiting = groups[0], _count(groups)
+        if not expected and waiting < self._prepared.threads:
             exited = self._prepared.threads - live
-            message = f"divergent barrier: {len(lanes)} threads wait here after {exited} other threads have exited"
-            self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
+            message = f"divergent barrier: {waiting} threads wait here after {exited} other threads have exited"
+            self._add_divergence(message, first, resident)
             return
-        if expected or first.barrier or not all(self._is_aligned(one.site) for one in lanes):
+        if expected or first.barrier or not all(self._is_aligned(group.site) for group in groups):
             return
         # By source line, not by site: NVRTC duplicates a barrier when it unrolls a loop or clones a branch.
-        lines = {self._line(one.site) for one in lanes}
-        if len(lines) > 1:
-            others = sum(1 for one in lanes if self._line(one.site) != self._line(first.site))
-            message = f"divergent barrier: {len(lanes) - others} threads wait here, {others} at another barrier"
-            self._report.add(Incident("sync/barrier-divergence", message, first.site, first.thread, resident.number))
+        elsewhere = _count([group for group in groups if self._line(group.site) != self._line(first.site)])
+        if elsewhere:
+            message = f"divergent barrier: {waiting - elsewhere} threads wait here, {elsewhere} at another barrier"
+            self._add_divergence(message, first, resident)
+
+    def _add_divergence(self, message: str, first: _Waiting, resident: ResidentBlock) -> None:
+        incident = Incident("sync/barrier-divergence", message, first.site, first.threads[0], resident.number)
+        self._report.add(incident)
 
     def _is_aligned(self, site: int) -> bool:
         """Return whether a barrier is ``bar``, or ``barrier`` with ``.aligned``, which is the same."""
@@ -220,24 +235,25 @@ class BarrierResolver:
             progress = True
         return progress
 
-    def _report_deadlock(self, resident: ResidentBlock, waiting: list[_WaitingLane], threads: int = 0) -> None:
+    def _report_deadlock(self, resident: ResidentBlock, waiting: list[_Waiting], threads: int = 0) -> None:
         self._report.status = "hung"
-        by_place: dict[tuple[int, int], list[_WaitingLane]] = defaultdict(list)
-        for one in waiting:
-            by_place[one.barrier, one.site].append(one)
-        for (barrier, site), lanes in by_place.items():
-            expected = lanes[0].expected or self._prepared.threads
+        by_place: dict[tuple[int, int], list[_Waiting]] = defaultdict(list)
+        for group in waiting:
+            by_place[group.barrier, group.site].append(group)
+        for (barrier, site), groups in by_place.items():
+            count, first = _count(groups), groups[0].threads[0]
+            expected = groups[0].expected or self._prepared.threads
             if barrier == CLUSTER_BARRIER:
                 message = (
-                    f"deadlock: {len(lanes)} threads wait at the barrier of the cluster; {self._cluster.arrived} of "
+                    f"deadlock: {count} threads wait at the barrier of the cluster; {self._cluster.arrived} of "
                     f"{threads} threads have arrived, and no other can"
                 )
-                self._report.add(Incident("sync/deadlock", message, site, lanes[0].thread, resident.number))
+                self._report.add(Incident("sync/deadlock", message, site, first, resident.number))
                 continue
             where = "at this `wgmma.wait_group`, which all four warps of a group execute"
             where = f"at barrier {barrier}" if barrier < GROUP_BARRIER else where
-            message = f"deadlock: {len(lanes)} of {expected} threads wait {where}, and no other can arrive"
-            self._report.add(Incident("sync/deadlock", message, site, lanes[0].thread, resident.number))
+            message = f"deadlock: {count} of {expected} threads wait {where}, and no other can arrive"
+            self._report.add(Incident("sync/deadlock", message, site, first, resident.number))
 
 
 def _release_groups(warps: list[RecordView]) -> bool:
@@ -293,54 +309,55 @@ def _at_cluster_barrier(warp: RecordView) -> tuple[int, int, int, int]:
     return everything, arriving, everything & ~arriving, int(sites[lanes[0]]) if lanes else 0
 
 
-def _waiting_lanes(index: int, warp: RecordView) -> list[_WaitingLane]:
-    """Return the lanes of a warp that wait at a barrier."""
+def _waiting_lanes(index: int, warp: RecordView) -> list[_Waiting]:
+    """Return the lanes of a warp that wait at barriers, those at one instruction together."""
     status = warp.get(Warp.STATUS)
-    if status not in (Status.BARRIER, Status.BLOCKED):
+    mask = warp.get(Warp.BARRIER_MASK) if status in (Status.BARRIER, Status.BLOCKED) else 0
+    if not mask:
         return []
-    barriers, counts = warp.row(Warp.BARRIER_ID), warp.row(Warp.BARRIER_COUNT)
-    kinds, sites = warp.row(Warp.BARRIER_KIND), warp.row(Warp.BARRIER_SITE)
-    # A converged warp stores one description of the barrier, in the first elements, and its predicates as a mask.
-    converged = status == Status.BARRIER
-    predicates = warp.get(Warp.BARRIER_RESULT)
-    result = []
-    for lane in lanes_of(warp.get(Warp.BARRIER_MASK)):
-        element = 0 if converged else lane
-        kind = int(kinds[element])
-        predicate = bool(predicates >> lane & 1) if converged else bool(kind >> 8 & 1)
-        result.append(
-            _WaitingLane(
-                warp=warp,
-                index=index,
-                lane=lane,
-                barrier=int(barriers[element]),
-                expected=int(counts[element]),
-                kind=kind & 0xFF,
-                predicate=predicate,
-                site=int(sites[element]),
-            )
-        )
-    return result
+    rows = [warp.row(row) for row in (Warp.BARRIER_ID, Warp.BARRIER_COUNT, Warp.BARRIER_KIND, Warp.BARRIER_SITE)]
+    if status == Status.BARRIER:
+        # A converged warp stores one description of the barrier, in the first elements, and its predicates as a mask.
+        barrier, expected, kind, site = (int(row[0]) for row in rows)
+        predicates = warp.get(Warp.BARRIER_RESULT) & mask
+        return [_Waiting(warp, index, mask, barrier, expected, kind & 0xFF, site, predicates)]
+    groups: dict[tuple[int, int, int, int], list[int]] = {}
+    for lane in lanes_of(mask):
+        barrier, expected, kind, site = (int(row[lane]) for row in rows)
+        bits = groups.setdefault((barrier, expected, kind & 0xFF, site), [0, 0])
+        bits[0] |= 1 << lane
+        bits[1] |= (kind >> 8 & 1) << lane
+    return [
+        _Waiting(warp, index, lanes, barrier, expected, kind, site, predicates)
+        for (barrier, expected, kind, site), (lanes, predicates) in groups.items()
+    ]
 
 
-def _release(one: _WaitingLane) -> None:
-    warp = one.warp
-    warp.set(Warp.BARRIER_MASK, warp.get(Warp.BARRIER_MASK) & ~(1 << one.lane))
+def _count(groups: list[_Waiting]) -> int:
+    """Return the number of lanes."""
+    return sum(group.count for group in groups)
+
+
+def _release(group: _Waiting) -> None:
+    warp = group.warp
+    warp.set(Warp.BARRIER_MASK, warp.get(Warp.BARRIER_MASK) & ~group.mask)
     # A warp that waits as a whole is released as a whole: all its lanes wait at one barrier.
     warp.set(Warp.STATUS, Status.READY)
 
 
-def _reduce(lanes: list[_WaitingLane]) -> None:
+def _reduce(groups: list[_Waiting]) -> None:
     """Give the lanes of a ``bar.red`` its result, in place of the thread count, which is no longer needed."""
-    kind = lanes[0].kind
+    kind = groups[0].kind
     if kind == BarrierKind.SYNC:
         return
-    true = sum(one.predicate for one in lanes)
+    true = sum(group.predicates.bit_count() for group in groups)
     result = {
         BarrierKind.RED_POPC: true,
-        BarrierKind.RED_AND: int(true == len(lanes)),
+        BarrierKind.RED_AND: int(true == _count(groups)),
         BarrierKind.RED_OR: int(true > 0),
     }[BarrierKind(kind)]
-    for one in lanes:
-        converged = one.warp.get(Warp.STATUS) == Status.BARRIER
-        one.warp.row(Warp.BARRIER_COUNT)[0 if converged else one.lane] = result
+    for group in groups:
+        converged = group.warp.get(Warp.STATUS) == Status.BARRIER
+        counts = group.warp.row(Warp.BARRIER_COUNT)
+        for element in (0,) if converged else lanes_of(group.mask):
+            counts[element] = result

@@ -318,15 +318,12 @@ class VectorClocks:
 
     def synchronise(self, resident: ResidentBlock, barrier: int, threads: list[int], live: int) -> None:
         """Order the threads that leave a barrier after all that have come to it; ``live`` threads are in the block."""
-        prepared = self._prepared
-        contexts = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
         now = self._next_epoch(resident)
         clock = self._arrived.pop((resident.number, barrier), {})
         # All live threads: the same as a barrier that the generated scheduler releases.
         if len(threads) == live:
-            for context in contexts:
-                for epoch in (Warp.EPOCH, Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
-                    context.set(epoch, now)
+            for epoch in (Warp.WARP_BARRIER_EPOCH, Warp.BLOCK_BARRIER_EPOCH):
+                self._prepared.warp_values(resident, epoch)[:] = now
             return
         clocks = self._blocks[resident.number]
         first = resident.number << 10
@@ -360,11 +357,9 @@ class VectorClocks:
 
     def _next_epoch(self, resident: ResidentBlock) -> int:
         """Start a new epoch in all warps of a block: epochs of different warps become comparable."""
-        prepared = self._prepared
-        contexts = [prepared.warp(resident, index) for index in range(prepared.warp_count)]
-        now = max(context.get(Warp.EPOCH) for context in contexts) + Epoch.TICK
-        for context in contexts:
-            context.set(Warp.EPOCH, now)
+        epochs = self._prepared.warp_values(resident, Warp.EPOCH)
+        now = int(epochs.max()) + Epoch.TICK
+        epochs[:] = now
         return now
 
 
