@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -75,17 +77,20 @@ def scheduled_clock() -> float:
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
-    """A limit of seconds from now on, for the thread that creates it."""
+    """A limit of seconds from now on, for the thread that creates it.
+
+    ``started`` is that time, ``delay`` the run delay of the thread then.
+    """
 
     seconds: float
-    _started: float = field(default_factory=time.monotonic, init=False)
-    _delay: float = field(default_factory=run_delay, init=False)
+    started: float = field(default_factory=time.monotonic, kw_only=True)
+    delay: float = field(default_factory=run_delay, kw_only=True)
 
     def left(self) -> float:
         """Return the seconds that are left; 0 or less if the limit has passed."""
-        left = self._started + self.seconds - time.monotonic()
+        left = self.started + self.seconds - time.monotonic()
         # Reading the run delay takes some microseconds, and can only add to what is left.
-        return left if left > 0 else left + run_delay() - self._delay
+        return left if left > 0 else left + run_delay() - self.delay
 
 
 _LEAST_SECONDS = 1.0
@@ -101,6 +106,16 @@ class SharedDeadline:
 
     limit: TimeLimit | None = None
     missed: bool = False
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let the deadline be later by the time of the body, which is not part of the task."""
+        began = scheduled_clock()
+        try:
+            yield
+        finally:
+            if self.limit is not None:
+                self.limit = replace(self.limit, started=self.limit.started + scheduled_clock() - began)
 
     def has_passed(self, needed: float = 0.0) -> bool:
         """Return whether the next step, which may take ``needed`` seconds, is to be left out."""

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
+from gpuemu_lsp.engine import time_limit
 from gpuemu_lsp.engine.deadline import DeadlineError, deadline
 
 
@@ -64,6 +66,19 @@ def test_other_exceptions_in_a_finalizer_are_reported(monkeypatch: pytest.Monkey
     with deadline(60):
         FailingFinalizer()
     assert reported == ["of the finaliser"]
+
+
+def test_a_step_that_is_not_part_of_the_task_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time_limit, "run_delay", lambda: 0.0)
+    monkeypatch.setattr(time_limit, "time", SimpleNamespace(monotonic=lambda: now))
+    shared = time_limit.SharedDeadline(time_limit.TimeLimit(8.0, started=now, delay=0.0))
+    now += 3.0
+    with shared.stopped():
+        now += 60.0
+    assert shared.limit is not None and (shared.limit.left(), shared.limit.seconds) == (5.0, 8.0)
+    now += 5.0
+    assert shared.has_passed()
 
 
 def test_waiting_for_a_processor_does_not_count() -> None:

@@ -54,6 +54,14 @@ def _emulator() -> Executor:
     return executor
 
 
+def load_library(executor: Executor) -> None:
+    """Load the functions that launches of the emulator call, which are compiled once per machine."""
+    if executor.name == "emulator":
+        from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
+
+        DEVICE_LIBRARY.link()
+
+
 @cache
 def _device() -> Executor:
     from gpuemu_lsp.engine.device import Device

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gpuemu_lsp.engine.check.case_runner import choose_executor
+from gpuemu_lsp.engine.check.case_runner import choose_executor, load_library
 from gpuemu_lsp.engine.check.clean_sizes import clean_at
 from gpuemu_lsp.engine.check.counters import count, larger
 from gpuemu_lsp.engine.check.coverage import merged
@@ -146,7 +146,8 @@ def _check_prepared(
     yield from (totals.add(of_kernel(finding, request.spec)) for finding in prepared.findings)
     executor: Executor | None = None
     if prepared.artifact is not None and prepared.plans and request.options.execute:
-        executor, finding = choose_executor(request, prepared)
+        with totals.deadline.stopped():  # its import
+            executor, finding = choose_executor(request, prepared)
         if finding is not None:
             yield totals.add(finding)
     reused: ReusedVerdict | None = None
@@ -205,6 +206,8 @@ def _check_plans(
     request: CheckRequest, prepared: PreparedKernel, executor: Executor, totals: _Totals
 ) -> Iterator[CheckEvent]:
     """Run the cases of every dtype."""
+    with totals.deadline.stopped():
+        load_library(executor)
     # Strategies such as single_dtype_f16 fix the dtype.
     dtype = DTYPE_OF.get(request.options.strategy)
     plans = [plan for plan in prepared.plans if dtype in (None, plan.dtype)]
