@@ -98,13 +98,17 @@ class Dependences:
         """Return the dims that decide about the accesses of an event."""
         if not self._is_analysed or self._needs_values(event):
             return case.dims
-        # The number of blocks decides nothing about a race in shared memory: each block makes these accesses.
-        return self._of_race(event) if event.rule == "memory/shared-race" else self.passed(event)
+        return self._in_each_block(event) if self._is_in_each_block(event) else self.passed(event)
 
-    def _of_race(self, event: Event) -> frozenset[str]:
-        """Return the dims that decide about a race in shared memory, for each block."""
+    def _is_in_each_block(self, event: Event) -> bool:
+        """Return whether an event is about memory that each block has: each makes these accesses, however many run."""
+        overrun = event.rule == "memory/out-of-bounds" and is_in_array(event)
+        return (overrun or event.rule == "memory/shared-race") and self._is_analysed and not self._needs_values(event)
+
+    def _in_each_block(self, event: Event) -> frozenset[str]:
+        """Return the dims that decide about such an event."""
         sources = {source for access in self._of_accesses(event) for source in (*access.address, *access.control)}
-        return _names([*self.plan.block, *self._expressions(sources)])
+        return _names([*self.plan.block, self.plan.shared, *self._expressions(sources)])
 
     def passed(self, event: Event | None) -> frozenset[str]:
         """Return the dims that the launch passes to the kernel, and those of the extent of the event's buffer.
@@ -133,9 +137,13 @@ class Dependences:
         if arg is not None and read and _names(arg.shape) >= case.dims.keys():
             # Sizes that are factors of one length are independent.
             return False
-        if event is None or event.rule != "memory/shared-race" or not self._is_analysed or self._needs_values(event):
+        if event is None or not self._is_in_each_block(event):
             return True
-        block, deciding = _names(self.plan.block), self._of_race(event)
+        block, deciding = _names(self.plan.block), self._in_each_block(event)
+        undetermined = {name for name, size in facts.sizes.items() if size.source is Source.ASSUMED}
+        if facts.origin is PlanOrigin.SIGNATURE and deciding.isdisjoint(undetermined):
+            # The kernel has them, and only how they are related to the others is not known.
+            return False
         return len(deciding - block) > 1 or not any(
             deciding - block <= {name} and self._occur((block & case.dims.keys()) - {name}, case) for name in case.dims
         )

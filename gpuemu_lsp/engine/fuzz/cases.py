@@ -171,7 +171,7 @@ def _choose(
     first: ImpossibleError | None = None
     for attempt, kind in enumerate((how.sizes, *_FALLBACKS)):
         rng = shape_rng if attempt == 0 else shape_rng.derive(f"attempt_{attempt}")
-        chosen = size_classes.draw(dims, kind, rng, lead)
+        chosen = size_classes.draw(dims, kind, rng, lead, plan.facts.path.multiples)
         if attempt < 2:
             chosen = size_classes.override(dims, chosen, wanted)
         if variants is not None:

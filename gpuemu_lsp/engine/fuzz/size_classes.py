@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuemu_lsp.engine.fuzz.model import LaunchHints
@@ -131,11 +131,14 @@ def dim_sizes(plan: Plan, hints: LaunchHints) -> tuple[DimSizes, ...]:
     return tuple(replace(dim, alone=True) for dim in found) if sum(dim.free for dim in found) == 1 else found
 
 
-def draw(sizes: tuple[DimSizes, ...], name: str, rng: Rng, lead: int) -> dict[str, int]:
+def draw(
+    sizes: tuple[DimSizes, ...], name: str, rng: Rng, lead: int, multiples: Iterable[tuple[str, str]] = ()
+) -> dict[str, int]:
     """Draw one value per dim from a size class, distinct ones where possible: equal sizes hide swapped indices.
 
     ``lead`` is the index of the leading dim. In the classes ``large`` and ``ones`` only that one has the extreme value,
-    because all of them together would be too large, or trivial.
+    because all of them together would be too large, or trivial. Of ``multiples`` the first size is a multiple of the
+    second, where both may be.
     """
     drawn: dict[str, int] = {}
     for index, dim in enumerate(sizes):
@@ -147,6 +150,13 @@ def draw(sizes: tuple[DimSizes, ...], name: str, rng: Rng, lead: int) -> dict[st
         every = dim.candidates(own)
         fresh = [value for value in every if value not in drawn.values()]
         drawn[dim.spec.name] = rng.derive(dim.spec.name).choice(fresh or every)
+    specs = {dim.spec.name: dim.spec for dim in sizes}
+    for whole, part in multiples:
+        if whole in specs and part in specs and drawn[whole] % drawn[part]:
+            divisor, least = sorted((drawn[whole], drawn[part]))
+            multiple = -(-least // divisor) * divisor
+            if allows(specs[whole], multiple) and allows(specs[part], divisor):
+                drawn[whole], drawn[part] = multiple, divisor
     return drawn
 
 

@@ -23,9 +23,9 @@ from gpuemu_lsp.engine.hostcode.values import (
 )
 from gpuemu_lsp.engine.symbolic.conditions import Condition, all_of, conjuncts
 from gpuemu_lsp.engine.symbolic.size import (
-    ONE,
     Size,
     TooComplexError,
+    divide,
     number,
     product,
     symbol,
@@ -150,15 +150,18 @@ def _read(run: Execution, key: str) -> Size:
 
 
 def tensor_stride(run: Execution, tensor: Tensor, axis: int | None) -> Size | None:
-    """Return a stride of a tensor in elements, None if its rank is not known."""
+    """Return a stride of a tensor in elements, as if it were contiguous where nothing says its rank; else None."""
     if tensor.strides is not None and axis is not None and -len(tensor.strides) <= axis < len(tensor.strides):
         return tensor.strides[axis]
     rank = _rank(run, tensor)
-    if axis == -1:
-        return ONE
-    if rank is None or axis is None or not -rank <= axis < rank:
+    if axis is None or (rank is not None and not -rank <= axis < rank):
         return None
-    return product(tensor_size(run, tensor, inner) for inner in range(axis % rank + 1, rank))
+    if axis < 0 or rank is not None:
+        first = axis + 1 if rank is None else axis % rank + 1
+        return product(tensor_size(run, tensor, inner) for inner in range(first, rank or 0))
+    elements = tensor_elements(run, tensor)
+    leading = product(tensor_size(run, tensor, outer) for outer in range(axis + 1))
+    return None if elements is None else divide(elements, leading)
 
 
 def tensor_strides(run: Execution, tensor: Tensor) -> tuple[Size, ...]:

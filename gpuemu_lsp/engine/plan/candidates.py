@@ -101,6 +101,12 @@ def _assignments(plan: Plan, base: int) -> tuple[dict[str, int], dict[str, int]]
                 times += 1
             sizes[dim.name] = times * step
         _keep_bounds(dim, first, second)
+    for sizes in (first, second):
+        for whole, part in plan.facts.path.multiples:
+            if whole in sizes and part in sizes:
+                step = math.lcm(sizes[whole], sizes[part])
+                others = {size for name, size in sizes.items() if name != whole}
+                sizes[whole] = next(size for size in itertools.count(step, step) if size not in others)
     return first, second
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import Flag, IntEnum, StrEnum, auto
 from typing import TypeAlias
 
-from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate
+from gpuemu_lsp.engine.project.expressions import Binary, Expression, ExpressionError, Name, constant, evaluate
 
 COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
@@ -252,6 +252,16 @@ class Path:
     selected: Fact = READ
     reached: Fact = READ
     aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def multiples(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of dims of which the second must divide the first, as groups divide the channels."""
+        found = []
+        for compared, left, right in self.conditions:
+            match left.root:
+                case Binary("%", Name(whole), Name(part)) if compared == "==" and constant(right) == 0:
+                    found.append((self.aliases.get(whole, whole), self.aliases.get(part, part)))
+        return tuple(found)
 
     def allows(self, dims: Mapping[str, int]) -> bool:
         """Return whether the program reaches the launch with these sizes, as far as its conditions say."""

@@ -62,7 +62,10 @@ class LaunchSizes:
         """
         own = self._axes(tensor)
         read = [int(found[1]) for name in self._found.run.symbols if (found := re.fullmatch(r".+_size_(\d+)", name))]
-        rank = self._stated_rank(tensor) or (len(own) if own and max(read) + 1 == len(own) else 0)
+        last = any(name.startswith(f"{tensor}_size_m") for name in self._found.run.symbols)
+        # Of which the first and the last size are read is not a vector.
+        least = 2 if last and own == [0] else len(own)
+        rank = self._stated_rank(tensor) or (least if own and max(read) + 1 == len(own) else 0)
         product = self._product(tensor, rank) if rank else self._partial_product(tensor)
         # A number of elements may be that of another tensor, of which the program does not read the sizes.
         known = self.known.resolved(symbol(numel, 1))
@@ -295,15 +298,17 @@ class LaunchSizes:
     def is_rounded_down(self, name: str) -> bool:
         """Return whether a grid of ``n // 256`` blocks drops elements of a size that any caller determines.
 
-        The bound in the kernel, ``i < n``, is for sizes that are not multiples of the block.
+        The bound in the kernel, ``i < n``, is for sizes that are not multiples of the block. Both may be the product of
+        several sizes.
         """
         grid = [self.known.resolved(one) for one in self._found.launch.grid if one is not None]
         grid = [one for one in grid if one.constant != 1]
-        if name not in self._guarded or self._found.run.symbols[name].origin != "parameter" or len(grid) != 1:
+        quotient = grid[0].atom if len(grid) == 1 else None
+        if not isinstance(quotient, SizeOperation) or quotient.operator != "//":
             return False
-        terms = grid[0].terms
-        atom = terms[0][0][0] if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1 else None
-        return isinstance(atom, SizeOperation) and atom.operator == "//" and atom.left == symbol(name)
+        sizes = _factors(quotient.left)
+        known = self._found.run.symbols
+        return name in sizes and all(size in self._guarded and known[size].origin == "parameter" for size in sizes)
 
     def dim(self, name: str) -> DimSpec:
         """Return a symbol as a dim."""
@@ -320,6 +325,13 @@ class LaunchSizes:
             include=include,
             multiple_of=self._multiple(name),
         )
+
+
+def _factors(size: Size) -> list[str]:
+    """Return the symbols that a size is the product of; none for another one."""
+    factors = size.terms[0][0] if len(size.terms) == 1 and size.terms[0][1] == 1 else ()
+    named = [factor.name for factor in factors if isinstance(factor, SizeSymbol)]
+    return named if len(named) == len(factors) else []
 
 
 def _names(launch: HostLaunch) -> Iterator[str]:
