@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuemu_lsp.engine.source.headers.kernel_files import may_have_kernels
 from gpuemu_lsp.engine.subjects.languages import SUFFIXES
 from gpuemu_lsp.server.diagnostics.kernel_results import KernelResults
 from gpuemu_lsp.server.diagnostics.measurement_history import MeasurementHistory
@@ -73,11 +74,11 @@ class Session:
     def is_kernel_file(self, path: str) -> bool:
         """Return whether a file is CUDA, by its suffix or because gpuemu.toml names it as a source.
 
-        A ``.py`` file also is if its last parse found kernels.
+        A ``.py`` file, a header and a document that the client calls CUDA also are if their last parse found kernels.
         """
         if Path(path).suffix in SUFFIXES:
             return not is_artifact_file(path)
-        parsed = self.parsed_files.last(path) if is_python(path) else None
+        parsed = self.parsed_files.last(path) if self._text_decides(path) else None
         if parsed is not None and parsed.has_kernels:
             return True
         project = self.projects.of(path)
@@ -85,7 +86,12 @@ class Session:
 
     def may_have_kernels(self, path: str) -> bool:
         """Return whether a file is to be parsed, after which :meth:`is_kernel_file` is certain."""
-        return is_python(path) or self.is_kernel_file(path)
+        return self._text_decides(path) or self.is_kernel_file(path)
+
+    def _text_decides(self, path: str) -> bool:
+        """Return whether a file's text says whether it has kernels, and not its name."""
+        document = self.documents.get(path)
+        return is_python(path) or may_have_kernels(path, document.language if document is not None else "")
 
     def files(self) -> list[str]:
         """Return the sources of registered kernels, then the other open CUDA files."""

@@ -382,3 +382,32 @@ async def test_all_findings_of_a_file_with_many_kernels_are_published_when_its_c
     await editor.idle()
     assert sorted({item.range.start.line for item in editor.found("many.cu")}) == [line + 1 for line in lines]
     assert all(item.data["stale"] is False for item in editor.found("many.cu"))
+
+
+async def test_kernels_of_headers_are_checked_from_the_source_that_launches_them(editor: Editor):
+    """And kernels of a file that the client alone calls CUDA."""
+    host = """#include "scale.h"
+    void run(const float* from, float* to, int n) {
+        float *x, *y;
+        cudaMalloc(&x, n * sizeof(float));
+        cudaMalloc(&y, n * sizeof(float));
+        cudaMemcpy(x, from, n * sizeof(float), cudaMemcpyHostToDevice);
+        scale<<<BLOCKS, 1>>>(x, y, n);
+        cudaMemcpy(to, y, n * sizeof(float), cudaMemcpyDeviceToHost);
+    }
+    """
+    files = {"scale.h": GOOD.replace("if (i < n) ", ""), "kernel.tpl": OUT_OF_BOUNDS, "plain.h": "int plain();\n"}
+    for name, text in {**files, "host.cu": host.replace("BLOCKS", "n + 1")}.items():
+        (editor.root / name).write_text(text, encoding="utf-8")
+    await editor.start()
+    editor.open("host.cu")
+    await editor.idle()
+    (error,) = [item for item in editor.found("scale.h") if item.severity == types.DiagnosticSeverity.Error]
+    assert (error.code, error.range.start.line) == ("memory/out-of-bounds", STORE_LINE)
+    for name in ("kernel.tpl", "plain.h"):
+        editor.open(name)
+    editor.save("host.cu", host.replace("BLOCKS", "n"))
+    await editor.idle()
+    assert "memory/out-of-bounds" in editor.codes("kernel.tpl")
+    assert editor.found("plain.h") == []
+    assert "memory/out-of-bounds" not in editor.codes("scale.h")

@@ -1,18 +1,23 @@
 --- Configuration of the gpuemu language server. Enable it with `vim.lsp.enable("gpuemu_lsp")`; see `:help gpuemu`.
 ---
---- The server attaches to CUDA files and Python files with kernels anywhere, and to other files (configuration, Python
+--- The server attaches to CUDA files, and to C++ and Python files with kernels, anywhere, and to other files (configuration, Python
 --- references, headers) only below a folder with a gpuemu.toml.
 
 -- The calls that compile CUDA code from a string (engine/source/python in the server), and Triton kernels.
 local CUDA_STRING = [[\v\C<(RawKernel|RawModule|load_inline|SourceModule)>]]
+local KERNEL = [[\v\C<__global__>]]
 local TRITON = [[\v\C^\s*(import|from)\s+triton>]]
 local TRITON_KERNEL = [[\v\C\@\s*(triton\s*\.\s*)?jit>]]
 
 ---@param bufnr integer
 local function has_kernels(bufnr)
+  local filetype = vim.bo[bufnr].filetype
   return vim.api.nvim_buf_call(bufnr, function()
     local function has(pattern)
       return vim.fn.search(pattern, "nw") ~= 0
+    end
+    if filetype ~= "python" then
+      return has(KERNEL)
     end
     return has(CUDA_STRING) or (has(TRITON) and has(TRITON_KERNEL))
   end)
@@ -26,7 +31,7 @@ local function root_dir(bufnr, on_dir)
   local is_config = vim.fs.basename(vim.api.nvim_buf_get_name(bufnr)) == "gpuemu.toml"
   if filetype == "cuda" or filetype == "ptx" or (root and (filetype ~= "toml" or is_config)) then
     on_dir(root)
-  elseif filetype == "python" and has_kernels(bufnr) then
+  elseif filetype ~= "toml" and has_kernels(bufnr) then
     on_dir(nil)
   elseif filetype == "python" then
     vim.api.nvim_create_autocmd("BufWritePost", {

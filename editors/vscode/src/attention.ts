@@ -34,7 +34,7 @@ export function needsServer(document: vscode.TextDocument): boolean {
   if (document.languageId === "python") {
     return mayHaveKernels(document);
   }
-  return /\.(cuh?|hip|ptx)$|(^|\/)gpuemu\.toml$/.test(document.uri.path);
+  return document.languageId.startsWith("cuda") || /\.(cuh?|hip|ptx)$|(^|\/)gpuemu\.toml$/.test(document.uri.path);
 }
 
 /** Return whether requests about a document are sent: for Python without kernels or diagnostics there is no answer. */

@@ -134,7 +134,9 @@ class ClientManager implements vscode.Disposable {
   private options(): LanguageClientOptions {
     return {
       documentSelector: [
-        { scheme: "file", pattern: "**/*.{cu,cuh,hip,h,hpp,ptx}" },
+        { scheme: "file", pattern: "**/*.{cu,cuh,hip,h,hpp,hh,hxx,inl,inc,cpp,cc,cxx,cu.in,ptx}" },
+        { scheme: "file", language: "cuda-cpp" },
+        { scheme: "file", language: "cuda" },
         { scheme: "file", pattern: "**/gpuemu.toml" },
         { scheme: "file", pattern: "**/*.py" },
         // Never saved: by language, as they have no name.

@@ -23,6 +23,7 @@ from gpuemu_lsp.engine.report.exit_codes import EXIT_USAGE
 from gpuemu_lsp.engine.report.expected import verify
 from gpuemu_lsp.engine.report.model import Run
 from gpuemu_lsp.engine.report.text import TextStyle, render_finding
+from gpuemu_lsp.engine.source.headers.kernel_files import HEADERS
 from gpuemu_lsp.engine.subjects.languages import SUFFIXES
 from gpuemu_lsp.engine.subjects.request import CheckOptions
 from gpuemu_lsp.engine.workers.pool import Pool
@@ -199,7 +200,7 @@ def _changes(folders: Sequence[Path]) -> Iterator[list[str]]:
 class _SourceFilter:
     """Selects sources, headers, references and gpuemu.toml, but not the store."""
 
-    _SUFFIXES = (*SUFFIXES, ".h", ".hpp", ".py", ".ipynb", "gpuemu.toml")
+    _SUFFIXES = (*SUFFIXES, *HEADERS, ".py", ".ipynb", "gpuemu.toml")
 
     def __call__(self, change: object, path: str) -> bool:
         return path.endswith(self._SUFFIXES) and "/.gpuemu/" not in path

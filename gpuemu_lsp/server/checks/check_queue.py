@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from gpuemu_lsp.engine.findings import Finding, Place, Range
+from gpuemu_lsp.engine.jobs.requests.targets import own_folder
 from gpuemu_lsp.engine.jobs.run import fingerprinted
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
 from gpuemu_lsp.engine.rules import make
+from gpuemu_lsp.engine.source.headers.kernel_files import HEADERS
+from gpuemu_lsp.engine.subjects.languages import has_programs
 from gpuemu_lsp.engine.subjects.request import CheckRequest
 from gpuemu_lsp.server.checks.requests import (
-    HEADER_SUFFIXES,
     CheckRunOptions,
     content_digest,
     in_order_of_interest,
@@ -247,6 +250,7 @@ class CheckQueue:
             self._events.publish(CheckSkipped(path))
             return
         self._file_hints(parsed, snapshot.revision)
+        self._check_headers(parsed)
         project = parsed.project
         if not snapshot.requests and (project is None or project.broken) and parsed.kernels:
             self._scheduler.cancel([key])
@@ -342,9 +346,21 @@ class CheckQueue:
             findings = fingerprinted(list(parsed.findings), parsed.project.root if parsed.project is not None else "")
             self._session.publisher.publish(diagnostics.replace(source, findings, revision))
 
+    def _check_headers(self, parsed: ParsedFile) -> None:
+        """Check the headers whose kernels a source launches: those with results, and all if it has no kernel itself."""
+        if not has_programs(parsed.path):
+            return
+        with_results = self._session.checked_files()
+        own = None if parsed.project is None else own_folder(parsed.project, Path(parsed.path))
+        for header in parsed.headers:
+            only_there = own is not None and not parsed.entries and Path(header).is_relative_to(own)
+            if header.endswith(HEADERS) and (only_there or header in with_results):
+                self._checked.pop(header, None)  # its launches may have changed, which its own content does not show
+                self.check([header])
+
     def _open_includers(self, header: str) -> set[str]:
         """Return the open documents that include a header."""
-        if not header.endswith(HEADER_SUFFIXES):
+        if not header.endswith(HEADERS):
             return set()
         return self._session.dependents([header]) & self._session.documents.keys() - {header}
 

@@ -16,7 +16,6 @@ from gpuemu_lsp.server.checks.check_states import CheckStates
 from gpuemu_lsp.server.checks.scheduler import BatchScheduler
 from gpuemu_lsp.server.diagnostics.sources import DiagnosticSource
 from gpuemu_lsp.server.documents.document import ContentChange, Document, DocumentKind
-from gpuemu_lsp.server.documents.parsed_files import is_python
 from gpuemu_lsp.server.session import Session
 from gpuemu_lsp.server.work import BatchKey
 
@@ -33,10 +32,12 @@ class DocumentSync:
         self.states = states
         self._scheduler = scheduler
 
-    def opened(self, uri: str, path: str, version: int, text: str, kind: DocumentKind = "file") -> None:
+    def opened(
+        self, uri: str, path: str, version: int, text: str, kind: DocumentKind = "file", language: str = ""
+    ) -> None:
         """Add a document and check it."""
         session = self._session
-        session.documents[path] = Document(uri, path, version, text, kind=kind)
+        session.documents[path] = Document(uri, path, version, text, kind=kind, language=language)
         if Path(path).name == CONFIG_NAME:
             self._validate_config(path)
             # The source of ops that have no file in the project.
@@ -73,18 +74,19 @@ class DocumentSync:
     def changed_on_disk(self, paths: Sequence[str]) -> None:
         """Check everything that depends on files that have changed on disk."""
         forget_lines()
+        session = self._session
         affected: set[str] = set()
-        checked = self._session.checked_files()
+        checked = session.checked_files()
         for path in paths:
             if Path(path).name == CONFIG_NAME:
                 self._validate_config(path)
                 affected |= {source for source in checked if Path(source).is_relative_to(Path(path).parent)}
             else:
                 affected |= {path} & checked
-                if is_python(path) and path in self._session.documents:
+                if path in session.documents and session.may_have_kernels(path):
                     affected.add(path)  # it may have its first kernel
         self._validate_configs_naming(paths)
-        self._queue.files_changed(affected | self._session.dependents(paths))
+        self._queue.files_changed(affected | session.dependents(paths))
 
     def _validate_configs_naming(self, paths: Sequence[str]) -> None:
         """Validate the configurations whose files have been renamed, deleted or created."""

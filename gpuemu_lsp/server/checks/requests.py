@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuemu_lsp.engine.recordings.project_files import store_folder
+from gpuemu_lsp.engine.source.headers.kernel_files import HEADERS
 from gpuemu_lsp.engine.subjects.request import CheckOptions, CheckRequest
 from gpuemu_lsp.engine.workers.wire import to_json
 from gpuemu_lsp.server.documents.document import Document
 from gpuemu_lsp.server.documents.parsed_files import ParsedFile, kernel_id
 from gpuemu_lsp.server.session import Session
-
-HEADER_SUFFIXES = (".cuh", ".h", ".hpp", ".inl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def _unsaved_headers(session: Session, parsed: ParsedFile) -> dict[str, str]:
         path: document.text
         for path, document in session.documents.items()
         if path != parsed.path
-        and path.endswith(HEADER_SUFFIXES)
+        and path.endswith(HEADERS)
         and document.edited_since(document.saved)
         and path in parsed.headers
     }

@@ -42,7 +42,8 @@ class Document:
     ``differs_from_disk``: they did not when the text was last prepared for a check or compilation. The text is kept as
     lines, so that an edit costs the lines it touches; it is joined when it is asked for. ``focus`` is the 0-based line
     of the last edit or of the cursor, as far as the client has said where it is. ``path`` is that of a file only if
-    ``kind`` says so: else nothing on disk refers to the document, and nothing is stored for it.
+    ``kind`` says so: else nothing on disk refers to the document, and nothing is stored for it. ``language`` is the
+    client's name of the text's language, empty if it has not said one.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Document:
         revision: int = 0,
         saved: int = 0,
         kind: DocumentKind = "file",
+        language: str = "",
     ) -> None:
         self.kind: DocumentKind = kind
+        self.language = language
         self.uri, self.path, self.version = uri, path, version
         self.revision, self.saved = revision, saved
         self.differs_from_disk = False

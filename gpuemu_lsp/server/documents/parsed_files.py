@@ -27,6 +27,7 @@ from gpuemu_lsp.engine.project.model import KernelSpec, Project
 from gpuemu_lsp.engine.regular_file import file_bytes
 from gpuemu_lsp.engine.source import device_views, read
 from gpuemu_lsp.engine.source.headers.includes import closure
+from gpuemu_lsp.engine.source.headers.kernel_files import mentions_kernels
 from gpuemu_lsp.engine.source.model import KernelDecl, SourceFile
 from gpuemu_lsp.engine.source.preprocessor.lexer import source_text
 from gpuemu_lsp.engine.source.python.model import PythonSource
@@ -157,18 +158,19 @@ class ParsedFile:
 
 
 def parse_file(project: Project | None, path: str, text: str) -> ParsedFile:
-    """Parse a text; one that is neither CUDA by name nor the source of an entry has no kernels."""
+    """Parse a text; one that is not CUDA by name, mentions no kernel and is the source of no entry has no kernels."""
     if is_python(path):
         return _parse_python(project, path, text)
     if Path(path).name == CONFIG_NAME:
         return _parse_config(project, path, text)
-    if Path(path).suffix not in SUFFIXES and not (project is not None and is_source(project, path)):
+    named = Path(path).suffix in SUFFIXES or (project is not None and is_source(project, path))
+    if not named and not mentions_kernels(text):
         return ParsedFile(project, path, text)
     if project is None:
         return ParsedFile(None, path, text, read(path, text).kernels)
     source, found = read_kernels(project, path, text)
     tokens = source_text(text)
-    if not found and not source.kernels and _KERNEL.search(tokens.code):
+    if named and not found and not source.kernels and _KERNEL.search(tokens.code):
         # A kernel's declaration is incomplete, or #if excludes every kernel: the compiler reports which.
         found = [(KernelSpec(Path(path).stem, path, None), False)]
     headers = {

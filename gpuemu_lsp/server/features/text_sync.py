@@ -24,7 +24,7 @@ def register(server: GpuemuServer, services: Services) -> None:
         document = params.text_document
         path = path_from_uri(document.uri)
         if path is not None:
-            sync.opened(document.uri, path, document.version, document.text)
+            sync.opened(document.uri, path, document.version, document.text, language=document.language_id)
         elif (path := virtual.untitled_opened(document.uri, document.language_id)) is not None:
             sync.opened(uri_from_path(path), path, document.version, document.text, "untitled")
 

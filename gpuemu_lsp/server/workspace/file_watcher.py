@@ -13,10 +13,11 @@ from typing import Any
 import watchfiles
 
 from gpuemu_lsp.engine.project.load import CONFIG_NAME
+from gpuemu_lsp.engine.source.headers.kernel_files import HEADERS
 from gpuemu_lsp.engine.subjects.languages import SUFFIXES
 
 _log = logging.getLogger(__name__)
-_SUFFIXES = (*SUFFIXES, ".h", ".hpp", ".py")
+_SUFFIXES = (*SUFFIXES, *HEADERS, ".py")
 _TIMEOUT_MS = 500
 _DEBOUNCE_MS = 100
 

@@ -71,6 +71,20 @@ def test_files_without_a_kernel_are_reported(folder):
     assert rules(targets) == [("engine/not-executed", "binary.cu"), ("engine/not-executed", "host.cu")]
 
 
+@pytest.mark.parametrize("header", ["k.h", "k.cuh", "inner/k.hpp", "k.cu.in"])
+def test_headers_with_kernels_are_checked_and_their_sources_lead_to_them(folder, header):
+    launching = {header: ONE.format(name="k"), "host.cu": f'#include "{header}"\nvoid f();\n', "own.h": "int f();\n"}
+    root = folder(**launching)
+    assert [names(collect([one], CheckOptions(), root)) for one in (header, "host.cu", "own.h")] == [
+        [("k", False)],
+        [("k", False)],
+        [],
+    ]
+    whole = collect(["."], CheckOptions(), root)
+    assert sorted(names(whole)) == [(name, False) for name in ["a", "b", "c", "helper", "k"]]
+    assert rules(whole) == [("engine/not-executed", "binary.cu")]
+
+
 CONFIG = ENTRY.format(name="second", source="sub/b.cu") + 'entry = "b"\n' + ENTRY.format(name="a", source="a.cu")
 
 

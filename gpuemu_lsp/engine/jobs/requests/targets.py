@@ -21,6 +21,7 @@ from gpuemu_lsp.engine.recordings.project_files import store_folder
 from gpuemu_lsp.engine.regular_file import file_bytes, file_text
 from gpuemu_lsp.engine.rules import make
 from gpuemu_lsp.engine.source import include_closure, read
+from gpuemu_lsp.engine.source.headers.kernel_files import may_have_kernels, mentions_kernels
 from gpuemu_lsp.engine.source.model import SourceFile
 from gpuemu_lsp.engine.source.notebooks.files import SUFFIX as NOTEBOOK
 from gpuemu_lsp.engine.source.notebooks.files import Notebook, NotebookError, read_notebook
@@ -201,17 +202,18 @@ def _walk(folder: Path) -> Iterator[Path]:
         for file in sorted(files):
             if file.startswith("."):
                 continue
-            if has_programs(file) or (file.endswith((_PYTHON, NOTEBOOK)) and _has_kernels(here / file)):
+            text_decides = file.endswith((_PYTHON, NOTEBOOK)) or may_have_kernels(file)
+            if has_programs(file) or (text_decides and _has_kernels(here / file)):
                 yield here / file
 
 
 def _has_kernels(path: Path) -> bool:
-    """Return whether a file with Python has kernels."""
+    """Return whether a file whose name does not say so has kernels."""
     if path.suffix == NOTEBOOK:
         notebook, _ = _notebook(path)
         return notebook is not None and bool(_sources(notebook))
     text, trouble = _text(path)
-    return trouble is None and _module_has_kernels(path, text)
+    return trouble is None and _has_kernels_in(path, text)
 
 
 def _notebook(path: Path) -> tuple[Notebook | None, str]:
@@ -230,7 +232,7 @@ def _sources(notebook: Notebook) -> list[tuple[Path, str]]:
 
 
 def _has_kernels_in(path: Path, text: str) -> bool:
-    return _module_has_kernels(path, text) if path.suffix == _PYTHON else "__global__" in text
+    return _module_has_kernels(path, text) if path.suffix == _PYTHON else mentions_kernels(text)
 
 
 def _module_has_kernels(path: Path, text: str) -> bool:
@@ -254,8 +256,10 @@ def _module_has_kernels(path: Path, text: str) -> bool:
 def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     """Return the kernels of a file, registered ones first."""
     mine = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
-    if path.suffix not in (*SUFFIXES, _PYTHON) and not mine:
-        raise TargetError(f"'{path.name}' is not a .cu, .hip, .py or .ipynb file, a folder or a gpuemu.toml")
+    if not (path.suffix in (*SUFFIXES, _PYTHON) or may_have_kernels(path.name) or mine):
+        raise TargetError(
+            f"'{path.name}' is not a .cu, .hip, .py or .ipynb file, a header, a folder or a gpuemu.toml"
+        )
     text, trouble = _text(path)
     if trouble is not None:
         if not mine:  # the check of a registered kernel reports it itself
@@ -274,13 +278,27 @@ def _in_text(project: Project, path: Path, text: str, findings: list[Finding]) -
     if path.suffix == _PYTHON:
         registered = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
         return [*registered, *_in_strings(project, path, text, place, findings)]
-    found = kernels_in(project, path.as_posix(), text)
+    found = kernels_in(project, path.as_posix(), text) or _in_headers(project, path, text)
     if not found and not (project.broken and mentions(project, path)):
         language = language_of_path(path.as_posix())
         word = language.kernel_word if language is not None else "__global__"
         message = f"{path.name} has no {word} function, so there is nothing to check."
         findings.append(make("engine/not-executed", message, place))
     return found
+
+
+def own_folder(project: Project, path: Path) -> Path:
+    """Return the folder below which headers are of the project of a file."""
+    return Path(project.root) if project.config is not None else path.parent.parent
+
+
+def _in_headers(project: Project, path: Path, text: str) -> _Found:
+    """Return the kernels of the project's headers that a source without kernels includes."""
+    own = own_folder(project, path)
+    include_dirs = build_context(path.as_posix(), text, project).include_dirs
+    headers = [Path(header) for header in include_closure(path.as_posix(), include_dirs)]
+    texts = [(header, _text(header)[0] or "") for header in headers if header.is_relative_to(own)]
+    return [one for header, code in texts if mentions_kernels(code) for one in kernels_in(project, str(header), code)]
 
 
 def _in_strings(project: Project, path: Path, text: str, place: Place, findings: list[Finding]) -> _Found:

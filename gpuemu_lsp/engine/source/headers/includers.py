@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpuemu_lsp.engine.source.headers.includes import include_closure
+from gpuemu_lsp.engine.source.headers.kernel_files import HEADERS
 from gpuemu_lsp.engine.source.headers.nearby_sources import content, sources_near
-
-_HEADERS = frozenset({".cuh", ".h", ".hpp", ".hh", ".inl", ".inc"})
 
 
 def includers(path: str, include_dirs: Sequence[str] = ()) -> Iterator[str]:
@@ -33,7 +32,7 @@ def includers(path: str, include_dirs: Sequence[str] = ()) -> Iterator[str]:
         # A search for the header's file name excludes most files before their includes are resolved.
         including = re.compile(rb"#[ \t]*include\b[^\n]*" + re.escape(Path(target).name.encode()))
         named = [candidate for candidate in around if candidate not in seen and _contains(candidate, including)]
-        for candidate in sorted(named, key=lambda candidate: Path(candidate).suffix in _HEADERS):
+        for candidate in sorted(named, key=lambda candidate: Path(candidate).suffix in HEADERS):
             if target in include_closure(candidate, include_dirs):
                 seen.add(candidate)
                 waiting.append(candidate)
