@@ -94,7 +94,7 @@ async def test_every_column_is_in_the_negotiated_encoding(editor: Editor, encodi
         assert ("**scale**" in await editor.hover("漢😀.cu", 0, column)) is there
     (wrong,) = editor.found("漢😀.cu")
     assert wrong.range.start == types.Position(STORE_LINE, units("/* 😀é */ "))
-    assert "| y[0] |" in await editor.hover("漢😀.cu", STORE_LINE, wrong.range.start.character)
+    assert "| `y[0]` |" in await editor.hover("漢😀.cu", STORE_LINE, wrong.range.start.character)
     (ignore,) = [item for title, item in (await editor.actions("漢😀.cu", wrong)).items() if title.startswith("Ignore")]
     (change,) = (await editor.resolve(ignore)).edit.document_changes
     assert change.edits[0].range.start == types.Position(STORE_LINE, units(lines[STORE_LINE]))

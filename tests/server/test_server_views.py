@@ -38,7 +38,7 @@ async def test_hover_on_a_finding_shows_values_and_an_error_map(editor: Editor):
     await editor.idle()
     (wrong,) = editor.found("scale.cu")
     text = await editor.hover("scale.cu", wrong.range.start.line, wrong.range.start.character)
-    assert "| y[0] |" in text and f"case {wrong.data['case']}" in text and "```text" in text
+    assert "| `y[0]` |" in text and f"case {wrong.data['case']}" in text and "```text" in text
     assert f"{wrong.data['count']} of {wrong.data['total']} elements are wrong" in text
 
 

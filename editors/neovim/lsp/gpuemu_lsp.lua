@@ -64,7 +64,11 @@ return {
       require("gpuemu.client").on_exit(client_id)
     end)
   end,
+  capabilities = { workspace = { codeLens = { refreshSupport = true } } },
   handlers = {
+    ["workspace/codeLens/refresh"] = function(_, _, context)
+      return require("gpuemu.lenses").on_refresh(context.client_id)
+    end,
     ["gpuemu/serverStatus"] = function(_, status, context)
       require("gpuemu.status").update(context.client_id, status)
     end,

@@ -93,7 +93,7 @@ def _wrong_elements(data: Mapping[str, Json]) -> list[str]:
                 index = row.get("index")
                 subscript = ", ".join(map(str, index)) if isinstance(index, list) else ""
                 table.append(
-                    f"| {name}[{subscript}] | {number_text(row.get('expected'))} | {number_text(row.get('actual'))} |"
+                    f"| `{name}[{subscript}]` | {number_text(row.get('expected'))} | {number_text(row.get('actual'))} |"
                 )
         lines.append("\n".join(table))
     picture = data.get("where")

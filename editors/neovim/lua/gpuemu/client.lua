@@ -17,6 +17,7 @@ function M.on_init(client)
       if event.data.client_id == client.id then
         require("gpuemu.commands").define(event.buf)
         require("gpuemu.tests").follow(event.buf, client.id, ours)
+        require("gpuemu.lenses").follow(event.buf, ours)
       end
     end,
   })

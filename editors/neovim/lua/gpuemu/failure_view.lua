@@ -55,11 +55,8 @@ function M.render(failure)
       highlights[#lines - 1] = highlight
     end
   end
-  local dims = {}
-  for name, size in vim.spairs(present(failure.dims) or {}) do
-    table.insert(dims, ("%s = %s"):format(name, size))
-  end
-  local title = { failure.kernel, present(failure.dtype) or "", table.concat(dims, ", "), "case " .. failure.id }
+  -- The message has the sizes, in the order of gpuemu.toml, which a table of Lua does not keep.
+  local title = { failure.kernel, present(failure.dtype) or "", "case " .. failure.id }
   add(table.concat(vim.tbl_filter(function(part) return part ~= "" end, title), "  "), "Title")
   add(("%s: %s"):format(failure.rule, failure.message), "DiagnosticError")
   if present(failure.elements) and #failure.elements > 0 then

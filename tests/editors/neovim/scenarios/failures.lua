@@ -41,6 +41,7 @@ T.run(function()
   local float = T.float("wrong elements (")
   T.contains(float, "expected")
   T.contains(float, "NaN")
+  assert(float:find("rows = %d+, cols") and not float:find("cols = %d+, rows"), float)
   local first  -- of several failing cases that of the diagnostic
   for _, other in ipairs(listed()) do
     if float:find("gpuemu reproduce " .. other.user_data.id, 1, true) then first = other.user_data end

@@ -18,6 +18,12 @@ T.run(function()
   local hover = T.float("registers")
   T.contains(hover, "failed")
   T.contains(hover, "sm_80")
+  T.wait("the lens with the verdict", function()
+    for _, lens in ipairs(vim.lsp.codelens.get(bufnr)) do
+      if lens.command and lens.command.title:find("FAILED", 1, true) then return true end
+    end
+  end)
+  T.goto_text("row_softmax(")
 
   T.replace_buffer(T.facts.fixed)
   vim.cmd.write()
