@@ -253,6 +253,25 @@ async def test_registration_creates_an_entry_and_a_runnable_reference(editor: Ed
     assert not editor.last("scale.cu").diagnostics
 
 
+async def test_registration_at_the_sizes_at_which_a_kernel_is_clean(editor: Editor):
+    body = (
+        "    int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);\n    if (i < n) *(float4*)&y[i] = *(float4*)&x[i];\n"
+    )
+    text = f"__global__ void copy(const float* x, float* y, int n) {{\n{body}}}\n"
+    (editor.root / "scale.cu").write_text(text, encoding="utf-8")
+    await editor.start()
+    editor.open("scale.cu")
+    await editor.idle()
+    (shown, *_) = editor.found("scale.cu")
+    assert shown.severity == types.DiagnosticSeverity.Information
+    actions = await editor.actions("scale.cu", shown)
+    editor.apply((await editor.resolve(_titled(actions, "Register copy in gpuemu.toml for n that are"))).edit)
+    assert "n = { min = 1, max = 1024, multiple_of = 4 }" in (editor.root / "gpuemu.toml").read_text(encoding="utf-8")
+    await editor.command("gpuemu.check", editor.uri("scale.cu"))
+    await editor.idle()
+    assert "memory/out-of-bounds" not in editor.codes("scale.cu")
+
+
 async def _lenses(editor: Editor) -> dict[str, types.Command]:
     params = types.CodeLensParams(types.TextDocumentIdentifier(editor.uri("scale.cu")))
     found = await editor.client.text_document_code_lens_async(params)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gpuemu_lsp.engine.check.clean_sizes import CleanSizes
 from gpuemu_lsp.engine.compile.model import ResourceUsage, Specialisation
 from gpuemu_lsp.engine.debug.explanation import Explanation
 from gpuemu_lsp.engine.findings import Finding, Json, Place, Severity
@@ -165,7 +166,7 @@ class KernelReport:
     compiled: bool
     executor: str = "emulator"
     cases: CaseCount = CaseCount()
-    clean_at: str = ""
+    clean_at: CleanSizes | None = None
     """What the sizes of the cases without a finding have in common, and no other case: ``n a multiple of 4``."""
     resources: Mapping[str, ResourceUsage] = field(default_factory=dict)
     timing_ms: Mapping[str, float] = field(default_factory=dict)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpuemu_lsp.engine.check.case_runner import choose_executor
@@ -34,7 +35,8 @@ def registration(payload: Json) -> Iterator[Json]:
     They are TOML to append, a Python source, and a question for each extent that was not found and is assumed.
 
     ``payload`` has the ``request`` of an unregistered kernel, and the ``source`` and ``reference`` paths for the entry.
-    With ``recorded`` only launches that a run has recorded count, not those in the file.
+    With ``recorded`` only launches that a run has recorded count, not those in the file. ``multiples`` has numbers of
+    which sizes are multiples.
     In a trusted workspace the kernel is probed in the emulator to infer shapes; nothing else is executed.
     """
     assert isinstance(payload, dict)
@@ -52,8 +54,9 @@ def registration(payload: Json) -> Iterator[Json]:
     if plan is None:
         yield {"trouble": why}
         return
+    multiples = payload.get("multiples")
     unknown = _open(plan)
-    plan = _assumed(plan, unknown)
+    plan = _multiples(_assumed(plan, unknown), multiples if isinstance(multiples, dict) else {})
     text = skeleton(plan)
     if original.spec.source.endswith(".py"):
         plan, text = _with_model(original, request, plan, source, reference)
@@ -73,6 +76,13 @@ def _with_model(
         if modelled is not None:
             return modelled[0], script(source, reference, modelled[1])
     return plan, skeleton(plan)
+
+
+def _multiples(plan: Plan, multiples: Mapping[str, Json]) -> Plan:
+    """Return a plan with sizes that are multiples of the numbers of their names."""
+    steps = {name: step for name, step in multiples.items() if isinstance(step, int)}
+    dims = [replace(dim, multiple_of=math.lcm(max(dim.multiple_of, 1), steps.get(dim.name, 1))) for dim in plan.dims]
+    return replace(plan, dims=tuple(dims))
 
 
 def _name(request: CheckRequest) -> str:

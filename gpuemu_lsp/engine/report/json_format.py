@@ -45,7 +45,7 @@ def kernel_record(kernel: KernelReport, root: str) -> dict[str, Json]:
         "compiled": kernel.compiled,
         "executor": kernel.executor,
         "cases": {"run": kernel.cases.run, "passed": kernel.cases.passed, "assumed": kernel.cases.assumed},
-        "clean_at": kernel.clean_at,
+        "clean_at": str(kernel.clean_at or ""),
         "compared": kernel.compared,
         "resources": {arch: asdict(usage) for arch, usage in kernel.resources.items()},
         "timing_ms": {stage: round(value, 3) for stage, value in kernel.timing_ms.items()},

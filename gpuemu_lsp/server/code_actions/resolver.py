@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from gpuemu_lsp.engine.findings import Position, Range
+from gpuemu_lsp.engine.check.clean_sizes import CleanSizes
+from gpuemu_lsp.engine.findings import Json, Position, Range
 from gpuemu_lsp.engine.jobs.requests.new_entry import reference_path, relative_path, with_free_name
 from gpuemu_lsp.engine.project import discover
 from gpuemu_lsp.engine.project.edits import TextChange, append
@@ -47,6 +50,8 @@ class DeferredEdit:
     line: int = 0
     column: int = 0
     """In the client's code units, as ``line``."""
+    size: str | None = None
+    """A size whose multiples of ``value`` are registered."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -100,7 +105,8 @@ class CodeActionResolver:
         elif deferred.what in ("tolerance", "limit"):
             changes = self._config_changes(path, deferred)
         elif deferred.what == "register":
-            registration = await self.registration(path, deferred.kernel)
+            multiples = {deferred.size: int(deferred.value or 1)} if deferred.size is not None else {}
+            registration = await self.registration(path, deferred.kernel, multiples)
             changes = [] if isinstance(registration, str) else list(registration)
         if changes:
             action.edit = self.workspace_edit(changes)
@@ -155,8 +161,18 @@ class CodeActionResolver:
             change = fixes.limit_edit(text, deferred.kernel, deferred.rule, int(deferred.value))
         return [FileChange(project.config, change)] if change is not None else []
 
-    async def registration(self, path: str, kernel: str) -> tuple[FileChange, FileChange] | str:
-        """Return the changes of reference and gpuemu.toml that register a kernel, or the reason why there are none."""
+    def clean_at(self, path: str, kernel: str) -> CleanSizes | None:
+        """Return at which sizes a kernel is clean, if it has findings at others, which it may not be for."""
+        result = self._session.results.named(path, kernel)
+        return result.report.clean_at if result is not None else None
+
+    async def registration(
+        self, path: str, kernel: str, multiples: Mapping[str, int] = MappingProxyType({})
+    ) -> tuple[FileChange, FileChange] | str:
+        """Return the changes of reference and gpuemu.toml that register a kernel, or the reason why there are none.
+
+        Of the sizes in ``multiples`` only multiples of these numbers are.
+        """
         request = await self._request(path, kernel)
         if request is None or request.registered:
             return f"{kernel} is registered already." if request is not None else f"This file has no kernel {kernel}."
@@ -165,10 +181,11 @@ class CodeActionResolver:
         config = discover(Path(path).parent)
         target = Path(config) if config is not None else Path(self._folder_of(path)) / CONFIG_NAME
         reference = reference_path(path, request.spec.name)
-        payload = {
+        payload: dict[str, Json] = {
             "request": to_json(request),
             "source": relative_path(path, target.parent),
             "reference": relative_path(reference, target.parent),
+            "multiples": {**multiples},
         }
         result = await self._session.jobs.run(Job("registration", payload, wall_seconds=_SECONDS))
         registration = next(iter(result.values), {})

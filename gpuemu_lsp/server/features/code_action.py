@@ -123,13 +123,17 @@ async def _actions(
         title = f"Raise {LIMITS[rule]} of {kernel} to the measured {data['value']}"
         yield edit(title, DeferredEdit("limit", file, kernel, rule, value=data["value"]))
     if (
-        rule in _UNREGISTERED_RULES
+        (rule in _UNREGISTERED_RULES or diagnostic.severity == types.DiagnosticSeverity.Information)
         and isinstance(kernel, str)
         and await resolver.can_register(path_from_uri(file) or path, kernel)
     ):
+        clean = resolver.clean_at(path_from_uri(file) or path, kernel)
+        if clean is not None and resolver.can_create:
+            title = f"Register {kernel} in gpuemu.toml for {clean.name} that are multiples of {clean.multiple}"
+            yield edit(title, DeferredEdit("register", file, kernel, "", value=clean.multiple, size=clean.name))
         title = f"Register {kernel} in gpuemu.toml, with a template of its reference"
         if resolver.can_create:
-            yield edit(title, DeferredEdit("register", file, kernel, rule))
+            yield edit(title, DeferredEdit("register", file, kernel, ""))
         elif session.settings.trusted:
             yield run(title, REGISTER, file, kernel)
     if ignorable(rule):

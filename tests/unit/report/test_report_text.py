@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuemu_lsp.engine.check.clean_sizes import CleanSizes
 from gpuemu_lsp.engine.check.model import CaseCount, KernelReport
 from gpuemu_lsp.engine.findings import Place, Range, Related, Severity
 from gpuemu_lsp.engine.report.model import Run
@@ -223,7 +224,7 @@ def test_the_summary_says_what_was_checked(source, kinds, text):
     ],
 )
 def test_cases_of_a_failing_kernel_are_those_that_fail(status, cases, text):
-    assert cases_text(KernelReport("k", "/k.cu", status, True, cases=cases, clean_at="n a multiple of 4")) == text
+    assert cases_text(KernelReport("k", "/k.cu", status, True, cases=cases, clean_at=CleanSizes("n", 4))) == text
 
 
 @pytest.mark.parametrize("kernel", ["k", None], ids=["its own", "of its file"])

@@ -257,9 +257,7 @@ def _in_file(project: Project, path: Path, findings: list[Finding]) -> _Found:
     """Return the kernels of a file, registered ones first."""
     mine = [(built(project, spec), True) for spec in project.kernels if Path(spec.source) == path]
     if not (path.suffix in (*SUFFIXES, _PYTHON) or may_have_kernels(path.name) or mine):
-        raise TargetError(
-            f"'{path.name}' is not a .cu, .hip, .py or .ipynb file, a header, a folder or a gpuemu.toml"
-        )
+        raise TargetError(f"'{path.name}' is not a .cu, .hip, .py or .ipynb file, a header, a folder or a gpuemu.toml")
     text, trouble = _text(path)
     if trouble is not None:
         if not mine:  # the check of a registered kernel reports it itself
