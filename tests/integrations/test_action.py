@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from support.installed_package import ROOT, Installed
 
@@ -25,6 +27,29 @@ def test_scripts_contain_no_expressions() -> None:
     scripts = [step["run"] for step in ACTION["runs"]["steps"] if "run" in step]
     assert scripts
     assert not [script for script in scripts if "${{" in script]
+
+
+def test_extras_are_installed_from_a_variable() -> None:
+    (install,) = (step for step in ACTION["runs"]["steps"] if step["name"] == "Install gpuemu-lsp")
+    shown = f"python() {{ printf '%s|' \"$@\"; }}\n{install['run']}"
+    for extras, expected in (("", "/a b"), ("triton,run", "/a b[triton,run]"), ("$(id)", "/a b[$(id)]")):
+        variables = {"ACTION_PATH": "/a b", "GPUEMU_EXTRAS": extras}
+        done = subprocess.run(["bash", "-c", shown], env=variables, capture_output=True, text=True, timeout=60)
+        assert done.stdout == f"-m|pip|install|--quiet|{expected}|"
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"), [("a b", ["a", "b"]), ("a b\nc\n\n", ["a b", "c"]), ("a b\n", ["a b"]), ("", [])]
+)
+def test_paths_may_have_spaces(paths: str, expected: list[str]) -> None:
+    (check,) = (step for step in ACTION["runs"]["steps"] if step["name"] == "Check kernels")
+    shown = f"gpuemu-lsp() {{ printf '%s|' \"$@\"; }}\n{check['run']}"
+    names = ("ARGUMENTS", "OUTPUT")
+    variables = {"GPUEMU_PATHS": paths, "GPUEMU_FORMAT": "f", **{f"GPUEMU_{name}": "" for name in names}}
+    variables |= {"RUNNER_TEMP": "/t", "PATH": os.environ["PATH"]}
+    command = ["bash", "-eo", "pipefail", "-c", shown]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split("|")[:-1] == ["--check", *expected, "--format", "f", "--also-json", "/t/gpuemu.json"]
 
 
 def test_the_action_installs_the_package_and_annotates_the_line(installed: Installed, kernels: Path) -> None:

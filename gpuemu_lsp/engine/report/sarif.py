@@ -12,6 +12,7 @@ from gpuemu_lsp.engine.report.json_format import finding_record
 from gpuemu_lsp.engine.report.model import Run, relative
 from gpuemu_lsp.engine.report.source_lines import utf16
 from gpuemu_lsp.engine.rules import RULES, Rule
+from gpuemu_lsp.engine.rules.model import documentation_site
 
 _LEVEL = {
     Severity.ERROR: "error",
@@ -34,9 +35,7 @@ def render_sarif(run: Run) -> str:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {
-                    "driver": {"name": "gpuemu-lsp", "version": __version__, "rules": [_rule(rule) for rule in used]}
-                },
+                "tool": {"driver": _driver(used)},
                 "columnKind": "utf16CodeUnits",
                 "originalUriBaseIds": {"ROOT": {"uri": root}},
                 "invocations": [{"executionSuccessful": run.exit_code < 2, "exitCode": run.exit_code}],
@@ -45,6 +44,12 @@ def render_sarif(run: Run) -> str:
         ],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _driver(rules: list[Rule]) -> Json:
+    site = documentation_site()
+    link = {} if site is None else {"informationUri": site}
+    return {"name": "gpuemu-lsp", "version": __version__, **link, "rules": [_rule(rule) for rule in rules]}
 
 
 def _rule(rule: Rule) -> Json:

@@ -11,6 +11,11 @@ DOCS_VARIABLE = "GPUEMU_DOCS_URL"
 """Environment variable with the address of the documentation's site, where somebody serves it."""
 
 
+def documentation_site() -> str | None:
+    """Return the address of the documentation's site, None where ``GPUEMU_DOCS_URL`` names none."""
+    return os.environ.get(DOCS_VARIABLE, "").rstrip("/") or None
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """Code that has the finding and the corrected code. ``language`` is the name of a Markdown code block."""
@@ -42,5 +47,5 @@ class Rule:
     @property
     def documentation(self) -> str | None:
         """The address of the rule's documentation on the site, or None where ``GPUEMU_DOCS_URL`` names none."""
-        site = os.environ.get(DOCS_VARIABLE, "").rstrip("/")
-        return f"{site}/rules.html#{self.anchor}" if site else None
+        site = documentation_site()
+        return f"{site}/rules.html#{self.anchor}" if site is not None else None
