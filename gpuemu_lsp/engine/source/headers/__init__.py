@@ -1,1 +1,1 @@
-"""Header search: include directives and what they resolve to, CUDA's and the standard library's headers, includers."""
+"""Header search: includes and what they resolve to, CUDA's and the standard library's headers, includers, kernels."""
