@@ -126,7 +126,10 @@ def test_sarif_links_rules_to_the_site_that_is_named(run, monkeypatch):
 
     assert set(links().values()) == {None}
     monkeypatch.setenv("GPUEMU_DOCS_URL", "https://docs.example.org/gpuemu")
-    assert json.loads(render_sarif(run))["runs"][0]["tool"]["driver"]["informationUri"] == "https://docs.example.org/gpuemu"
+    assert (
+        json.loads(render_sarif(run))["runs"][0]["tool"]["driver"]["informationUri"]
+        == "https://docs.example.org/gpuemu"
+    )
     assert links()["memory/shared-race"] == "https://docs.example.org/gpuemu/rules.html#memoryshared-race"
 
 
