@@ -191,16 +191,19 @@ class Dependences:
     def _left_behind(self, event: Event, arg: TensorArg) -> tuple[str, ...]:
         """Return the buffers from whose addresses an access, or one of a race, is computed, if it is not its own.
 
-        The access left them, behind a length that may be assumed, and reached the memory of another buffer.
+        The access left them, behind a length that may be assumed, and reached the memory of another buffer. Where its
+        address may be computed from its own buffer too, as a loaded number of 64 bits may be one, only those count
+        whose length is arbitrary.
         """
+        unknown = {one for one, fact in self.plan.facts.buffers.items() if fact.extent.claim is Claim.NOTHING}
         memory = {one.param: one.shares or one.param for one in self.plan.args if isinstance(one, TensorArg)}
         left: dict[str, None] = {}
         for location, instruction in event.accesses:
             numbers = self._code.pointers(location, instruction)
             args = (arg for number, args in enumerate(self._parameters) for arg in args if number in numbers)
             through = [arg.param for arg in args if isinstance(arg, TensorArg)]
-            if memory[arg.param] not in map(memory.get, through):
-                left |= dict.fromkeys(through)
+            own = memory[arg.param] in map(memory.get, through)
+            left |= dict.fromkeys(one for one in through if one != arg.param and (not own or one in unknown))
         return tuple(left)
 
     def is_before_begin(self, event: Event) -> bool:

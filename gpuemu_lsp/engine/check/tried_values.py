@@ -62,10 +62,11 @@ def indexed_tensors(plan: Plan, artifact: Artifact) -> IndexedTensors:
     from gpuemu_lsp.engine.emulator.analysis.dependence.neighbouring_elements import row_bounds
 
     ptx, entry = artifact.ptx, artifact.entries[plan.entry]
-    rows, chosen = row_bounds(ptx, entry, integers), chosen_elements(ptx, entry, integers)
+    rows, (chosen, counters) = row_bounds(ptx, entry, integers), chosen_elements(ptx, entry, integers)
     return IndexedTensors(
         frozenset(param for param, number in numbers.items() if number in rows),
         frozenset(param for param, number in numbers.items() if number in chosen - rows),
+        frozenset(param for param, number in numbers.items() if number in counters - rows),
     )
 
 

@@ -121,7 +121,8 @@ class SizeFact:
     that is not 0: kernels are written for sizes that a tile divides. ``guarded``: the kernel compares the index of each
     element with it. ``own`` is a constant of the program that smaller sizes stand for, and ``divisors`` are numbers by
     which the program divides it. ``separate``: the kernel is not passed it, so that callers may relate it to others.
-    ``between``: values between the known ones occur too.
+    ``between``: values between the known ones occur too. ``free``: nothing shows what the size is of, such as a radius
+    for which the kernel has an array; a value that is too large for one of its arrays is then no evidence.
     """
 
     source: Source
@@ -133,6 +134,7 @@ class SizeFact:
     between: bool = False
     own: int | None = None
     divisors: tuple[int, ...] = ()
+    free: bool = False
 
     def fact(self, name: str, value: int, need: Need) -> Fact:
         """Return the fact that the size ``name`` has a value, for a need of it."""
@@ -140,6 +142,8 @@ class SizeFact:
             return assumed(f"assumes {name} = {value}; if it is always a multiple, set `multiple_of` in gpuemu.toml")
         if self._holds(value, need):
             return Fact(self.source)
+        if self.free and Need.DETERMINED in need:
+            return assumed(f"assumes {name} = {value}", Claim.NOTHING)
         # Smaller sizes that stand for a constant are not those of the program.
         known = sorted(self.values) if self.own is None else [self.own]
         calls = " or ".join(map(str, known[:_MOST_NAMED]))

@@ -28,7 +28,7 @@ from gpuemu_lsp.engine.project.expressions import (
 )
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
-from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbol, symbols
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, add, evaluate, number, substitute, symbol, symbols
 
 _DEFAULT_BLOCK = 256
 _MAX_HOST_SIZES = 2
@@ -155,6 +155,13 @@ def _symbol(value: Value) -> str | None:
     return name if name and value == symbol(name, 1) else None
 
 
+def _is_less(value: Value) -> bool:
+    """Return whether a value is a size of the program less a number."""
+    names = symbols(value) if isinstance(value, Size) else frozenset[str]()
+    left = add(value, symbol(next(iter(names)), 1), -1) if isinstance(value, Size) and len(names) == 1 else None
+    return left is not None and not symbols(left) and evaluate(left, {}) < 0
+
+
 def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunch) -> ResolvedLaunch | None:
     """Return a launch in the program as expressions over dims; None if other numbers decide it."""
     launch, notes = with_open_grid(found).launch, []
@@ -166,6 +173,9 @@ def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunc
         name, size = _symbol(value), _size(arg)
         if name is not None and size is not None:
             sizes.setdefault(name, size)
+    less = {
+        arg.param for value, arg in zip(launch.arguments, roles.args, strict=True) if _size(arg) and _is_less(value)
+    }
     for given, wanted in zip(template_of(context, launch), context.bindings.values(), strict=False):
         if given.startswith("?") and wanted.isdigit():
             sizes.setdefault(given[1:], number(int(wanted)))
@@ -198,6 +208,7 @@ def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunc
         assumed_block=assumed is not None,
         fixed_block=assumed is not None and not _may_use_block_size(context),
         host_sizes=tuple(map(DimSpec, host_sizes)),
+        less=frozenset(less),
     )
 
 
@@ -227,18 +238,20 @@ def _may_be_sizes(roles: ArgumentRoles, names: Sequence[str]) -> bool:
 
 
 def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> ResolvedLaunch | None:
-    """Return a launch with one thread per element, for a kernel with one size, one axis and no dynamic shared memory.
+    """Return a launch with one thread per element, for a kernel with one axis and no dynamic shared memory.
+
+    The elements are those of its only size, else those with which its code compares the number of a thread or block.
 
     The grid has one block where the kernel never reads its block index, and one thread per block where it never reads
     its thread index. It has one block per element where the kernel numbers no threads of the grid, and as many threads
     as work on each element.
     """
     declaration = context.declaration
-    if not roles.flat or declaration.name in context.source.dynamic_shared or _uses_several_axes(context):
+    if declaration.name in context.source.dynamic_shared or _uses_several_axes(context):
         return None
-    size = next(
-        str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and isinstance(arg.value, Expression)
-    )
+    size, undecided = _elements(context, roles)
+    if size is None:
+        return None
     code = context.code
     any_block = _may_use_block_size(context)
     shown, literal, group = None, None, 1
@@ -255,7 +268,7 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
     elif block == 1 or (code is not None and not code.numbers_threads_of_grid):
         blocks = size
     else:
-        blocks = f"ceil_div({size if group == 1 else f'{group} * {size}'}, {block})"
+        blocks = f"ceil_div({size if group == 1 else f'{group} * ({size})'}, {block})"
     return ResolvedLaunch(
         (parse(blocks),),
         (parse(block),),
@@ -263,7 +276,31 @@ def _thread_per_element(context: KernelContext, roles: ArgumentRoles) -> Resolve
         (f"grid = {blocks}", f"block = {block}"),
         assumed_block=True,
         fixed_block=not any_block and shown is None and declaration.max_threads is None,
+        undecided=undecided,
     )
+
+
+def _elements(context: KernelContext, roles: ArgumentRoles) -> tuple[str | None, frozenset[str]]:
+    """Return the number of elements that have a thread or a block, and the sizes of which nothing shows what they are.
+
+    Of several sizes the elements are the product with which the number of a thread in the grid is compared. Where each
+    block has an element, it is that of the block, or the only size that the code does not read: the number of rows.
+    """
+    sizes = {arg.param: str(arg.value) for arg in roles.args if isinstance(arg, ScalarArg) and _size(arg) is not None}
+    if roles.flat:
+        return next(iter(sizes.values())), frozenset()
+    code, numbers = context.code, {context.number_of(param): size for param, size in sizes.items()}
+    if code is None or context.registered or not roles.inferred or -1 in numbers or len(sizes) < 2:
+        return None, frozenset()
+    bounds = code.index_bounds(numbers)
+    unread = tuple((number,) for number in code.unused_parameters & numbers.keys())
+    of_blocks = bounds.blocks or (unread if len(unread) == 1 and code.reads_block_index else ())
+    found = tuple(bounds.threads if code.numbers_threads_of_grid else of_blocks)
+    if len(found) != 1:
+        return None, frozenset()
+    decided = {number for one in (*found, *bounds.in_block) for number in one}
+    undecided = frozenset(size for number, size in numbers.items() if number not in decided)
+    return " * ".join(numbers[number] for number in found[0]), undecided
 
 
 def _may_use_block_size(context: KernelContext) -> bool:

@@ -22,11 +22,12 @@ class IndexedTensors:
     """What the compiled code shows of the tensors of a plan, by parameter.
 
     Two neighbouring elements of ``rows`` are the bounds of a loop; integers in memory choose the elements of
-    ``chosen``.
+    ``chosen``, among them those of ``counters``, which atomic operations read.
     """
 
     rows: frozenset[str] = frozenset()
     chosen: frozenset[str] = frozenset()
+    counters: frozenset[str] = frozenset()
 
 
 NOT_INDEXED = IndexedTensors()

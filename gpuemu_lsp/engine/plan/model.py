@@ -226,3 +226,7 @@ class ResolvedLaunch:
     fixed_block: bool = False
     host_sizes: tuple[DimSpec, ...] = ()
     """Sizes that only the launch has: ``rows`` blocks for a kernel without a parameter for the number of rows."""
+    undecided: frozenset[str] = frozenset()
+    """Sizes of which nothing shows that they may be any, such as a radius for which the kernel has an array."""
+    less: frozenset[str] = frozenset()
+    """Sizes for which the program passes less than one of its own, as ``n - 1``: its buffers may have more elements."""

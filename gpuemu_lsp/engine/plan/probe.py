@@ -29,7 +29,7 @@ from gpuemu_lsp.engine.plan.length_search import (
     faults,
     with_shapes,
 )
-from gpuemu_lsp.engine.plan.model import Plan, TensorArg
+from gpuemu_lsp.engine.plan.model import Plan, PlanArg, TensorArg
 from gpuemu_lsp.engine.project.expressions import Expression, ExpressionError, evaluate, parse
 
 _MAX_ENLARGEMENTS = 48
@@ -66,10 +66,10 @@ def probe(
     ``constants`` are integer constants of the file, since ``NUM_BINS`` may be a length. Where no lengths fit, those are
     left open of whose elements integers in memory choose.
     """
-    fitted = _probe(plan, run, constants, indexed.rows)
+    fitted = _probe(plan, run, constants, indexed)
     if fitted.plan is None and fitted.partial is None and indexed.chosen and not _tensors_are(plan, indexed.chosen):
         large = with_shapes(plan, dict.fromkeys(indexed.chosen, parse(OVERSIZED)))
-        again = _probe(large, run, constants, indexed.rows, indexed.chosen)
+        again = _probe(large, run, constants, indexed, indexed.chosen)
         return fitted if again.plan is None else replace(again, chosen=indexed.chosen)
     return fitted
 
@@ -80,7 +80,7 @@ def _tensors_are(plan: Plan, params: Collection[str]) -> bool:
 
 
 def _probe(
-    plan: Plan, run: RunWithShapes, constants: Sequence[int], rows: Collection[str], given: Collection[str] = ()
+    plan: Plan, run: RunWithShapes, constants: Sequence[int], indexed: IndexedTensors, given: Collection[str] = ()
 ) -> ProbeResult:
     """Infer the shapes of the tensors that are not ``given``."""
     if not any(isinstance(arg, TensorArg) for arg in plan.args):
@@ -94,10 +94,9 @@ def _probe(
     outcome: Outcome | None = None
     tensors = [arg for arg in _open_tensors(plan) if arg.param not in given]
     usual, longer = (candidates_for(plan, first, constants, ends=ends) for ends in (False, True))
-    candidates = {arg.param: longer if arg.param in rows else usual for arg in tensors}
-    search = LengthSearch(run, candidates, {arg.param: 0 for arg in tensors}, rows)
-    unchanged, plan = plan, _with_zeroed_flags(plan, first, search)
-    problem = _fit(plan, first, search)
+    candidates = {arg.param: longer if arg.param in indexed.rows else usual for arg in tensors}
+    search = LengthSearch(run, candidates, {arg.param: 0 for arg in tensors}, indexed.rows)
+    unchanged, (plan, problem) = plan, _fit(_with_known(plan, indexed), first, search)
     if problem is not None and (search.array_fault or search.refused) and not search.exhausted:
         # It ended the launch whatever the lengths are, which are therefore not known.
         return ProbeResult(None, problem, search.plan(plan), frozenset(search.chosen))
@@ -159,20 +158,23 @@ def _open_tensors(plan: Plan) -> list[TensorArg]:
     return [arg for arg in tensors if not (read and arg.shape)]
 
 
-def _with_zeroed_flags(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> Plan:
-    """Return the plan with zeros in the integers that may be outputs and are read before they are written.
-
-    A flag that is not initialised may end the kernel before it has accessed any of its buffers, and the bounds of rows
-    are read in any case.
-    """
+def _with_known(plan: Plan, indexed: IndexedTensors) -> Plan:
+    """Return the plan in which the bounds of rows are initialised, and counters are zero: they are read in any case."""
     if plan.facts.origin is PlanOrigin.HOST_CODE:
         return plan
-    possible = {arg.param for arg in plan.args if isinstance(arg, TensorArg) and _may_be_flag(arg)}
-    plan = _read(plan, possible & set(search.rows))
-    flags = possible - set(search.rows)
-    if flags:
-        flags &= _read_first(search.run(search.plan(plan), sizes))
-    return _read(plan, flags, (parse(0), parse(1)))
+    possible = {arg.param for arg in plan.args if _may_be_flag(arg)}
+    return _read(_read(plan, possible & indexed.rows), possible & indexed.counters, (parse(0), parse(1)))
+
+
+def _flags_read(plan: Plan, outcome: Outcome) -> set[str]:
+    """Return the integers that may be outputs and that a launch has read before they were written.
+
+    A flag that is not initialised may end the kernel before it has accessed any of its buffers, and a counter choose
+    elements that no buffer has.
+    """
+    if plan.facts.origin is PlanOrigin.HOST_CODE:
+        return set()
+    return {arg.param for arg in plan.args if _may_be_flag(arg) and arg.param in _read_first(outcome)}
 
 
 def _read(plan: Plan, params: Collection[str | None], values: tuple[Expression, Expression] | None = None) -> Plan:
@@ -184,30 +186,36 @@ def _read(plan: Plan, params: Collection[str | None], values: tuple[Expression, 
     return replace(plan, args=tuple(args)) if params else plan
 
 
-def _may_be_flag(arg: TensorArg) -> bool:
-    return arg.direction == "out" and arg.dtype in INTEGERS
+def _may_be_flag(arg: PlanArg) -> bool:
+    return isinstance(arg, TensorArg) and arg.direction == "out" and arg.dtype in INTEGERS
 
 
-def _fit(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> str | None:
-    """Enlarge each tensor until no access is out of bounds; return the reason if that fails."""
+def _fit(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> tuple[Plan, str | None]:
+    """Enlarge each tensor until no access is out of bounds; return the reason if that fails.
+
+    The plan that is returned has zeros in the flags that the launches have read.
+    """
     widths = {arg.param: dtype_size(arg.dtype) for arg in plan.args if isinstance(arg, TensorArg)}
     for _ in range(_MAX_ENLARGEMENTS):
         if search.exhausted:
             break
         outcome = search.run(search.plan(plan), sizes)
+        if flags := _flags_read(plan, outcome):
+            plan = _read(plan, flags, (parse(0), parse(1)))
+            continue
         if outcome.status not in ("completed", "trapped"):
-            return f"it did not complete on regular sizes ({outcome.status})"
+            return plan, f"it did not complete on regular sizes ({outcome.status})"
         wanted = _needed(outcome, widths)
         if wanted is None:
-            return "its accesses are out of bounds for every length"
+            return plan, "its accesses are out of bounds for every length"
         if not wanted and outcome.status != "completed":
-            return "it trapped on regular sizes"
+            return plan, "it trapped on regular sizes"
         if not wanted and not search.halve():
-            return None
+            return plan, None
         for param, elements in wanted.items():
             if not search.enlarge(param, elements):
-                return f"no product of its sizes contains the elements that it accesses in '{param}'"
-    return "the lengths of its buffers were not found within the budget of the probe"
+                return plan, f"no product of its sizes contains the elements that it accesses in '{param}'"
+    return plan, "the lengths of its buffers were not found within the budget of the probe"
 
 
 def _confirm(plan: Plan, sizes: Mapping[str, int], search: LengthSearch) -> Outcome | None:

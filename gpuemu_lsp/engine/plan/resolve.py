@@ -192,15 +192,19 @@ def _facts_of_signature(plan: Plan, launch: ResolvedLaunch, launched: Plan | Non
     undetermined = assumed(f"the program does not determine {', '.join(unknown)}")
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     threads = " x ".join(map(str, plan.block))
+    passed = ", ".join(sorted(launch.less))
+    less = assumed(f"the program passes less than its own size for {passed}") if passed else FITTED
     return Facts(
         PlanOrigin.SIGNATURE,
         sizes={
-            dim.name: SizeFact(Source.ASSUMED if dim.name in unknown else Source.FITTED, every=True)
+            dim.name: SizeFact(Source.ASSUMED, free=True)
+            if dim.name in launch.undecided
+            else SizeFact(Source.ASSUMED if dim.name in unknown else Source.FITTED, every=True)
             for dim in plan.dims
         },
         buffers={
             arg.param: BufferFact(
-                extent=FITTED if arg.texture is None else assumed(f"assumes the extents of '{arg.param}'"),
+                extent=less if arg.texture is None else assumed(f"assumes the extents of '{arg.param}'"),
                 role=assumed(f"assumes that '{arg.param}' is an output"),
             )
             for arg in tensors

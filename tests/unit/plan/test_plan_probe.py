@@ -391,3 +391,61 @@ def test_elements_that_integers_in_memory_choose(
     assert before in code
     findings, _ = _check(reader(code.replace(before, after)))
     assert {one.rule for one in findings if one.severity == "error"} == {rule}
+
+
+_GATHER = f"""__global__ void k(float* y, const float* x, const long long* index, int rows, int width) {{
+  {_I}
+  if (i >= rows * width) return;
+  y[i] = x[index[i / width] * width + i % width];
+}}"""
+_ROW_OF_BLOCK = """__global__ void k(const float* x, float* y, int rows, int cols) {
+  for (int c = threadIdx.x; c < cols; c += blockDim.x) y[(size_t)blockIdx.x * cols + c] = x[(size_t)blockIdx.x * cols + c];
+}"""
+_TILES = """__global__ void k(const float* x, float* y, int n, int* next) {
+  __shared__ int tile;
+  while (true) {
+    if (threadIdx.x == 0) tile = atomicAdd(next, 1);
+    __syncthreads();
+    int t = tile;
+    __syncthreads();
+    if (t >= (n + 63) / 64) return;
+    for (int i = t * 64 + threadIdx.x; i < min(n, (t + 1) * 64); i += blockDim.x) y[i] = x[i];
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("code", "bug", "assumed"),
+    [
+        (_GATHER, ("i >= rows", "i > rows", "memory/out-of-bounds"), "grid = ceil_div(rows * width, 256)"),
+        (_ROW_OF_BLOCK, ("c < cols", "c <= cols", "memory/out-of-bounds"), "y: out [rows * cols]; grid = rows"),
+        (_TILES, ("min(n, (t + 1) * 64)", "(t + 1) * 64", "memory/out-of-bounds"), "next: inout [1]"),
+    ],
+)
+def test_sizes_that_bound_threads_and_blocks(
+    reader: Callable[[str], SourceFile], code: str, bug: tuple[str, str, str], assumed: str
+) -> None:
+    """Two sizes and no launch: the code shows of which there is a thread or a block for each, and counters begin at 0."""
+    before, after, rule = bug
+    findings, report = _check(reader(code))
+    assert [one.rule for one in findings] == ["config/launch-inferred"], findings
+    assert assumed in findings[0].message
+    assert report.status == "unreferenced"
+    assert before in code
+    findings, _ = _check(reader(code.replace(before, after)))
+    assert rule in {one.rule for one in findings}
+
+
+def test_a_size_that_an_array_limits_is_no_evidence(reader: Callable[[str], SourceFile]) -> None:
+    loop = "for (int k = -radius; k <= radius; k++) if (i + k >= 0 && i + k < n) sum += x[i + k] * taps[k + radius];"
+    code = f"""__constant__ float taps[33];
+    __global__ void k(const float* x, float* y, int n, int radius) {{
+      {_I} if (i >= n) return;
+      float sum = 0;
+      {loop}
+      y[i] = sum;
+    }}"""
+    findings, _ = _check(reader(code))
+    assert [one.rule for one in findings] == ["config/launch-inferred"], findings
+    findings, _ = _check(reader(code.replace("i >= n", "i > n")))
+    assert "engine/not-executed" in {one.rule for one in findings}

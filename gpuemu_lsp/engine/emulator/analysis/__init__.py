@@ -30,6 +30,7 @@ module                   result                                               us
 ``race_candidates``      accesses that the race detector instruments          code generation, race detector
 ``block_claims``         accesses that blocks side by side must claim         code generation, ``launch.threads``
 ``block_evidence``       threads that shared arrays and loops are for         ``kernel_facts``
+``index_bounds``         sizes that indices of threads are compared with       ``kernel_facts``
 ``kernel_facts``         what a kernel reads and divides by                   plans of unregistered kernels
 ``dependence``           the sources that decide about each access            severity of findings, tried inputs
 =======================  ===================================================  =========================================

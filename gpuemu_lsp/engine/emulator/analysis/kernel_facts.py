@@ -20,6 +20,8 @@ from gpuemu_lsp.engine.emulator.analysis.dataflow import reachable
 from gpuemu_lsp.engine.emulator.analysis.dependence.control import control_dependences
 from gpuemu_lsp.engine.emulator.analysis.dependence.sources import ParameterValue, is_parameter_load, parameter_values
 from gpuemu_lsp.engine.emulator.analysis.dependence.taint import Taint, taint_of
+from gpuemu_lsp.engine.emulator.analysis.index_bounds import MAX_THREADS, IndexBounds, index_bounds
+from gpuemu_lsp.engine.emulator.analysis.index_bounds import groups as groups_of
 from gpuemu_lsp.engine.emulator.analysis.register_values import RegisterValues, ValueArray
 from gpuemu_lsp.engine.emulator.ir.opcodes import GROUP_PRODUCT, TENSOR_MEMORY
 from gpuemu_lsp.engine.emulator.ir.operands import flattened, registers_read, registers_written, terminator_reads
@@ -33,8 +35,6 @@ _SAMPLES: Final = np.concatenate((np.arange(1100), [99_991, 1 << 20, (1 << 24) +
 _BLOCK: Final = {1031: "x", 1033: "y", 1039: "z"}
 """Primes that stand for the sizes of a block, larger than every other divisor that is looked for."""
 _LARGEST_DIVISOR: Final = 1024
-_MAX_THREADS: Final = 1024
-_GROUPS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 _THREAD = ("%tid", "%laneid", "%warpid", "%lanemask")
 _BLOCK_INDEX = ("%ctaid", "%nctaid", "%clusterid", "%nclusterid")
 _COMPARES = frozenset({"setp", "set", "min", "max"})
@@ -145,7 +145,7 @@ class KernelFacts:
             value = values.result(instruction)
             if value is not None:
                 stride = int(value[1] - threads[1])
-                if 1 < stride <= _MAX_THREADS and np.array_equal(value, blocks * stride + threads):
+                if 1 < stride <= MAX_THREADS and np.array_equal(value, blocks * stride + threads):
                     strides.add(stride)
         return strides.pop() if len(strides) == 1 else None
 
@@ -189,11 +189,15 @@ class KernelFacts:
             indices = [side for side in sides if side is not None]
             if compare.opcode == "setp" and len(sides) == len(indices) + 1:
                 for index in indices:
-                    groups |= set(_groups(index, blocks, threads))
+                    groups |= set(groups_of(index, blocks, threads, _block_size()))
         return groups.pop() if len(groups) == 1 else (1, None)
 
+    def index_bounds(self, parameters: Iterable[int]) -> IndexBounds:
+        """Return the products of sizes among the parameters that the numbers of threads and blocks go up to."""
+        return index_bounds(self._taint, {number: self._loaded(number) for number in parameters})
+
     def _indices(self, blocks: ValueArray, threads: ValueArray) -> RegisterValues:
-        size = np.full_like(blocks, next(number for number, axis in _BLOCK.items() if axis == "x"))
+        size = np.full_like(blocks, _block_size())
         registers = {"%ctaid.x": blocks, "%ntid.x": size, **dict.fromkeys(thread_registers(self._taint)[0], threads)}
         return RegisterValues(self._program, registers, len(blocks))
 
@@ -305,15 +309,8 @@ def kernel_facts(ptx: str, entry: str) -> KernelFacts:
     return KernelFacts(taint_of(ptx, entry))
 
 
-def _groups(index: ValueArray, blocks: ValueArray, threads: ValueArray) -> Iterator[tuple[int, int | None]]:
-    """Yield how many threads have one index, and the threads of a block, None for any number of them."""
-    size = next(number for number, axis in _BLOCK.items() if axis == "x")
-    for group in _GROUPS:
-        step = int(index[1]) - int(threads[1]) // group
-        if np.array_equal(index, (blocks * size + threads) // group):
-            yield group, None
-        elif 0 < step * group <= _MAX_THREADS and np.array_equal(index, blocks * step + threads // group):
-            yield group, step * group
+def _block_size() -> int:
+    return next(number for number, axis in _BLOCK.items() if axis == "x")
 
 
 def _equal(value: ValueArray | None, other: ValueArray) -> bool:

@@ -131,3 +131,22 @@ def test_threads_of_the_grid_are_numbered(size: str) -> None:
 def test_neighbouring_threads_may_work_on_one_element(index: str, expected: tuple[int, int | None]) -> None:
     found = facts(f"int row = {index}; if (row < n) atomicAdd(o + row, (int) (u >> threadIdx.x));")
     assert found.threads_of_element == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "threads", "blocks", "in_block"),
+    [
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n * u) o[i] = 1;", {(1, 2)}, set(), set()),
+        ("unsigned i = blockIdx.x * 64 + threadIdx.x; if (i < u) for (int k = 0; k < n; ++k) o[i * n + k] = 1;",
+         {(2,)}, set(), set()),
+        ("if (blockIdx.x < u) for (int c = threadIdx.x; c < n; c += 64) o[blockIdx.x * n + c] = 1;",
+         set(), {(2,)}, {(1,)}),
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x; if (i > 0 && i < n - 1) o[i] = 1;", {(1,)}, set(), set()),
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n / 4) o[i] = u;", set(), set(), set()),
+    ],
+)  # fmt: skip
+def test_sizes_with_which_indices_of_threads_and_blocks_are_compared(
+    body: str, threads: set[tuple[int, ...]], blocks: set[tuple[int, ...]], in_block: set[tuple[int, ...]]
+) -> None:
+    bounds = facts(body).index_bounds([1, 2])
+    assert (set(bounds.threads), set(bounds.blocks), set(bounds.in_block)) == (threads, blocks, in_block)
