@@ -28,7 +28,7 @@ from gpuemu_lsp.engine.project.expressions import (
 )
 from gpuemu_lsp.engine.project.model import DimSpec
 from gpuemu_lsp.engine.symbolic.expressions import expression_of, size_of
-from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, add, evaluate, number, substitute, symbol, symbols
+from gpuemu_lsp.engine.symbolic.size import Size, TooComplexError, number, substitute, symbol, symbols
 
 _DEFAULT_BLOCK = 256
 _MAX_HOST_SIZES = 2
@@ -157,9 +157,7 @@ def _symbol(value: Value) -> str | None:
 
 def _is_less(value: Value) -> bool:
     """Return whether a value is a size of the program less a number."""
-    names = symbols(value) if isinstance(value, Size) else frozenset[str]()
-    left = add(value, symbol(next(iter(names)), 1), -1) if isinstance(value, Size) and len(names) == 1 else None
-    return left is not None and not symbols(left) and evaluate(left, {}) < 0
+    return isinstance(value, Size) and value.offset < 0 and (value - number(value.offset)).name is not None
 
 
 def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunch) -> ResolvedLaunch | None:
@@ -173,9 +171,8 @@ def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunc
         name, size = _symbol(value), _size(arg)
         if name is not None and size is not None:
             sizes.setdefault(name, size)
-    less = {
-        arg.param for value, arg in zip(launch.arguments, roles.args, strict=True) if _size(arg) and _is_less(value)
-    }
+    passed = zip(launch.arguments, roles.args, strict=True)
+    less = frozenset(arg.param for value, arg in passed if _size(arg) is not None and _is_less(value))
     for given, wanted in zip(template_of(context, launch), context.bindings.values(), strict=False):
         if given.startswith("?") and wanted.isdigit():
             sizes.setdefault(given[1:], number(int(wanted)))
@@ -208,7 +205,7 @@ def _resolved(context: KernelContext, roles: ArgumentRoles, found: ReadHostLaunc
         assumed_block=assumed is not None,
         fixed_block=assumed is not None and not _may_use_block_size(context),
         host_sizes=tuple(map(DimSpec, host_sizes)),
-        less=frozenset(less),
+        less=less,
     )
 
 

@@ -449,3 +449,13 @@ def test_a_size_that_an_array_limits_is_no_evidence(reader: Callable[[str], Sour
     assert [one.rule for one in findings] == ["config/launch-inferred"], findings
     findings, _ = _check(reader(code.replace("i >= n", "i > n")))
     assert "engine/not-executed" in {one.rule for one in findings}
+
+
+@pytest.mark.parametrize(("passed", "errors"), [("n", True), ("n - 1", False)])
+def test_a_program_may_pass_less_than_the_length_of_its_buffers(
+    reader: Callable[[str], SourceFile], passed: str, errors: bool
+) -> None:
+    code = _COPY.replace("i < n", "i <= n")
+    host = f"void f(const float* x, float* y, int n) {{ k<<<(n + 255) / 256, 256>>>(x, y, {passed}); }}"
+    findings, _ = _check(reader(f"{code}\n{host}"))
+    assert any(one.severity == "error" for one in findings) == errors
