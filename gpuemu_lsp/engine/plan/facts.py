@@ -122,7 +122,7 @@ class SizeFact:
     element with it. ``own`` is a constant of the program that smaller sizes stand for, and ``divisors`` are numbers by
     which the program divides it. ``separate``: the kernel is not passed it, so that callers may relate it to others.
     ``between``: values between the known ones occur too. ``free``: nothing shows what the size is of, such as a radius
-    for which the kernel has an array; a value that is too large for one of its arrays is then no evidence.
+    for which the kernel has an array; a value that is too large for one of its arrays then shows nothing.
     """
 
     source: Source

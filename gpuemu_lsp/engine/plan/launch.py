@@ -292,12 +292,12 @@ def _elements(context: KernelContext, roles: ArgumentRoles) -> tuple[str | None,
     bounds = code.index_bounds(numbers)
     unread = tuple((number,) for number in code.unused_parameters & numbers.keys())
     of_blocks = bounds.blocks or (unread if len(unread) == 1 and code.reads_block_index else ())
-    found = tuple(bounds.threads if code.numbers_threads_of_grid else of_blocks)
-    if len(found) != 1:
+    products = tuple(bounds.threads if code.numbers_threads_of_grid else of_blocks)
+    if len(products) != 1:
         return None, frozenset()
-    decided = {number for one in (*found, *bounds.in_block) for number in one}
+    decided = {number for one in (*products, *bounds.in_block) for number in one}
     undecided = frozenset(size for number, size in numbers.items() if number not in decided)
-    return " * ".join(numbers[number] for number in found[0]), undecided
+    return " * ".join(numbers[number] for number in products[0]), undecided
 
 
 def _may_use_block_size(context: KernelContext) -> bool:

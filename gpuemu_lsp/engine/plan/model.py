@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gpuemu_lsp.engine.findings import Finding, Place
-from gpuemu_lsp.engine.plan.facts import CONFIGURED, Facts, PlanOrigin
+from gpuemu_lsp.engine.plan.facts import CONFIGURED, Facts, PlanOrigin, SizeFact, Source
 from gpuemu_lsp.engine.project.expressions import Expression
 from gpuemu_lsp.engine.project.model import ConstexprValue, DimSpec, KeywordValue
 from gpuemu_lsp.engine.recordings.cases import RecordedLaunches
@@ -230,3 +230,10 @@ class ResolvedLaunch:
     """Sizes of which nothing shows that they may be any, such as a radius for which the kernel has an array."""
     less: frozenset[str] = frozenset()
     """Sizes for which the program passes less than one of its own, as ``n - 1``: its buffers may have more elements."""
+
+    def fact_of(self, size: str) -> SizeFact:
+        """Return the fact about a size: any that the kernel is for, unless only the launch has it or nothing shows it."""
+        if size in self.undecided:
+            return SizeFact(Source.ASSUMED, free=True)
+        is_parameter = all(dim.name != size for dim in self.host_sizes)
+        return SizeFact(Source.FITTED if is_parameter else Source.ASSUMED, every=True)

@@ -22,8 +22,6 @@ from gpuemu_lsp.engine.plan.facts import (
     Facts,
     Path,
     PlanOrigin,
-    SizeFact,
-    Source,
     assumed,
 )
 from gpuemu_lsp.engine.plan.host.passed_types import wrong_arguments
@@ -192,19 +190,14 @@ def _facts_of_signature(plan: Plan, launch: ResolvedLaunch, launched: Plan | Non
     undetermined = assumed(f"the program does not determine {', '.join(unknown)}")
     tensors = [arg for arg in plan.args if isinstance(arg, TensorArg)]
     threads = " x ".join(map(str, plan.block))
-    passed = ", ".join(sorted(launch.less))
-    less = assumed(f"the program passes less than its own size for {passed}") if passed else FITTED
+    less = f"the program passes less than its own size for {', '.join(sorted(launch.less))}"
+    extent = assumed(less) if launch.less else FITTED
     return Facts(
         PlanOrigin.SIGNATURE,
-        sizes={
-            dim.name: SizeFact(Source.ASSUMED, free=True)
-            if dim.name in launch.undecided
-            else SizeFact(Source.ASSUMED if dim.name in unknown else Source.FITTED, every=True)
-            for dim in plan.dims
-        },
+        sizes={dim.name: launch.fact_of(dim.name) for dim in plan.dims},
         buffers={
             arg.param: BufferFact(
-                extent=less if arg.texture is None else assumed(f"assumes the extents of '{arg.param}'"),
+                extent=extent if arg.texture is None else assumed(f"assumes the extents of '{arg.param}'"),
                 role=assumed(f"assumes that '{arg.param}' is an output"),
             )
             for arg in tensors

@@ -48,9 +48,9 @@ def index_bounds(taint: Taint, loaded: Mapping[int, Collection[str]]) -> IndexBo
     program = taint.program
     registers, later = thread_registers(taint)
     primes = dict(zip(loaded, _PRIMES, strict=False))
-    known = {name: np.full_like(_BLOCKS, primes[number]) for number, names in loaded.items() for name in names}
-    known |= {"%ctaid.x": _BLOCKS, "%ntid.x": np.full_like(_BLOCKS, _THREADS), **dict.fromkeys(registers, _INDICES)}
-    values = RegisterValues(program, known, len(_BLOCKS))
+    given = {name: np.full_like(_BLOCKS, primes[number]) for number, names in loaded.items() for name in names}
+    given |= {"%ctaid.x": _BLOCKS, "%ntid.x": np.full_like(_BLOCKS, _THREADS), **dict.fromkeys(registers, _INDICES)}
+    values = RegisterValues(program, given, len(_BLOCKS))
     threads, blocks, in_block = set[tuple[int, ...]](), set[tuple[int, ...]](), set[tuple[int, ...]]()
     for number, block in enumerate(program.blocks):
         for compare in block.code if number not in later else ():
