@@ -232,7 +232,7 @@ class ResolvedLaunch:
     """Sizes for which the program passes less than one of its own, as ``n - 1``: its buffers may have more elements."""
 
     def fact_of(self, size: str) -> SizeFact:
-        """Return the fact about a size: any that the kernel is for, unless only the launch has it or nothing shows it."""
+        """Return the fact about a size: any value, unless only the launch has it or nothing shows what it is of."""
         if size in self.undecided:
             return SizeFact(Source.ASSUMED, free=True)
         is_parameter = all(dim.name != size for dim in self.host_sizes)
