@@ -49,17 +49,12 @@ def choose_executor(request: CheckRequest, prepared: PreparedKernel) -> tuple[Ex
 @cache
 def _emulator() -> Executor:
     from gpuemu_lsp.engine.emulator import Emulator
+    from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
 
+    # Compiled once per machine: neither the import nor this is the time of a kernel.
+    DEVICE_LIBRARY.link()
     executor: Executor = Emulator()
     return executor
-
-
-def load_library(executor: Executor) -> None:
-    """Load the functions that launches of the emulator call, which are compiled once per machine."""
-    if executor.name == "emulator":
-        from gpuemu_lsp.engine.emulator.devicelib.library import DEVICE_LIBRARY
-
-        DEVICE_LIBRARY.link()
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from gpuemu_lsp.engine.check.case_runner import choose_executor, load_library
+from gpuemu_lsp.engine.check.case_runner import choose_executor
 from gpuemu_lsp.engine.check.clean_sizes import clean_at
 from gpuemu_lsp.engine.check.counters import count, larger
 from gpuemu_lsp.engine.check.coverage import merged
@@ -122,8 +122,7 @@ def check_kernel(
     stored = find_python_verdict(request)
     if stored is not None:
         yield from stored.findings
-        total = (time.perf_counter() - started) * 1e3
-        yield replace(stored.report, timing_ms={"total": total})
+        yield replace(stored.report, timing_ms={"total": (time.perf_counter() - started) * 1e3})
         return
     yield Stage(name, "compile")
     begin_recording()
@@ -146,7 +145,7 @@ def _check_prepared(
     yield from (totals.add(of_kernel(finding, request.spec)) for finding in prepared.findings)
     executor: Executor | None = None
     if prepared.artifact is not None and prepared.plans and request.options.execute:
-        with totals.deadline.stopped():  # its import
+        with totals.deadline.stopped():
             executor, finding = choose_executor(request, prepared)
         if finding is not None:
             yield totals.add(finding)
@@ -206,8 +205,6 @@ def _check_plans(
     request: CheckRequest, prepared: PreparedKernel, executor: Executor, totals: _Totals
 ) -> Iterator[CheckEvent]:
     """Run the cases of every dtype."""
-    with totals.deadline.stopped():
-        load_library(executor)
     # Strategies such as single_dtype_f16 fix the dtype.
     dtype = DTYPE_OF.get(request.options.strategy)
     plans = [plan for plan in prepared.plans if dtype in (None, plan.dtype)]

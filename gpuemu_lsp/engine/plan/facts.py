@@ -260,12 +260,12 @@ class Path:
     @property
     def multiples(self) -> tuple[tuple[str, str], ...]:
         """Pairs of dims of which the second must divide the first, as groups divide the channels."""
-        found = []
+        pairs = []
         for compared, left, right in self.conditions:
             match left.root:
                 case Binary("%", Name(whole), Name(part)) if compared == "==" and constant(right) == 0:
-                    found.append((self.aliases.get(whole, whole), self.aliases.get(part, part)))
-        return tuple(found)
+                    pairs.append((self.aliases.get(whole, whole), self.aliases.get(part, part)))
+        return tuple(pairs)
 
     def allows(self, dims: Mapping[str, int]) -> bool:
         """Return whether the program reaches the launch with these sizes, as far as its conditions say."""

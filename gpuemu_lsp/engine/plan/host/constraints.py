@@ -307,8 +307,8 @@ class LaunchSizes:
         if not isinstance(quotient, SizeOperation) or quotient.operator != "//":
             return False
         sizes = _factors(quotient.left)
-        known = self._found.run.symbols
-        return name in sizes and all(size in self._guarded and known[size].origin == "parameter" for size in sizes)
+        declared = self._found.run.symbols
+        return name in sizes and all(size in self._guarded and declared[size].origin == "parameter" for size in sizes)
 
     def dim(self, name: str) -> DimSpec:
         """Return a symbol as a dim."""
